@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use zklockbench::words::clock::{self, Stamp};
-use zklockbench::words::measure::{Measure, Outcome, RequestKind, Sheet, Window};
+use zklockbench::words::measure::{Measure, Outcome, RequestKind, ThreadRecorder, Window};
 
 /// Limit of one sample, in nanoseconds.
 const LIMIT_NS: f64 = 200.0;
@@ -60,7 +60,7 @@ static ALLOCATOR: Counting = Counting;
 struct Work {
     name: &'static str,
     samples: u64,
-    run: fn(&mut Sheet, Stamp),
+    run: fn(&mut ThreadRecorder, Stamp),
 }
 
 const WORKS: [Work; 4] = [
@@ -96,7 +96,7 @@ fn counter_counts() -> Result<(), String> {
 
 /// Measures one work and prints its row; returns whether it keeps to the limits.
 fn measure(work: &Work) -> bool {
-    let mut sheet = Sheet::new(TIMELINE_SECONDS);
+    let mut sheet = ThreadRecorder::new(TIMELINE_SECONDS);
     sheet.set_window(Window { start: 0, end: Stamp::MAX });
     let mut rounds = Vec::with_capacity(ROUNDS);
     let mut now = 1;
@@ -116,7 +116,7 @@ fn measure(work: &Work) -> bool {
 }
 
 /// Nanoseconds a sample.
-fn round(work: &Work, sheet: &mut Sheet, now: &mut Stamp) -> f64 {
+fn round(work: &Work, sheet: &mut ThreadRecorder, now: &mut Stamp) -> f64 {
     let begin = Instant::now();
     for _ in 0..REPEATS {
         *now += 37;
@@ -131,16 +131,16 @@ fn spread(now: Stamp) -> u64 {
     now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44
 }
 
-fn record(sheet: &mut Sheet, now: Stamp) {
+fn record(sheet: &mut ThreadRecorder, now: Stamp) {
     sheet.record(Measure::Wait, now, spread(now));
 }
 
 /// With the reading of the clock that a sample needs.
-fn stamped(sheet: &mut Sheet, now: Stamp) {
+fn stamped(sheet: &mut ThreadRecorder, now: Stamp) {
     sheet.record(Measure::Wait, clock::now(), spread(now));
 }
 
-fn count(sheet: &mut Sheet, now: Stamp) {
+fn count(sheet: &mut ThreadRecorder, now: Stamp) {
     sheet.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
 }
 
@@ -149,7 +149,7 @@ fn count(sheet: &mut Sheet, now: Stamp) {
 /// wait, handoff, outcome and second; for the hold and the release overshoot, count and release.
 const ACQUISITION_SAMPLES: u64 = 5 * 5 + 2 + 4 + 4 + 3;
 
-fn acquisition(sheet: &mut Sheet, now: Stamp) {
+fn acquisition(sheet: &mut ThreadRecorder, now: Stamp) {
     use RequestKind::{Create, Delete, GetChildren, GetDataWatch};
     request(sheet, now, Create);
     request(sheet, now, GetChildren);
@@ -164,7 +164,7 @@ fn acquisition(sheet: &mut Sheet, now: Stamp) {
 }
 
 /// As `Session` writes a request and its reply.
-fn request(sheet: &mut Sheet, now: Stamp, kind: RequestKind) {
+fn request(sheet: &mut ThreadRecorder, now: Stamp, kind: RequestKind) {
     sheet.count(now, |counts| {
         counts.requests.add(kind, 1);
         counts.bytes_sent += 60;
@@ -180,11 +180,11 @@ fn request(sheet: &mut Sheet, now: Stamp, kind: RequestKind) {
     });
 }
 
-fn listed(sheet: &mut Sheet, now: Stamp) {
+fn listed(sheet: &mut ThreadRecorder, now: Stamp) {
     sheet.count(now, |counts| counts.names_returned += 10);
 }
 
-fn notified(sheet: &mut Sheet, now: Stamp) {
+fn notified(sheet: &mut ThreadRecorder, now: Stamp) {
     sheet.record(Measure::DispatchLag, now, spread(now) >> 8);
     sheet.count(now, |counts| {
         counts.notifications.node_deleted += 1;
@@ -196,7 +196,7 @@ fn notified(sheet: &mut Sheet, now: Stamp) {
     sheet.record(Measure::Notification, now, spread(now));
 }
 
-fn acquired(sheet: &mut Sheet, now: Stamp) {
+fn acquired(sheet: &mut ThreadRecorder, now: Stamp) {
     sheet.record(Measure::Wait, now, spread(now));
     sheet.record(Measure::Handoff, now, spread(now));
     sheet.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
@@ -205,7 +205,7 @@ fn acquired(sheet: &mut Sheet, now: Stamp) {
     }
 }
 
-fn released(sheet: &mut Sheet, now: Stamp) {
+fn released(sheet: &mut ThreadRecorder, now: Stamp) {
     sheet.record(Measure::HoldOvershoot, now, 1);
     sheet.count(now, |counts| counts.releases += 1);
     sheet.record(Measure::Release, now, spread(now));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{Environment, Event, TOP, Workspace, run_trial};
+use zklockbench::load::{Environment, EnvironmentEvent, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
@@ -83,8 +83,8 @@ impl World {
     /// Runs a trial as the suite does; tells when its phases begin.
     pub async fn trial(&self, spec: &TrialSpec, phase: &(dyn Fn(&str) + Sync)) -> Result<Trial, Error> {
         let entry = lock::find(STRATEGY).ok_or_else(|| Error::usage(format!("no strategy {STRATEGY}")))?;
-        let sink = |event: Event<'_>| {
-            if let Event::Phase { name, .. } = event {
+        let sink = |event: EnvironmentEvent<'_>| {
+            if let EnvironmentEvent::Phase { name, .. } = event {
                 phase(name);
             }
         };

@@ -17,7 +17,7 @@
 
 use std::io;
 
-use super::inside::{HoldSpan, Seen, on_axis, sweep};
+use super::inside::{HoldSpan, HoldsFound, on_axis, sweep};
 use crate::record::{EnsembleOrder, Facts, Grant, Life};
 use crate::words::clock::Stamp;
 use crate::words::spool::{Sorted, Sorter};
@@ -30,14 +30,14 @@ use crate::words::spool::{Sorted, Sorter};
 pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
     let mut order = EnsembleOrder::default();
     let Holds { by_clock, found, ended } = Holds::of(facts, &mut order)?;
-    let Seen { holds, too_early, first, kept_out } = sweep(facts.kind, by_clock.iter()?)?;
+    let HoldsFound { holds, too_early, first, kept_out } = sweep(facts.kind, by_clock.iter()?)?;
     (order.checked, order.overlaps, order.contested) = (holds, too_early, kept_out.as_many_as());
     // Of two accounts of the same, the one in milliseconds is the easier to read.
     order.first = first.map(|(before, next)| describe_times(facts, &before, &next));
     drop(by_clock);
     let by_transaction = with_asking(facts, &found, &ended)?;
     drop((found, ended));
-    let Seen { holds, too_early, first, kept_out } = sweep(facts.kind, by_transaction.iter()?)?;
+    let HoldsFound { holds, too_early, first, kept_out } = sweep(facts.kind, by_transaction.iter()?)?;
     (order.checked_by_zxid, order.too_early, order.contested_by_zxid) = (holds, too_early, kept_out.waited);
     order.first = order.first.or_else(|| first.map(|(before, next)| describe_zxids(&before, &next)));
     Ok((order.checked + order.forgotten > 0).then_some(order))
@@ -165,12 +165,12 @@ mod tests {
 
     use super::*;
     use crate::record::history::LockKind;
-    use crate::record::{CLOCKS_DIFFER_MS, Claim, Lives, Overlaps};
+    use crate::record::{CLOCKS_DIFFER_MS, Lives, LockClaim, Overlaps};
     use crate::words::catalog::Mode;
     use crate::words::clock::{Stamp, WallClock};
 
     fn grant(contender: usize, czxid: i64, entered: Stamp) -> Grant {
-        let claim = Claim::WRITE;
+        let claim = LockClaim::WRITE;
         Grant { lock: 0, contender, claim, czxid, zxid: None, called: 0, entered, left: None }
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let lives = Lives::from([life(1, 100), life(3, 110), life(5, 120)]);
         let grants = vec![grant(0, 1, 10_000), grant(1, 3, 20_000), grant(2, 5, 60_000)];
         assert_eq!(compared(grants.clone(), &lives, LockKind::Semaphore(4)).contested, 0);
-        let readers = grants.iter().map(|grant| Grant { claim: Claim::READ, ..*grant }).collect();
+        let readers = grants.iter().map(|grant| Grant { claim: LockClaim::READ, ..*grant }).collect();
         assert_eq!(compared(readers, &lives, LockKind::ReadWrite).contested, 0);
     }
 
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn readers_are_inside_together_and_a_writer_alone() {
         let reader =
-            |contender, czxid, entered| Grant { claim: Claim::READ, ..grant(contender, czxid, entered) };
+            |contender, czxid, entered| Grant { claim: LockClaim::READ, ..grant(contender, czxid, entered) };
         let lives = Lives::from([life(1, 100), life(3, 50), life(5, 120)]);
         let readers = vec![reader(0, 1, 10_000), reader(1, 3, 20_000)];
         assert_eq!(compared(readers.clone(), &lives, LockKind::ReadWrite).overlaps, 0);
@@ -362,7 +362,7 @@ mod tests {
     fn of_a_semaphore_the_leases_that_each_has_taken_are_added_up() {
         let lives = Lives::from([life(1, 100), life(3, 100)]);
         let both_take = |leases| {
-            let claim = Claim { leases, ..Claim::WRITE };
+            let claim = LockClaim { leases, ..LockClaim::WRITE };
             let grants = [grant(0, 1, 10_000), grant(1, 3, 20_000)].map(|grant| Grant { claim, ..grant });
             compared(grants.into(), &lives, LockKind::Semaphore(5)).overlaps
         };
@@ -433,7 +433,7 @@ mod tests {
                 let grant = Grant {
                     lock,
                     contender,
-                    claim: Claim { mode, leases: 1 },
+                    claim: LockClaim { mode, leases: 1 },
                     czxid,
                     zxid: found.map(|found| czxid + found),
                     called: 1_000 * called,

@@ -8,7 +8,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::record::KeptOut;
-use crate::record::history::{Claim, LockKind};
+use crate::record::history::{LockClaim, LockKind};
 use crate::words::catalog::Mode;
 
 /// A place on the axis. Neither zxids nor the time since 1970 are negative.
@@ -47,7 +47,7 @@ impl Shut {
 
 #[derive(Debug)]
 struct Stay<T> {
-    claim: Claim,
+    claim: LockClaim,
     since: u64,
     who: T,
 }
@@ -59,7 +59,7 @@ pub(super) struct Inside<T> {
     /// Leases of all who are inside, and of those among them who write.
     taken: u64,
     taken_by_writers: u64,
-    shut: Vec<(Claim, Shut)>,
+    shut: Vec<(LockClaim, Shut)>,
 }
 
 impl<T> Inside<T> {
@@ -68,16 +68,16 @@ impl<T> Inside<T> {
     }
 
     /// What a claim means to this kind of lock: only some know readers, and only some leases.
-    fn in_force(&self, claim: Claim) -> Claim {
+    fn in_force(&self, claim: LockClaim) -> LockClaim {
         match self.kind {
-            LockKind::Mutex => Claim::WRITE,
-            LockKind::ReadWrite => Claim { leases: 1, ..claim },
-            LockKind::Semaphore(_) => Claim { mode: Mode::Write, ..claim },
+            LockKind::Mutex => LockClaim::WRITE,
+            LockKind::ReadWrite => LockClaim { leases: 1, ..claim },
+            LockKind::Semaphore(_) => LockClaim { mode: Mode::Write, ..claim },
         }
     }
 
     /// Leases that may be taken beside a claim.
-    pub fn allowed_beside(&self, claim: Claim) -> u64 {
+    pub fn allowed_beside(&self, claim: LockClaim) -> u64 {
         let leases = match self.kind {
             LockKind::Semaphore(leases) => leases,
             LockKind::Mutex | LockKind::ReadWrite => 1,
@@ -86,14 +86,14 @@ impl<T> Inside<T> {
     }
 
     /// Whether so much is taken that whoever claims that has to wait.
-    pub fn keeps_out(&self, claim: Claim) -> bool {
+    pub fn keeps_out(&self, claim: LockClaim) -> bool {
         let in_the_way =
             if self.in_force(claim).mode == Mode::Read { self.taken_by_writers } else { self.taken };
         in_the_way > 0 && in_the_way > self.allowed_beside(claim)
     }
 
     /// Somebody asks for that. Returns for how long whoever asks for the same has been kept out by then.
-    pub fn asks(&mut self, claim: Claim, at: u64) -> u64 {
+    pub fn asks(&mut self, claim: LockClaim, at: u64) -> u64 {
         let claim = self.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
             let since = self.keeps_out(claim).then_some(at);
@@ -104,25 +104,26 @@ impl<T> Inside<T> {
 
     /// For how long in all whoever asks for that has been kept out. Of a claim that is not followed it is known at
     /// least by those for fewer leases.
-    pub fn kept_out(&self, claim: Claim, at: u64) -> u64 {
+    pub fn kept_out(&self, claim: LockClaim, at: u64) -> u64 {
         self.shut_to(claim).map_or(0, |shut| shut.until(at))
     }
 
     /// Whether whoever asks for that has been kept out at any place after the first and before the second, which is
     /// where the axis has come to.
-    pub fn was_kept_out(&self, claim: Claim, asked: u64, at: u64) -> bool {
+    pub fn was_kept_out(&self, claim: LockClaim, asked: u64, at: u64) -> bool {
         let was = |shut: &Shut| shut.ended > asked || shut.since.is_some_and(|since| since < at);
         asked < at && self.shut_to(claim).is_some_and(was)
     }
 
-    fn shut_to(&self, claim: Claim) -> Option<&Shut> {
+    fn shut_to(&self, claim: LockClaim) -> Option<&Shut> {
         let claim = self.in_force(claim);
-        let no_more = |other: &&(Claim, Shut)| other.0.mode == claim.mode && other.0.leases <= claim.leases;
+        let no_more =
+            |other: &&(LockClaim, Shut)| other.0.mode == claim.mode && other.0.leases <= claim.leases;
         let nearest = self.shut.iter().filter(no_more).max_by_key(|(other, _)| other.leases);
         nearest.map(|(_, shut)| shut)
     }
 
-    pub fn enter(&mut self, claim: Claim, since: u64, who: T) {
+    pub fn enter(&mut self, claim: LockClaim, since: u64, who: T) {
         let claim = self.in_force(claim);
         self.taken += u64::from(claim.leases);
         self.taken_by_writers += leases_to_write(claim);
@@ -151,14 +152,14 @@ impl<T> Inside<T> {
     }
 
     /// Those who are in the way of a claim, with their leases.
-    pub fn in_the_way(&mut self, claim: Claim) -> impl Iterator<Item = (u64, &mut T)> {
+    pub fn in_the_way(&mut self, claim: LockClaim) -> impl Iterator<Item = (u64, &mut T)> {
         let reads = self.in_force(claim).mode == Mode::Read;
         let stays = self.stays.iter_mut().filter(move |stay| !(reads && stay.claim.mode == Mode::Read));
         stays.map(|stay| (stay.claim.leases.into(), &mut stay.who))
     }
 }
 
-fn leases_to_write(claim: Claim) -> u64 {
+fn leases_to_write(claim: LockClaim) -> u64 {
     if claim.mode == Mode::Write { claim.leases.into() } else { 0 }
 }
 
@@ -169,7 +170,7 @@ pub(super) struct HoldSpan {
     pub asked: u64,
     pub from: u64,
     pub until: u64,
-    pub claim: Claim,
+    pub claim: LockClaim,
     /// By what it is held: holds by one and the same are one.
     pub node: i64,
     pub contender: usize,
@@ -190,7 +191,7 @@ impl HoldSpan {
 
 /// What the holds of all locks show.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct HoldsFound {
     pub holds: u64,
     /// How many began while too much was taken.
     pub too_early: u64,
@@ -202,7 +203,7 @@ pub(super) struct Seen {
 
 /// What is still to come of a hold.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum HoldEvent {
     Ends,
     IsAsked,
     Begins,
@@ -210,14 +211,14 @@ enum Event {
 
 struct Pending {
     at: u64,
-    event: Event,
+    event: HoldEvent,
     hold: HoldSpan,
     /// For how long whoever asks for the same had been kept out when it asked.
     kept_out_before: u64,
 }
 
 impl Pending {
-    fn order(&self) -> (u64, &Event, u64) {
+    fn order(&self) -> (u64, &HoldEvent, u64) {
         (self.at, &self.event, self.hold.place)
     }
 }
@@ -244,8 +245,11 @@ impl Ord for Pending {
 
 /// Goes through the holds of each lock along the axis. They come in the order of [`HoldSpan::by_asking`], and as many are in
 /// memory as are waited for or held at the same point.
-pub(super) fn sweep(kind: LockKind, holds: impl Iterator<Item = io::Result<HoldSpan>>) -> io::Result<Seen> {
-    let mut seen = Seen::default();
+pub(super) fn sweep(
+    kind: LockKind,
+    holds: impl Iterator<Item = io::Result<HoldSpan>>,
+) -> io::Result<HoldsFound> {
+    let mut seen = HoldsFound::default();
     let mut holds = holds.peekable();
     while let Some(Ok(first)) = holds.peek() {
         let lock = first.lock;
@@ -254,13 +258,13 @@ pub(super) fn sweep(kind: LockKind, holds: impl Iterator<Item = io::Result<HoldS
         while let Some(hold) = holds.next_if(of_lock) {
             let hold = hold?;
             seen.holds += 1;
-            let asked = Pending { at: hold.asked(), event: Event::IsAsked, hold, kept_out_before: 0 };
+            let asked = Pending { at: hold.asked(), event: HoldEvent::IsAsked, hold, kept_out_before: 0 };
             line.go_on(Some(&asked), &mut seen);
             line.happens(asked, &mut seen);
         }
         line.go_on(None, &mut seen);
     }
-    holds.next().map_or(Ok(seen), |failed| failed.map(|_| Seen::default()))
+    holds.next().map_or(Ok(seen), |failed| failed.map(|_| HoldsFound::default()))
 }
 
 /// One lock.
@@ -271,7 +275,7 @@ struct Line {
 
 impl Line {
     /// Goes on to that point, or to the end.
-    fn go_on(&mut self, until: Option<&Pending>, seen: &mut Seen) {
+    fn go_on(&mut self, until: Option<&Pending>, seen: &mut HoldsFound) {
         let is_next = |first: &Reverse<Pending>| until.is_none_or(|until| first.0 < *until);
         while self.pending.peek().is_some_and(is_next) {
             let Some(Reverse(first)) = self.pending.pop() else { return };
@@ -279,17 +283,22 @@ impl Line {
         }
     }
 
-    fn happens(&mut self, what: Pending, seen: &mut Seen) {
+    fn happens(&mut self, what: Pending, seen: &mut HoldsFound) {
         let Pending { at, event, hold, kept_out_before } = what;
         let Self { inside, pending } = self;
         let is = |one: &HoldSpan, other: &HoldSpan| one.place == other.place;
         match event {
-            Event::IsAsked => {
+            HoldEvent::IsAsked => {
                 let kept_out_before = inside.asks(hold.claim, at);
-                pending.push(Reverse(Pending { at: hold.from, event: Event::Begins, hold, kept_out_before }));
+                pending.push(Reverse(Pending {
+                    at: hold.from,
+                    event: HoldEvent::Begins,
+                    hold,
+                    kept_out_before,
+                }));
             }
-            Event::Ends => drop(inside.leave(at, false, |other| is(other, &hold))),
-            Event::Begins => {
+            HoldEvent::Ends => drop(inside.leave(at, false, |other| is(other, &hold))),
+            HoldEvent::Begins => {
                 if inside.iter_mut().any(|other| other.node == hold.node) {
                     return;
                 }
@@ -305,7 +314,7 @@ impl Line {
                     inside.enter(hold.claim, at, hold);
                     pending.push(Reverse(Pending {
                         at: hold.until,
-                        event: Event::Ends,
+                        event: HoldEvent::Ends,
                         hold,
                         kept_out_before,
                     }));
@@ -322,8 +331,8 @@ mod tests {
     use super::*;
     use crate::words::spool::Sorted;
 
-    fn writer(leases: u32) -> Claim {
-        Claim { leases, ..Claim::WRITE }
+    fn writer(leases: u32) -> LockClaim {
+        LockClaim { leases, ..LockClaim::WRITE }
     }
 
     #[test]
@@ -365,8 +374,11 @@ mod tests {
     fn readers_share_a_read_write_lock_and_no_mutex() {
         for (kind, keeps_out) in [(LockKind::Mutex, true), (LockKind::ReadWrite, false)] {
             let mut inside = Inside::new(kind);
-            inside.enter(Claim::READ, 1, ());
-            assert_eq!((inside.keeps_out(Claim::READ), inside.keeps_out(Claim::WRITE)), (keeps_out, true));
+            inside.enter(LockClaim::READ, 1, ());
+            assert_eq!(
+                (inside.keeps_out(LockClaim::READ), inside.keeps_out(LockClaim::WRITE)),
+                (keeps_out, true)
+            );
         }
     }
 
@@ -406,7 +418,7 @@ mod tests {
             |(asked, wait, length, reads, leases, node)| {
                 let mode = if reads { Mode::Read } else { Mode::Write };
                 let from = asked + wait;
-                let (claim, until) = (Claim { mode, leases }, from + length);
+                let (claim, until) = (LockClaim { mode, leases }, from + length);
                 HoldSpan { lock: 0, asked, from, until, claim, node, contender: 0, place: 0 }
             },
         )

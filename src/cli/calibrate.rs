@@ -10,9 +10,9 @@ use super::args::CalibrateArgs;
 use super::output;
 use super::run::capabilities::Needs;
 use super::run::progress::Progress;
-use super::run::world::World;
+use super::run::world::OpenEnsemble;
 use super::run::{host, tool_commit, warm_up};
-use crate::load::calibrate::{self, IN_FLIGHT, Measured, SESSIONS, Site};
+use crate::load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
 use crate::load::{Environment, Workspace, make_chroot};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report;
@@ -40,7 +40,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     let progress = Progress::new(&Plan::of(&scenario), args.opening.quiet, false);
     let needs = Needs::of(&scenario);
     let logs = writer.server_logs();
-    let opening = World::open(&scenario, &args.opening, &needs, &logs, &progress);
+    let opening = OpenEnsemble::open(&scenario, &args.opening, &needs, &logs, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let measured = measure(&world, access, &args, &progress, stop).await;
     world.close(&logs);
@@ -76,12 +76,12 @@ fn budget(args: &CalibrateArgs) -> Duration {
 
 /// Measures, and removes its nodes however that ends.
 async fn measure(
-    world: &World,
+    world: &OpenEnsemble,
     access: Access,
     args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
-) -> Result<(Measured, Option<Behaviour>, EnsembleInfo), Error> {
+) -> Result<(CalibrationResult, Option<Behaviour>, EnsembleInfo), Error> {
     let servers = world.addresses();
     host::allow_sessions(servers.len() * (SESSIONS + 1), 1)?;
     let target = Target { connect: world.connect(), access };
@@ -111,7 +111,7 @@ async fn on(
     args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
-) -> Result<(Measured, Option<Behaviour>), Error> {
+) -> Result<(CalibrationResult, Option<Behaviour>), Error> {
     if warms_up {
         progress.note(warm_up::NOTE);
         warm_up::warm_up(environment, stop).await?;
@@ -120,13 +120,13 @@ async fn on(
         return Err(Error::Interrupted);
     }
     progress.note(&format!("measuring for {} s", budget(args).as_secs()));
-    let site = Site {
+    let site = CalibrationSite {
         target: environment.target.clone(),
         servers: environment.servers.clone(),
         place: environment.workspace.root().to_owned(),
         keep_awake: environment.keep_awake,
     };
-    let plan = calibrate::Plan::within(budget(args), site.servers.len());
+    let plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len());
     let measured = calibrate::calibrate(site.clone(), plan, stop).await?;
     let behaviour = if args.behaviour { Some(calibrate::behaviour(site, stop).await?) } else { None };
     Ok((measured, behaviour))

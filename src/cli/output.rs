@@ -70,7 +70,7 @@ const ANSWER_VERSION: u32 = 1;
 /// What `--json` prints of every command: an object that begins with the fields of [`Envelope`], followed by the command's
 /// own.
 #[derive(Serialize)]
-struct Answer<'a, T> {
+struct JsonAnswer<'a, T> {
     #[serde(flatten)]
     envelope: Envelope<'a>,
     /// What the command found; nothing where it could not.
@@ -119,7 +119,7 @@ enum Kind {
 pub fn answer(command: &str, exit: Exit, found: &impl Serialize) -> Result<(), Error> {
     let (schema_version, exit_code) = (ANSWER_VERSION, exit as u8);
     let envelope = Envelope { schema_version, command, exit_code, error: None };
-    json(&Answer { envelope, found: Some(found) })
+    json(&JsonAnswer { envelope, found: Some(found) })
 }
 
 /// Prints why a command could not do what was asked as JSON: the mistakes of a file if it is about those, and what was found
@@ -138,7 +138,7 @@ pub fn answer_error(
     let failure = Failure { kind, message: error.to_string(), mistakes };
     let (schema_version, exit_code) = (ANSWER_VERSION, error.exit() as u8);
     let envelope = Envelope { schema_version, command, exit_code, error: Some(failure) };
-    json(&Answer { envelope, found })
+    json(&JsonAnswer { envelope, found })
 }
 
 /// Prints what a command found as JSON, whether or not something cut it short: such an error stands beside it, and is told

@@ -65,7 +65,7 @@ fn of_history(path: &Path) -> Result<Vec<TraceArrival>, String> {
 type Who = (String, u64, String);
 
 /// What a contender has of a lock.
-struct Turn {
+struct TracedTurn {
     arrival: usize,
     /// When it got the lock; `None` while it waits.
     entered_us: Option<u64>,
@@ -76,7 +76,7 @@ struct Turn {
 #[derive(Default)]
 struct Asks {
     trace: TraceBuilder,
-    turns: HashMap<Who, Turn>,
+    turns: HashMap<Who, TracedTurn>,
     clock: Option<String>,
 }
 
@@ -116,7 +116,7 @@ impl Asks {
             (Step::Invoke, _) if holds => {}
             (Step::Invoke, _) => {
                 let arrival = self.trace.arrives(line, t_us, Some(&who.2))?;
-                self.turns.insert(who, Turn { arrival, entered_us: None, depth: 0 });
+                self.turns.insert(who, TracedTurn { arrival, entered_us: None, depth: 0 });
             }
             (Step::Ok, Some(turn)) => {
                 turn.entered_us.get_or_insert(t_us);

@@ -11,7 +11,7 @@ use crate::words::error::{Error, Exit};
 
 /// What is shown of a file that is right.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ValidatedFile<'a> {
     #[serde(flatten)]
     preview: Preview,
     /// Why this machine cannot run it; not written where it can.
@@ -40,7 +40,7 @@ fn show(file: &ScenarioFile) -> Result<(), Error> {
         return output::answer(
             "validate",
             Exit::Held,
-            &Shown { preview, not_here, left_out: &file.left_out },
+            &ValidatedFile { preview, not_here, left_out: &file.left_out },
         );
     }
     output::text(&preview.to_string())?;

@@ -3,7 +3,7 @@
 use super::lock_state::LockState;
 use super::shared::Shared;
 use crate::words::clock::Stamp;
-use crate::words::measure::{Measure, Notifications, Sheet};
+use crate::words::measure::{Measure, Notifications, ThreadRecorder};
 use crate::world::zk::changes::Change;
 use crate::world::zk::{Arm, Arrival, EventKind, sequence_of};
 
@@ -71,7 +71,7 @@ impl Default for Attribution {
 impl Attribution {
     /// Records everything in the inbox. With `acquired`, the last notification that was awaited is the one that
     /// let this contender in: useful, if a release caused it; every other one was spurious.
-    pub fn settle(&mut self, shared: &Shared, lock: usize, sheet: &mut Sheet, acquired: bool) {
+    pub fn settle(&mut self, shared: &Shared, lock: usize, sheet: &mut ThreadRecorder, acquired: bool) {
         let last_awaited = self.inbox.iter().rposition(|arrival| arrival.awaited).filter(|_| acquired);
         for (position, arrival) in self.inbox.iter().enumerate() {
             let (at, rank) = (arrival.at, arrival.rank);
@@ -95,7 +95,7 @@ impl Attribution {
 
     /// Records the notifications whose cause was open, now that the queue has been listed after the change. At the
     /// end nobody will list any more: a newcomer would have, so what is still open was the last release.
-    pub fn settle_late(&mut self, shared: &Shared, sheet: &mut Sheet, at_the_end: bool) {
+    pub fn settle_late(&mut self, shared: &Shared, sheet: &mut ThreadRecorder, at_the_end: bool) {
         let own = self.own_release;
         self.unresolved.retain(|late| {
             let lock_state = &shared.lock_states[late.lock];
@@ -162,7 +162,7 @@ fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
     lock_state.release_of(number).map_or(Cause::Departure, |called| Cause::Release { number, called })
 }
 
-fn record(sheet: &mut Sheet, notice: &Notice, cause: &Cause, own_release: Option<i64>) {
+fn record(sheet: &mut ThreadRecorder, notice: &Notice, cause: &Cause, own_release: Option<i64>) {
     let Notice { at, rank, useful } = *notice;
     if let Cause::Release { called, .. } = cause {
         let took = at.saturating_sub(*called);

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::control::Control;
 use super::elections::Elections;
-use super::environment::{Environment, Event, Sink};
+use super::environment::{Environment, EnvironmentEvent, Sink};
 use super::shared::Shared;
 use crate::record::FaultRecord;
 use crate::words::catalog::fault::{Ends, FaultChoice, Proof};
@@ -21,19 +21,19 @@ use crate::world::zk::SessionKey;
 use crate::world::zk::gate::Gate;
 
 /// The contenders as faults see them.
-struct Seen<'a> {
+struct ContenderStates<'a> {
     shared: &'a Shared,
     /// Locks acquired before the measured phase.
     before: u64,
 }
 
-impl Seen<'_> {
+impl ContenderStates<'_> {
     fn control(&self, contender: usize) -> &Arc<Control> {
         &self.shared.controls[contender]
     }
 }
 
-impl Contenders for Seen<'_> {
+impl Contenders for ContenderStates<'_> {
     fn count(&self) -> usize {
         self.shared.controls.len()
     }
@@ -105,7 +105,7 @@ pub async fn break_things(
 ) -> Vec<FaultRecord> {
     let FaultWindow { begin, stop, interrupt, elections, sink } = window;
     let before = shared.board.acquired.load(Ordering::Acquire);
-    let seen = Seen { shared, before };
+    let seen = ContenderStates { shared, before };
     let reach = FaultReach {
         contenders: &seen,
         target: &environment.target,
@@ -128,17 +128,19 @@ fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
     let is_healed = find(&choice.kind).is_some_and(|entry| entry.card.ends == Ends::Healed);
     match news {
         News::Done(target, Proof::Proved(_)) => {
-            sink(Event::Note(&format!("fault `{label}` took effect on {target}")));
+            sink(EnvironmentEvent::Note(&format!("fault `{label}` took effect on {target}")));
         }
         News::Done(_, Proof::NotProved(why)) => {
-            sink(Event::Note(&format!("fault `{label}` had no visible effect: {why}")));
+            sink(EnvironmentEvent::Note(&format!("fault `{label}` had no visible effect: {why}")));
         }
         News::Lost(why) => {
-            sink(Event::Warning(&format!("fault `{label}` did not last until its end: {why}")));
+            sink(EnvironmentEvent::Warning(&format!("fault `{label}` did not last until its end: {why}")));
         }
-        News::Undone if is_healed => sink(Event::Note(&format!("fault `{label}` was undone"))),
+        News::Undone if is_healed => sink(EnvironmentEvent::Note(&format!("fault `{label}` was undone"))),
         News::Undone => {}
-        News::Left(why) => sink(Event::Warning(&format!("fault `{label}` could not be undone: {why}"))),
+        News::Left(why) => {
+            sink(EnvironmentEvent::Warning(&format!("fault `{label}` could not be undone: {why}")))
+        }
     }
 }
 

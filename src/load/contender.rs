@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::control::{Closing, Connection, Control};
 use super::observation::Observation;
 use super::pace::{Pace, Served, Turn};
-use super::recorder::{Attempt, Entry, HoldEnd, Recorder};
+use super::recorder::{AcquiredLock, Attempt, HoldEnd, Recorder};
 use super::shared::{FirstDone, Shared};
 use crate::lock::{AcquireError, Held, Patience, Strategy};
 use crate::record::Doubt;
@@ -344,7 +344,7 @@ impl Contender {
         }
     }
 
-    fn die_inside(&mut self, session: Session, entry: &Entry, held: &Held, intended: Duration) {
+    fn die_inside(&mut self, session: Session, entry: &AcquiredLock, held: &Held, intended: Duration) {
         let left = self.recorder.exit_dying(held, entry.mode());
         self.recorder.write_hold(entry, left, intended, HoldEnd::Crashed);
         self.recorder.write_doubt(entry, left, Doubt::Expired);

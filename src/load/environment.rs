@@ -64,7 +64,7 @@ impl Environment {
 
 /// Something that a progress display may want to show.
 #[derive(Debug, Clone)]
-pub enum Event<'a> {
+pub enum EnvironmentEvent<'a> {
     /// A phase of the current trial has begun.
     Phase {
         name: &'static str,
@@ -83,4 +83,4 @@ pub enum Event<'a> {
 }
 
 /// Where events go.
-pub type Sink<'a> = &'a (dyn Fn(Event<'_>) + Sync);
+pub type Sink<'a> = &'a (dyn Fn(EnvironmentEvent<'_>) + Sync);

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use super::missing::{Change, Changes, Incomplete, Missing, fill_in};
 use crate::record::{Grant, Grants, Life, Lives, Moment, Moments, Noted, Trial};
 use crate::words::clock::{self, Stamp};
-use crate::words::spool::{Sorted, Sorter, Table};
+use crate::words::spool::{Sorted, Sorter, SpooledTable};
 use crate::words::units::shown;
 use crate::world::ensemble::Logs;
 use crate::world::ensemble::log_follower::LogFollower;
@@ -169,11 +169,11 @@ struct Keeping {
 struct Log {
     at_hand: Option<Logs>,
     follower: LogFollower,
-    seen: Seen,
+    seen: LogContents,
 }
 
 /// What was read of them so far.
-struct Seen {
+struct LogContents {
     living: Living,
     lives: Sorter<(i64, Life), i64>,
     changes: Sorter<Change, (u64, i64)>,
@@ -186,7 +186,7 @@ impl Keeping {
         let log = |Following { logs, below, since }| Log {
             at_hand: logs,
             follower: LogFollower::new(&below, since),
-            seen: Seen {
+            seen: LogContents {
                 living: Living::default(),
                 lives: Sorter::by(|(created, _): &(i64, Life)| *created, scratch),
                 changes: Sorter::by(Change::order, scratch),
@@ -285,16 +285,16 @@ impl Log {
         self.follow()?;
         let Self { follower, mut seen, .. } = self;
         let missing = follower.end(&mut |transaction| seen.note(transaction))?;
-        let Seen { living, mut lives, changes, interference } = seen;
+        let LogContents { living, mut lives, changes, interference } = seen;
         for life in living.end() {
             lives.push(of(life))?;
         }
-        let (lives, changes) = (Table::of(&lives.finish(), scratch)?, changes.finish());
+        let (lives, changes) = (SpooledTable::of(&lives.finish(), scratch)?, changes.finish());
         Ok(Told { lives, changes, missing, interference })
     }
 }
 
-impl Seen {
+impl LogContents {
     fn note(&mut self, transaction: &Transaction) -> io::Result<()> {
         let Self { living, lives, changes, interference } = self;
         for change in &transaction.changes {
@@ -331,10 +331,10 @@ fn of(life: transactions::Life) -> (i64, Life) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Claim, Deed};
+    use crate::record::{Deed, LockClaim};
 
     fn entered(entered: Stamp) -> Note {
-        let (claim, czxid) = (Claim::WRITE, 7);
+        let (claim, czxid) = (LockClaim::WRITE, 7);
         let grant = Grant { lock: 0, contender: 0, claim, czxid, zxid: None, called: 0, entered, left: None };
         Note::Entered(grant, None)
     }
@@ -345,7 +345,7 @@ mod tests {
         // Given two threads whose notes are handed over one after the other
         let mut notes = [0, 1].map(|thread| keeper.notes_of(thread));
         let asks = |at, contender| {
-            let deed = Deed::Asks(Claim::WRITE);
+            let deed = Deed::Asks(LockClaim::WRITE);
             Note::Did(Moment { at, contender, lock: 0, session: None, deed })
         };
         for at in 0..2_000 {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use super::fence::Fence;
 use crate::lock::Held;
 use crate::record::history::LockKind;
-use crate::record::{Claim, Occupant};
+use crate::record::{LockClaim, Occupant};
 use crate::words::catalog::Mode;
 use crate::words::clock::Stamp;
 use crate::world::zk::changes::ChangeLog;
@@ -55,7 +55,7 @@ impl Shut {
 /// How a contender leaves its critical section.
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
-    pub claim: Claim,
+    pub claim: LockClaim,
     /// Whether anybody else could run while it was inside; without that nobody could have been seen entering beside it.
     pub was_open: bool,
     pub at: Stamp,
@@ -178,13 +178,13 @@ impl LockState {
     }
 
     /// An acquire begins; returns its place in the order of arrival, from 1.
-    pub fn arrive(&self, claim: Claim) -> u64 {
+    pub fn arrive(&self, claim: LockClaim) -> u64 {
         self.waiting.fetch_add(claim.leases as usize, Ordering::AcqRel);
         self.arrivals.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// An acquire has ended, with the lock or without it.
-    pub fn waits_no_longer(&self, claim: Claim) {
+    pub fn waits_no_longer(&self, claim: LockClaim) {
         self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }
 
@@ -200,7 +200,7 @@ impl LockState {
     }
 
     /// A contender enters its critical section; returns one that should not be inside beside it.
-    pub fn enter(&self, contender: usize, held: &Held, claim: Claim, now: Stamp) -> Option<Occupant> {
+    pub fn enter(&self, contender: usize, held: &Held, claim: LockClaim, now: Stamp) -> Option<Occupant> {
         let leases = claim.leases as usize;
         let presence = &self.presences[contender];
         let node = held.node.as_ref();
@@ -382,33 +382,36 @@ mod tests {
         Held::by(QueueNode { path: format!("/l/n-{sequence:010}"), sequence, czxid: 100 + sequence })
     }
 
-    fn left(claim: Claim, at: Stamp) -> Exit {
+    fn left(claim: LockClaim, at: Stamp) -> Exit {
         Exit { claim, was_open: true, at }
     }
 
     #[test]
     fn a_second_holder_is_seen_with_both_names() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(lock_state.enter(0, &held(7), Claim::WRITE, 10), None);
-        let inside = lock_state.enter(2, &held(8), Claim::WRITE, 20).unwrap();
+        assert_eq!(lock_state.enter(0, &held(7), LockClaim::WRITE, 10), None);
+        let inside = lock_state.enter(2, &held(8), LockClaim::WRITE, 20).unwrap();
         assert_eq!((inside.contender, inside.sequence, inside.entered), (0, Some(7), 10));
     }
 
     #[test]
     fn a_third_holder_is_seen_although_the_second_has_left() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(lock_state.enter(0, &held(1), Claim::WRITE, 1), None);
-        assert!(lock_state.enter(1, &held(2), Claim::WRITE, 2).is_some());
-        lock_state.exit(1, &held(2), left(Claim::WRITE, 3));
-        assert_eq!(lock_state.enter(2, &held(3), Claim::WRITE, 4).map(|inside| inside.contender), Some(0));
+        assert_eq!(lock_state.enter(0, &held(1), LockClaim::WRITE, 1), None);
+        assert!(lock_state.enter(1, &held(2), LockClaim::WRITE, 2).is_some());
+        lock_state.exit(1, &held(2), left(LockClaim::WRITE, 3));
+        assert_eq!(
+            lock_state.enter(2, &held(3), LockClaim::WRITE, 4).map(|inside| inside.contender),
+            Some(0)
+        );
     }
 
     #[test]
     fn holders_one_after_the_other_are_no_violation() {
         let lock_state = LockState::new("/l".into(), 2, LockKind::ReadWrite, 1);
-        assert_eq!(lock_state.enter(0, &held(1), Claim::WRITE, 1), None);
-        lock_state.exit(0, &held(1), left(Claim::WRITE, 5));
-        assert_eq!(lock_state.enter(1, &held(2), Claim::WRITE, 6), None);
+        assert_eq!(lock_state.enter(0, &held(1), LockClaim::WRITE, 1), None);
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 5));
+        assert_eq!(lock_state.enter(1, &held(2), LockClaim::WRITE, 6), None);
         assert_eq!((lock_state.release_of(1), lock_state.release_of(2)), (Some(5), None));
     }
 
@@ -417,8 +420,8 @@ mod tests {
         let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
         assert_eq!(lock_state.release_before(50), None);
         for number in 1..=5000 {
-            let _ = lock_state.enter(0, &held(number), Claim::WRITE, 10 * number as u64 - 5);
-            lock_state.exit(0, &held(number), left(Claim::WRITE, 10 * number as u64));
+            let _ = lock_state.enter(0, &held(number), LockClaim::WRITE, 10 * number as u64 - 5);
+            lock_state.exit(0, &held(number), left(LockClaim::WRITE, 10 * number as u64));
         }
         assert_eq!(lock_state.release_before(50_005), Some((5000, 50_000)));
         assert_eq!(lock_state.release_before(20_000), Some((2000, 20_000)));
@@ -429,7 +432,7 @@ mod tests {
     #[test]
     fn only_an_acquire_that_a_later_arrival_passed_counts_as_overtaken() {
         let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
-        let (first, second) = (lock_state.arrive(Claim::WRITE), lock_state.arrive(Claim::WRITE));
+        let (first, second) = (lock_state.arrive(LockClaim::WRITE), lock_state.arrive(LockClaim::WRITE));
         assert!(!lock_state.serve(second));
         assert!(lock_state.serve(first));
     }
@@ -437,26 +440,26 @@ mod tests {
     #[test]
     fn readers_are_inside_together_but_never_beside_a_writer() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(lock_state.enter(0, &held(1), Claim::READ, 1), None);
-        assert_eq!(lock_state.enter(1, &held(2), Claim::READ, 2), None);
-        assert!(lock_state.enter(2, &held(3), Claim::WRITE, 3).is_some(), "a writer beside two readers");
+        assert_eq!(lock_state.enter(0, &held(1), LockClaim::READ, 1), None);
+        assert_eq!(lock_state.enter(1, &held(2), LockClaim::READ, 2), None);
+        assert!(lock_state.enter(2, &held(3), LockClaim::WRITE, 3).is_some(), "a writer beside two readers");
         assert_eq!(lock_state.most_inside(), 3);
-        lock_state.exit(0, &held(1), left(Claim::READ, 4));
-        assert!(lock_state.enter(0, &held(4), Claim::READ, 5).is_some(), "a reader beside a writer");
+        lock_state.exit(0, &held(1), left(LockClaim::READ, 4));
+        assert!(lock_state.enter(0, &held(4), LockClaim::READ, 5).is_some(), "a reader beside a writer");
     }
 
     #[test]
     fn as_many_may_be_inside_as_there_are_leases() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
-        assert_eq!(lock_state.enter(0, &held(1), Claim::WRITE, 1), None);
-        assert_eq!(lock_state.enter(1, &held(2), Claim::WRITE, 2), None);
-        assert!(lock_state.enter(2, &held(3), Claim::WRITE, 3).is_some());
+        assert_eq!(lock_state.enter(0, &held(1), LockClaim::WRITE, 1), None);
+        assert_eq!(lock_state.enter(1, &held(2), LockClaim::WRITE, 2), None);
+        assert!(lock_state.enter(2, &held(3), LockClaim::WRITE, 3).is_some());
     }
 
     #[test]
     fn the_leases_that_each_has_taken_are_added_up() {
         // Given three of five leases for each of two contenders
-        let three = Claim { leases: 3, ..Claim::WRITE };
+        let three = LockClaim { leases: 3, ..LockClaim::WRITE };
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(5), 3);
         assert_eq!(lock_state.enter(0, &held(1), three, 10), None);
         // Then the second is one too many, though two are fewer than five
@@ -468,37 +471,37 @@ mod tests {
         assert_eq!(lock_state.enter(2, &held(3), three, 50), None);
         assert_eq!((lock_state.inside(), lock_state.most_inside()), (1, 2));
         // And who takes fewer fits in beside it
-        assert_eq!(lock_state.enter(1, &held(4), Claim { leases: 2, ..Claim::WRITE }, 60), None);
+        assert_eq!(lock_state.enter(1, &held(4), LockClaim { leases: 2, ..LockClaim::WRITE }, 60), None);
     }
 
     #[test]
     fn who_is_kept_out_is_measured_by_stays_in_which_others_could_run() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        let _ = lock_state.enter(0, &held(1), Claim::WRITE, 100);
+        let _ = lock_state.enter(0, &held(1), LockClaim::WRITE, 100);
         assert_eq!(lock_state.kept_out_us(Mode::Write, 130), 30);
-        lock_state.exit(0, &held(1), left(Claim::WRITE, 150));
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 150));
         assert_eq!(lock_state.kept_out_us(Mode::Write, 900), 50);
-        let _ = lock_state.enter(1, &held(2), Claim::WRITE, 1_000);
-        lock_state.exit(1, &held(2), Exit { was_open: false, ..left(Claim::WRITE, 1_020) });
+        let _ = lock_state.enter(1, &held(2), LockClaim::WRITE, 1_000);
+        lock_state.exit(1, &held(2), Exit { was_open: false, ..left(LockClaim::WRITE, 1_020) });
         assert_eq!(lock_state.kept_out_us(Mode::Write, 2_000), 50, "nobody else could run in those 20 µs");
     }
 
     #[test]
     fn readers_keep_out_writers_only_and_a_semaphore_everybody_once_its_leases_are_gone() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        let _ = lock_state.enter(0, &held(1), Claim::READ, 100);
-        let _ = lock_state.enter(1, &held(2), Claim::READ, 150);
-        lock_state.exit(0, &held(1), left(Claim::READ, 200));
-        lock_state.exit(1, &held(2), left(Claim::READ, 250));
+        let _ = lock_state.enter(0, &held(1), LockClaim::READ, 100);
+        let _ = lock_state.enter(1, &held(2), LockClaim::READ, 150);
+        lock_state.exit(0, &held(1), left(LockClaim::READ, 200));
+        lock_state.exit(1, &held(2), left(LockClaim::READ, 250));
         assert_eq!(
             (lock_state.kept_out_us(Mode::Read, 300), lock_state.kept_out_us(Mode::Write, 300)),
             (0, 150)
         );
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
-        let _ = lock_state.enter(0, &held(1), Claim::WRITE, 100);
+        let _ = lock_state.enter(0, &held(1), LockClaim::WRITE, 100);
         assert_eq!(lock_state.kept_out_us(Mode::Write, 200), 0, "one lease is left");
-        let _ = lock_state.enter(1, &held(2), Claim::WRITE, 200);
-        lock_state.exit(0, &held(1), left(Claim::WRITE, 230));
+        let _ = lock_state.enter(1, &held(2), LockClaim::WRITE, 200);
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 230));
         assert_eq!(lock_state.kept_out_us(Mode::Write, 300), 30);
     }
 
@@ -507,22 +510,22 @@ mod tests {
         // Two leases and two contenders: nobody is ever kept out.
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
         for contender in [0, 1] {
-            let _ = lock_state.arrive(Claim::WRITE);
-            let _ = lock_state.enter(contender, &held(1), Claim::WRITE, 10);
-            lock_state.waits_no_longer(Claim::WRITE);
+            let _ = lock_state.arrive(LockClaim::WRITE);
+            let _ = lock_state.enter(contender, &held(1), LockClaim::WRITE, 10);
+            lock_state.waits_no_longer(LockClaim::WRITE);
         }
-        lock_state.exit(0, &held(1), left(Claim::WRITE, 20));
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 20));
         assert_eq!(lock_state.handed_over(Mode::Write), 0);
         // A third one waits for the next.
-        let _ = lock_state.enter(0, &held(3), Claim::WRITE, 25);
-        let _ = lock_state.arrive(Claim::WRITE);
-        lock_state.exit(1, &held(2), left(Claim::WRITE, 30));
+        let _ = lock_state.enter(0, &held(3), LockClaim::WRITE, 25);
+        let _ = lock_state.arrive(LockClaim::WRITE);
+        lock_state.exit(1, &held(2), left(LockClaim::WRITE, 30));
         assert_eq!(lock_state.handed_over(Mode::Write), 30);
         // A reader that goes lets no reader in.
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        let _ = lock_state.enter(0, &held(1), Claim::READ, 10);
-        let _ = lock_state.arrive(Claim::WRITE);
-        lock_state.exit(0, &held(1), left(Claim::READ, 20));
+        let _ = lock_state.enter(0, &held(1), LockClaim::READ, 10);
+        let _ = lock_state.arrive(LockClaim::WRITE);
+        lock_state.exit(0, &held(1), left(LockClaim::READ, 20));
         assert_eq!((lock_state.handed_over(Mode::Read), lock_state.handed_over(Mode::Write)), (0, 20));
     }
 }

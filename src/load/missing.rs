@@ -19,12 +19,12 @@ pub struct Missing {
     /// The path of its node, where the transaction that created it was not told.
     node: Option<u64>,
     /// The event by which it was let in, where that came without its transaction.
-    event: Option<Event>,
+    event: Option<UndatedEvent>,
 }
 
 /// An event without its transaction, as [`crate::world::zk::Undated`] says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Event {
+struct UndatedEvent {
     path: u64,
     happened: Happened,
     after: i64,
@@ -60,7 +60,12 @@ impl Missing {
                 // Of changes of a directory and of nodes that appear nothing was asked for so far.
                 EventKind::NodeCreated | EventKind::ChildrenChanged | EventKind::SessionOver => return None,
             };
-            Some(Event { path: number_of(&event.path), happened, after: event.after, seen: event.seen })
+            Some(UndatedEvent {
+                path: number_of(&event.path),
+                happened,
+                after: event.after,
+                seen: event.seen,
+            })
         });
         let node = (node.czxid <= 0).then(|| number_of(&node.path));
         (node.is_some() || event.is_some()).then_some(Self { node, event })
@@ -69,7 +74,7 @@ impl Missing {
 
 /// What is asked of the changes of one path. It comes behind the last transaction that can't be the answer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Question {
+struct PathQuestion {
     path: u64,
     after: i64,
     /// The first such change after that transaction, which is at least as late as that one; `None` for the only create, when
@@ -79,7 +84,7 @@ struct Question {
     contender: usize,
 }
 
-impl Question {
+impl PathQuestion {
     fn answered(&self, zxid: i64) -> EnteredAsOf {
         (self.entered, self.contender, zxid)
     }
@@ -100,14 +105,20 @@ pub fn fill_in(
     grants: &mut Sorter<Grant, (usize, i64, Stamp)>,
     scratch: &Path,
 ) -> io::Result<Sorted<EnteredAsOf, (Stamp, usize)>> {
-    let mut questions = Sorter::by(|question: &Question| (question.path, question.after), scratch);
+    let mut questions = Sorter::by(|question: &PathQuestion| (question.path, question.after), scratch);
     for entry in incomplete.iter()? {
         let (Grant { entered, contender, .. }, Missing { node, event }) = entry?;
         if let Some(path) = node {
-            questions.push(Question { path, after: i64::MAX, first: None, entered, contender })?;
+            questions.push(PathQuestion { path, after: i64::MAX, first: None, entered, contender })?;
         }
-        if let Some(Event { path, happened, after, seen }) = event {
-            questions.push(Question { path, after, first: Some((happened, seen)), entered, contender })?;
+        if let Some(UndatedEvent { path, happened, after, seen }) = event {
+            questions.push(PathQuestion {
+                path,
+                after,
+                first: Some((happened, seen)),
+                entered,
+                contender,
+            })?;
         }
     }
     let (mut nodes, mut events) = (Sorter::by(by_entry, scratch), Sorter::by(by_entry, scratch));
@@ -132,7 +143,7 @@ pub fn fill_in(
 }
 
 fn answer(
-    questions: &Sorted<Question, (u64, i64)>,
+    questions: &Sorted<PathQuestion, (u64, i64)>,
     changes: &Changes,
     nodes: &mut Sorter<EnteredAsOf, (Stamp, usize)>,
     events: &mut Sorter<EnteredAsOf, (Stamp, usize)>,
@@ -171,7 +182,7 @@ struct OfPath {
     path: u64,
     created: Option<i64>,
     creates: u64,
-    waiting: Vec<Question>,
+    waiting: Vec<PathQuestion>,
 }
 
 impl OfPath {
@@ -187,8 +198,9 @@ impl OfPath {
             self.created.get_or_insert(change.zxid);
             self.creates += 1;
         }
-        let is_it =
-            |question: &mut Question| question.first.is_some_and(|(happened, _)| happened == change.happened);
+        let is_it = |question: &mut PathQuestion| {
+            question.first.is_some_and(|(happened, _)| happened == change.happened)
+        };
         for question in self.waiting.extract_if(.., is_it) {
             let seen = question.first.map_or(0, |(_, seen)| seen);
             events.push(question.answered(change.zxid.max(seen)))?;
@@ -200,10 +212,10 @@ impl OfPath {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Claim;
+    use crate::record::LockClaim;
 
     fn grant(entered: Stamp, czxid: i64) -> Grant {
-        let claim = Claim::WRITE;
+        let claim = LockClaim::WRITE;
         Grant { lock: 0, contender: 0, claim, czxid, zxid: None, called: 0, entered, left: None }
     }
 
@@ -240,7 +252,7 @@ mod tests {
     }
 
     fn by_event(path: &str, happened: Happened, after: i64, seen: i64) -> Missing {
-        Missing { node: None, event: Some(Event { path: number_of(path), happened, after, seen }) }
+        Missing { node: None, event: Some(UndatedEvent { path: number_of(path), happened, after, seen }) }
     }
 
     #[test]

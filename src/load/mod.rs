@@ -29,7 +29,7 @@ mod trial;
 mod worker;
 mod workspace;
 
-pub use environment::{Environment, Event, Sink};
+pub use environment::{Environment, EnvironmentEvent, Sink};
 pub use shared::kind_of;
 pub use trial::run_trial;
 pub use workspace::{Alive, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};

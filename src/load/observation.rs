@@ -9,7 +9,7 @@ use super::keeper::{Lost, Note, Notes};
 use super::missing::Missing;
 use super::shared::Shared;
 use crate::record::{Grant, Occurrences, Part, Tally};
-use crate::words::measure::{Histogram, Measure, Sheet};
+use crate::words::measure::{Histogram, Measure, ThreadRecorder};
 use crate::world::zk::Observed;
 use crate::world::zk::keep_awake::Unread;
 
@@ -43,7 +43,7 @@ impl Log {
 /// What the contenders of one thread share.
 #[derive(Clone)]
 pub struct Observation {
-    pub sheet: Rc<RefCell<Sheet>>,
+    pub sheet: Rc<RefCell<ThreadRecorder>>,
     pub log: Rc<RefCell<Log>>,
     pub observed: Observed,
 }
@@ -51,7 +51,7 @@ pub struct Observation {
 impl Observation {
     /// An empty one with room for that many seconds.
     pub fn new(shared: &Shared, notes: Notes, seconds: usize) -> Self {
-        let sheet = Rc::new(RefCell::new(Sheet::new(seconds)));
+        let sheet = Rc::new(RefCell::new(ThreadRecorder::new(seconds)));
         let changes = shared
             .lock_states
             .iter()
@@ -79,7 +79,7 @@ pub struct ThreadRecord {
     pub unread: Vec<Unread>,
 }
 
-pub fn histograms(sheet: &Sheet) -> BTreeMap<Measure, Histogram> {
+pub fn histograms(sheet: &ThreadRecorder) -> BTreeMap<Measure, Histogram> {
     Measure::all()
         .into_iter()
         .map(|measure| (measure, sheet.histogram(measure)))

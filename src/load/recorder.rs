@@ -15,11 +15,11 @@ use super::pace::{Served, Turn};
 use super::shared::Shared;
 use crate::lock::{AcquireError, Held};
 use crate::record::history::SessionState;
-use crate::record::{Claim, Deed, Doubt, Grant, Moment, Occupant, Overlap, Tally};
+use crate::record::{Deed, Doubt, Grant, LockClaim, Moment, Occupant, Overlap, Tally};
 use crate::scenario::Load;
 use crate::words::catalog::{Holders, Mode, ParamValue};
 use crate::words::clock::{self, Stamp};
-use crate::words::measure::{Measure, Outcome, Sheet};
+use crate::words::measure::{Measure, Outcome, ThreadRecorder};
 use crate::world::zk::{Failure, Session};
 
 /// Of so many entries of a lock that goes past its session...
@@ -52,7 +52,7 @@ impl Attempt {
 
 /// A lock that was acquired, with what must be looked at before it is released.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct AcquiredLock {
     attempt: Attempt,
     pub acquired: Stamp,
     released_before: Stamp,
@@ -61,7 +61,7 @@ pub struct Entry {
     busy_us: u64,
 }
 
-impl Entry {
+impl AcquiredLock {
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.attempt.mode
@@ -177,7 +177,7 @@ impl Recorder {
 
     /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
     /// written down.
-    pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> Entry {
+    pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> AcquiredLock {
         let acquired = clock::now();
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
@@ -208,7 +208,7 @@ impl Recorder {
         self.token = token;
         session.take_arrivals(&mut self.attribution.inbox);
         self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
-        Entry {
+        AcquiredLock {
             attempt,
             acquired,
             released_before,
@@ -273,14 +273,14 @@ impl Recorder {
     }
 
     /// What is asked for. A lock without a read side takes every request as a write.
-    fn claim(&self, mode: Mode) -> Claim {
+    fn claim(&self, mode: Mode) -> LockClaim {
         let reads = self.shared.entry.card.guarantees.has_read_side() && mode == Mode::Read;
-        Claim { leases: self.shared.leases, ..if reads { Claim::READ } else { Claim::WRITE } }
+        LockClaim { leases: self.shared.leases, ..if reads { LockClaim::READ } else { LockClaim::WRITE } }
     }
 
     /// Writes an acquisition down.
-    pub fn write_acquired(&mut self, entry: &Entry) {
-        let Entry { attempt, acquired, .. } = *entry;
+    pub fn write_acquired(&mut self, entry: &AcquiredLock) {
+        let AcquiredLock { attempt, acquired, .. } = *entry;
         let wait = acquired.saturating_sub(attempt.intended);
         let since_call = acquired.saturating_sub(attempt.called);
         // Released after this acquire was called: it was waiting then, so the lock was handed to it.
@@ -342,7 +342,7 @@ impl Recorder {
     }
 
     /// Writes down how long the lock was held, and what ended that.
-    pub fn write_hold(&self, entry: &Entry, released: Stamp, intended: Duration, ended: HoldEnd) {
+    pub fn write_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration, ended: HoldEnd) {
         let held_us = released.saturating_sub(entry.acquired);
         let mut sheet = self.observation.sheet.borrow_mut();
         let drained = self.shared.signals.drain.is_cancelled();
@@ -480,13 +480,13 @@ impl Recorder {
     }
 
     /// Writes down why it is doubtful whether a hold was one to its end.
-    pub fn write_doubt(&self, entry: &Entry, left: Stamp, doubt: Doubt) {
+    pub fn write_doubt(&self, entry: &AcquiredLock, left: Stamp, doubt: Doubt) {
         let hold = (self.id, entry.acquired);
         self.observation.log.borrow_mut().occurrences.overlaps.doubts.insert(hold, (doubt, left));
     }
 
     /// Notes that another was closing that session when the hold ended.
-    pub fn write_closing(&self, entry: &Entry, left: Stamp, session: i64) {
+    pub fn write_closing(&self, entry: &AcquiredLock, left: Stamp, session: i64) {
         let hold = (self.id, entry.acquired);
         self.observation.log.borrow_mut().occurrences.overlaps.closing.insert(hold, (session, left));
     }
@@ -531,7 +531,13 @@ fn note(
 
 /// Writes down the parts of an arrival's wait: until a contender was free, until the generator got round to it, and from
 /// the call of acquire to the lock.
-fn write_served(shared: &Shared, sheet: &mut Sheet, attempt: &Attempt, served: Served, acquired: Stamp) {
+fn write_served(
+    shared: &Shared,
+    sheet: &mut ThreadRecorder,
+    attempt: &Attempt,
+    served: Served,
+    acquired: Stamp,
+) {
     let Attempt { intended, called, .. } = *attempt;
     if let Some(arrivals) = &shared.open {
         arrivals.served(served.number, acquired.saturating_sub(intended));

@@ -34,13 +34,13 @@ struct Slot {
 
 /// Acquisitions and their waits by the slot in which they ended.
 #[derive(Debug)]
-pub struct Series {
+pub struct SlotSeries {
     begin: AtomicU64,
     slot_us: u64,
     slots: Box<[Slot]>,
 }
 
-impl Series {
+impl SlotSeries {
     pub fn of(spec: &TrialSpec) -> Self {
         let measured = match spec.stop {
             Stop::After(duration) => duration,

@@ -13,7 +13,7 @@ use super::arrivals::Arrivals;
 use super::control::Control;
 use super::gaps::Gaps;
 use super::lock_state::LockState;
-use super::series::Series;
+use super::series::SlotSeries;
 use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
 use crate::record::history::LockKind;
 use crate::record::{FencingCounts, Utilisation};
@@ -115,7 +115,7 @@ pub struct Shared {
     pub signals: Signals,
     pub board: Board,
     pub controls: Vec<Arc<Control>>,
-    pub series: Series,
+    pub series: SlotSeries,
     pub open: Option<Arrivals>,
     /// Whether it is kept what each contender does.
     pub keeps_history: bool,
@@ -169,7 +169,7 @@ impl Shared {
             let of = spec.clone();
             Arrivals::new(move || coming(&of, lasts_at_most(&of)), open.late)
         });
-        let series = Series::of(&spec);
+        let series = SlotSeries::of(&spec);
         Self {
             series,
             spec,

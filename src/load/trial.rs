@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::control::Closing;
 use super::elections::Elections;
-use super::environment::{Environment, Event, Sink};
+use super::environment::{Environment, EnvironmentEvent, Sink};
 use super::health::{self, Vitals};
 use super::keeper::{Following, Keeper, Kept, Lost};
 use super::observation::{self, ThreadRecord};
@@ -29,7 +29,7 @@ use crate::record::{
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::words::clock::{self, Stamp, WallClock};
 use crate::words::error::Error;
-use crate::words::measure::{Measure, Sheet, Window};
+use crate::words::measure::{Measure, ThreadRecorder, Window};
 use crate::words::spool::Sorted;
 use crate::words::units::{contenders, counted};
 use crate::world::zk::keep_awake::Unread;
@@ -274,7 +274,7 @@ impl<'a> Conductor<'a> {
                 continue;
             };
             let (address, seconds) = (&server.address, unread.as_secs_f64());
-            (self.sink)(Event::Warning(&format!(
+            (self.sink)(EnvironmentEvent::Warning(&format!(
                 "{address} answered no read for {seconds:.1} s: for that long it was not kept awake, and may have left a \
                  request aside (ZOOKEEPER-4537)"
             )));
@@ -348,7 +348,7 @@ impl<'a> Conductor<'a> {
                 all - unconnected,
                 contenders(all)
             );
-            (self.sink)(Event::Warning(&why));
+            (self.sink)(EnvironmentEvent::Warning(&why));
             self.too_few = Some(CutShort { cause: Cause::TooFewSessions, why });
         }
         let reached = nodelay::apply(&self.connected_to());
@@ -488,7 +488,7 @@ impl<'a> Conductor<'a> {
     }
 
     /// What became of the arrivals of an open load. Those that nobody has taken are among the waits that were not served.
-    fn arrived(&self, loaded: &Loaded, given_up: Stamp, sheet: &mut Sheet) -> Option<Arrived> {
+    fn arrived(&self, loaded: &Loaded, given_up: Stamp, sheet: &mut ThreadRecorder) -> Option<Arrived> {
         let window = loaded.window;
         let arrivals = self.shared.open.as_ref()?;
         sheet.set_window(window);
@@ -585,13 +585,15 @@ impl<'a> Conductor<'a> {
         };
         if let Some(why) = uncopied.or(kept.unread.take()) {
             let missing = "so what contenders believed is not compared with what the ensemble saw";
-            (self.sink)(Event::Warning(&format!("the servers' logs cannot be read, {missing}: {why}")));
+            (self.sink)(EnvironmentEvent::Warning(&format!(
+                "the servers' logs cannot be read, {missing}: {why}"
+            )));
         }
         let Lost { entries, moments } = lost.and(kept.lost);
         kept.moments.has_gaps = moments > 0;
         if moments > 0 {
             let lost = counted(moments, "event", "events");
-            (self.sink)(Event::Warning(&format!("the history lacks {lost}: {SLOW_DISK}")));
+            (self.sink)(EnvironmentEvent::Warning(&format!("the history lacks {lost}: {SLOW_DISK}")));
         }
         let entries = (entries > 0).then(|| {
             format!("{entries} of {entered} entries were not compared with the servers' logs: {SLOW_DISK}")
@@ -729,7 +731,7 @@ impl<'a> Conductor<'a> {
     }
 
     fn phase_begins(&self, name: &'static str, expected: Option<Duration>) -> Stamp {
-        (self.sink)(Event::Phase { name, expected });
+        (self.sink)(EnvironmentEvent::Phase { name, expected });
         clock::now()
     }
 
@@ -780,7 +782,7 @@ async fn tick(shared: &Shared, sink: Sink<'_>) {
         (Load::Closed, Stop::After(_)) | (Load::Open(_), _) => None,
     };
     loop {
-        sink(Event::Tick { acquired: shared.board.acquired.load(Ordering::Relaxed), of });
+        sink(EnvironmentEvent::Tick { acquired: shared.board.acquired.load(Ordering::Relaxed), of });
         tokio::time::sleep(TICK).await;
     }
 }
@@ -826,7 +828,7 @@ fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>)
     (grants, if is_dated { lives } else { Lives::default() }, Some(moments))
 }
 
-fn timeline(sheet: &Sheet, window: Window) -> Vec<crate::words::measure::Second> {
+fn timeline(sheet: &ThreadRecorder, window: Window) -> Vec<crate::words::measure::Second> {
     let seconds = window.end.saturating_sub(window.start).div_ceil(1_000_000);
     let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(sheet.timeline().len());
     sheet.timeline()[..seconds].to_vec()

@@ -112,7 +112,7 @@ struct Baton {
     connection: AnyEvent,
 }
 
-enum Seen {
+enum BatonEvent {
     Own(EventKind),
     BeforeIsGone,
     Reconnected,
@@ -171,11 +171,11 @@ impl Baton {
                 continue;
             };
             match patience.wait(self.next(session, &mut own, end)).await? {
-                Seen::Own(EventKind::DataChanged) => return Ok(Behind::NextNumber),
-                Seen::Own(EventKind::SessionOver) => return Err(Failure::SessionExpired.into()),
-                Seen::Own(_) => return Err(Failure::OwnNodeMissing.into()),
-                Seen::BeforeIsGone => before = None,
-                Seen::Reconnected => {
+                BatonEvent::Own(EventKind::DataChanged) => return Ok(Behind::NextNumber),
+                BatonEvent::Own(EventKind::SessionOver) => return Err(Failure::SessionExpired.into()),
+                BatonEvent::Own(_) => return Err(Failure::OwnNodeMissing.into()),
+                BatonEvent::BeforeIsGone => before = None,
+                BatonEvent::Reconnected => {
                     let (data, _) = session.get_data(&node.path).await.map_err(own_is_missing)?;
                     if data == GRANT {
                         return Ok(Behind::NextNumber);
@@ -186,12 +186,12 @@ impl Baton {
     }
 
     /// The grant comes before the deletion, in the server's order as here.
-    async fn next(&mut self, session: &Session, own: &mut Watch, before: &mut Watch) -> Seen {
+    async fn next(&mut self, session: &Session, own: &mut Watch, before: &mut Watch) -> BatonEvent {
         tokio::select! {
             biased;
-            event = own.changed() => Seen::Own(event),
-            _ = before.changed() => Seen::BeforeIsGone,
-            () = self.connection.reconnected(session) => Seen::Reconnected,
+            event = own.changed() => BatonEvent::Own(event),
+            _ = before.changed() => BatonEvent::BeforeIsGone,
+            () = self.connection.reconnected(session) => BatonEvent::Reconnected,
         }
     }
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::history::{Claim, LockKind};
+use super::history::{LockClaim, LockKind};
 use super::together::Overlaps;
 use crate::words::clock::{Stamp, WallClock};
-use crate::words::spool::{Sorted, Table};
+use crate::words::spool::{Sorted, SpooledTable};
 
 /// By how much the wall clock of a server on this host may differ from ours, in milliseconds: both count whole
 /// milliseconds, or are read one after the other.
@@ -20,7 +20,7 @@ pub const CLOCKS_DIFFER_MS: i64 = 2;
 pub struct Grant {
     pub lock: usize,
     pub contender: usize,
-    pub claim: Claim,
+    pub claim: LockClaim,
     pub czxid: i64,
     /// As of which transaction it found that it holds, where a reply told.
     pub zxid: Option<i64>,
@@ -51,7 +51,7 @@ pub struct Life {
 }
 
 /// The lives of nodes, by the transaction that created each.
-pub type Lives = Table<Life>;
+pub type Lives = SpooledTable<Life>;
 
 /// By virtue of what the contenders of a trial entered, and what became of it.
 #[derive(Debug, Clone, PartialEq)]

@@ -39,14 +39,14 @@ impl LockKind {
 
 /// What is asked of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct LockClaim {
     /// To read or to write; a mutex takes both alike.
     pub mode: Mode,
     /// How many leases of a semaphore; 1 of any other lock.
     pub leases: u32,
 }
 
-impl Claim {
+impl LockClaim {
     pub const READ: Self = Self { mode: Mode::Read, leases: 1 };
     /// To be alone, or to have one of a semaphore's leases.
     pub const WRITE: Self = Self { mode: Mode::Write, leases: 1 };
@@ -107,7 +107,7 @@ pub enum What<'a> {
 pub struct Acquire<'a> {
     pub lock: &'a str,
     pub step: Step,
-    pub claim: Claim,
+    pub claim: LockClaim,
     /// How often the contender has the lock once it has it this time, for a reentrant lock.
     pub depth: Option<u32>,
     /// The fencing token: the czxid of the contender's node.
@@ -154,7 +154,7 @@ impl<'a> What<'a> {
 
 /// Where a line of a history file lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct LinePosition {
     /// Its number, from 1; the header is line 1.
     pub line: u64,
     /// The byte that it begins with, from 0.
@@ -175,9 +175,9 @@ pub struct Moment {
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deed {
-    Asks(Claim),
+    Asks(LockClaim),
     Enters {
-        claim: Claim,
+        claim: LockClaim,
         /// The transaction that created its node; `None` without a node.
         token: Option<i64>,
         /// As of which transaction it found that it holds; `None` where nothing told.

@@ -37,7 +37,7 @@ pub use fault::{Bound, FaultRecord, FencingCounts, Stuck};
 pub use figure::{Missing, Reading};
 pub use floor::{Floor, Timing};
 pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Grants, Life, Lives};
-pub use history::{Claim, Deed, Moment};
+pub use history::{Deed, LockClaim, Moment};
 pub use judged::{Judged, Parts};
 pub use moments::{EnteredAsOf, Moments, Noted};
 pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::overlap::KeptOut;
 use super::together::Overlaps;
 use super::trial::Tally;
-use crate::words::measure::{Histogram, Sheet, new_histogram};
+use crate::words::measure::{Histogram, ThreadRecorder, new_histogram};
 
 /// What a worker noted beside its sheet.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -74,7 +74,7 @@ impl Occurrences {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// Histograms, counts, and the seconds of the measured phase.
-    pub sheet: Sheet,
+    pub sheet: ThreadRecorder,
     pub occurrences: Occurrences,
     /// By how much the worker's own timers were late.
     pub timer_lag: Histogram,
@@ -83,7 +83,11 @@ pub struct Part {
 impl Part {
     /// That of a worker that saw nothing.
     pub fn nothing() -> Self {
-        Self { sheet: Sheet::new(1), occurrences: Occurrences::default(), timer_lag: new_histogram() }
+        Self {
+            sheet: ThreadRecorder::new(1),
+            occurrences: Occurrences::default(),
+            timer_lag: new_histogram(),
+        }
     }
 
     /// All of them as one; of one part that part.

@@ -9,7 +9,7 @@ use crate::record::{FaultRecord, Trial};
 const SECOND_US: i64 = 1_000_000;
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct FaultRow<'a> {
     trial: usize,
     label: &'a str,
     contenders: usize,
@@ -41,10 +41,10 @@ pub fn write(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result<()
     Ok(csv.flush()?)
 }
 
-fn row<'a>(trial: &'a Trial, fault: &'a FaultRecord) -> Row<'a> {
+fn row<'a>(trial: &'a Trial, fault: &'a FaultRecord) -> FaultRow<'a> {
     let from = fault.asked_us;
     let to = fault.ended_us.or(fault.effective_us).unwrap_or(from);
-    Row {
+    FaultRow {
         trial: trial.spec.index,
         label: &trial.spec.strategy.label,
         contenders: trial.spec.contenders,

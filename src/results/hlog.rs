@@ -21,14 +21,14 @@ const US_PER_MS: f64 = 1000.0;
 
 /// When the samples of a log were taken.
 #[derive(Debug, Clone, Copy)]
-pub struct Span {
+pub struct SampledSpan {
     pub began: SystemTime,
     /// When its measured phase began, since then.
     pub start: Duration,
     pub length: Duration,
 }
 
-impl Span {
+impl SampledSpan {
     pub fn measured(trial: &Trial) -> Self {
         Self {
             began: trial.started_at,
@@ -40,7 +40,7 @@ impl Span {
 
 pub fn write(
     mut out: impl io::Write,
-    span: Span,
+    span: SampledSpan,
     histograms: &BTreeMap<Measure, Histogram>,
 ) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
@@ -145,7 +145,7 @@ mod tests {
     fn log(histograms: &BTreeMap<Measure, Histogram>) -> Vec<u8> {
         let (start, length) = (Duration::from_millis(1_030), Duration::from_secs(2));
         let mut log = Vec::new();
-        write(&mut log, Span { began: SystemTime::UNIX_EPOCH, start, length }, histograms).unwrap();
+        write(&mut log, SampledSpan { began: SystemTime::UNIX_EPOCH, start, length }, histograms).unwrap();
         log
     }
 

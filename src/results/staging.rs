@@ -10,7 +10,7 @@
 //! trial had ended: that can be read, and is deleted by hand.
 //!
 //! A directory in which nobody writes any more is told by its lock, which the system lets go with its owner. A run that is
-//! resumed goes back under the hidden name ([`Claim`]), with all that it has.
+//! resumed goes back under the hidden name ([`ClaimedDirectory`]), with all that it has.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Result as IoResult};
@@ -125,14 +125,14 @@ pub fn left_at(dir: &Path) -> PathBuf {
 
 /// A directory that a run left, published or not, in which nobody else writes from now on. Dropped, it stays as it is.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ClaimedDirectory {
     parent: PathBuf,
     name: String,
     dir: PathBuf,
     lock: File,
 }
 
-impl Claim {
+impl ClaimedDirectory {
     /// Claims what a run left, by its final name or by its hidden one, whichever is there.
     ///
     /// # Errors

@@ -12,13 +12,13 @@ use crate::record::{Arrived, Derived, Floor, Health, Trial};
 use crate::words::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind};
 
 /// A trial, and the floor of the run that it is compared with.
-pub struct Row<'a> {
+pub struct SummaryRow<'a> {
     pub file: &'a TrialFile<'a>,
     /// The floor; `None` where none was measured.
     pub floor: Option<&'a Floor>,
 }
 
-impl<'a> Deref for Row<'a> {
+impl<'a> Deref for SummaryRow<'a> {
     type Target = TrialFile<'a>;
 
     fn deref(&self) -> &TrialFile<'a> {
@@ -27,7 +27,7 @@ impl<'a> Deref for Row<'a> {
 }
 
 /// Writes the row of a trial, after the header where that is not there yet.
-pub fn write(out: impl io::Write, trial: &Row<'_>, header: bool) -> csv::Result<()> {
+pub fn write(out: impl io::Write, trial: &SummaryRow<'_>, header: bool) -> csv::Result<()> {
     let columns = columns();
     let mut csv = csv::Writer::from_writer(out);
     if header {
@@ -45,7 +45,7 @@ type Of<Part, Value> = (&'static str, fn(&Part) -> Value);
 
 struct Column {
     name: String,
-    cell: Box<dyn Fn(&Row<'_>) -> CellText>,
+    cell: Box<dyn Fn(&SummaryRow<'_>) -> CellText>,
 }
 
 /// Every column, in the order of the file.
@@ -68,17 +68,20 @@ fn columns() -> Vec<Column> {
     .collect()
 }
 
-fn column(name: impl Into<String>, cell: impl Fn(&Row<'_>) -> CellText + 'static) -> Column {
+fn column(name: impl Into<String>, cell: impl Fn(&SummaryRow<'_>) -> CellText + 'static) -> Column {
     Column { name: name.into(), cell: Box::new(cell) }
 }
 
 /// A column whose value is always there.
-fn known<T: Display>(name: impl Into<String>, value: impl Fn(&Row<'_>) -> T + 'static) -> Column {
+fn known<T: Display>(name: impl Into<String>, value: impl Fn(&SummaryRow<'_>) -> T + 'static) -> Column {
     column(name, move |trial| Some(value(trial).to_string()))
 }
 
 /// A column whose value may be missing.
-fn maybe<T: Display>(name: impl Into<String>, value: impl Fn(&Row<'_>) -> Option<T> + 'static) -> Column {
+fn maybe<T: Display>(
+    name: impl Into<String>,
+    value: impl Fn(&SummaryRow<'_>) -> Option<T> + 'static,
+) -> Column {
     column(name, move |trial| value(trial).map(|value| value.to_string()))
 }
 
@@ -130,7 +133,7 @@ fn arrived() -> Vec<Column> {
     ];
     let columns = of
         .into_iter()
-        .map(|(name, value)| maybe(name, move |t: &Row<'_>| t.trial.arrived.as_ref().map(value)));
+        .map(|(name, value)| maybe(name, move |t: &SummaryRow<'_>| t.trial.arrived.as_ref().map(value)));
     let utilisation = [
         maybe("utilisation", |t| Some(t.trial.utilisation?.mean)),
         maybe("utilisation_busiest", |t| Some(t.trial.utilisation?.busiest)),
@@ -151,7 +154,7 @@ fn broken() -> Vec<Column> {
     ];
     // Without a fault nobody looked.
     let under_faults = |value: fn(&Trial) -> Option<u64>| {
-        move |t: &Row<'_>| if t.trial.faults.is_empty() { None } else { value(&t.trial) }
+        move |t: &SummaryRow<'_>| if t.trial.faults.is_empty() { None } else { value(&t.trial) }
     };
     let columns = of.into_iter().map(|(name, value)| maybe(name, under_faults(value)));
     let rest = [
@@ -266,7 +269,7 @@ fn latency(measure: Measure) -> Vec<Column> {
 }
 
 fn over_floor() -> Vec<Column> {
-    let median = |t: &Row<'_>, measure| Some(t.latencies.get(&measure)?.p50_us as f64);
+    let median = |t: &SummaryRow<'_>, measure| Some(t.latencies.get(&measure)?.p50_us as f64);
     vec![
         maybe("handoff_p50_over_floor", move |t| t.floor?.handoffs(median(t, Measure::Handoff)?)),
         maybe("uncontended_p50_over_floor", move |t| {

@@ -9,7 +9,7 @@ use crate::record::Trial;
 const SECOND_US: u64 = 1_000_000;
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct TimelineRow<'a> {
     trial: usize,
     strategy: &'a str,
     label: &'a str,
@@ -60,8 +60,8 @@ const HEADER: [&str; 16] = [
     "handoff_us",
 ];
 
-fn rows(trial: &Trial) -> impl Iterator<Item = Row<'_>> {
-    trial.timeline.iter().enumerate().map(|(second, counts)| Row {
+fn rows(trial: &Trial) -> impl Iterator<Item = TimelineRow<'_>> {
+    trial.timeline.iter().enumerate().map(|(second, counts)| TimelineRow {
         trial: trial.spec.index,
         strategy: &trial.spec.strategy.name,
         label: &trial.spec.strategy.label,

@@ -18,7 +18,7 @@ use serde::Serialize;
 use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
 use super::layout::cannot;
 use super::read::{read, read_run, read_to_resume};
-use super::staging::{Claim, Staging};
+use super::staging::{ClaimedDirectory, Staging};
 use super::{digest, faults, hlog, layout, summary, timeline};
 use crate::record::{Floor, Judged, Precision, Run, RunEnding, RunOutcome, Trial};
 use crate::words::disk;
@@ -92,7 +92,7 @@ impl RunWriter {
     /// # Errors
     /// As [`super::read()`]; [`Error::Usage`] when somebody writes there.
     pub fn resume(dir: &Path) -> Result<Resumed, Error> {
-        let claim = Claim::of(dir)?;
+        let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
             let stored = read(claim.dir())?;
             if stored.run.outcome.ending == RunEnding::Complete {
@@ -208,7 +208,7 @@ impl RunWriter {
         let (index, file) = (trial.spec.index, TrialFile::from(trial));
         write_json(&layout::trial_json(dir, index), &file)?;
         write_file(&layout::trial_hlog(dir, index), |out| {
-            hlog::write(out, hlog::Span::measured(trial), &trial.histograms)
+            hlog::write(out, hlog::SampledSpan::measured(trial), &trial.histograms)
         })?;
         self.add_rows(trial, &file, self.floor.as_ref())
     }
@@ -220,7 +220,7 @@ impl RunWriter {
             (path, is_new)
         };
         let (path, header) = table(layout::SUMMARY);
-        append(&path, |out| summary::write(out, &summary::Row { file, floor }, header))?;
+        append(&path, |out| summary::write(out, &summary::SummaryRow { file, floor }, header))?;
         let (path, header) = table(layout::TIMELINE);
         append(&path, |out| timeline::write(out, trial, header))?;
         if !trial.faults.is_empty() {

@@ -7,7 +7,7 @@ use crate::record::Trial;
 use crate::scenario::{self, TrialSpec};
 
 /// How often the same trial is made again at most.
-const TIMES_AT_MOST: usize = 2;
+const TIMES_AT_MOST: usize = 3;
 
 /// What is made again, and how much of it is left.
 pub(super) struct Again {
@@ -18,7 +18,7 @@ pub(super) struct Again {
 impl Again {
     /// For a run of so many trials.
     pub fn of(planned: usize) -> Self {
-        Self { times: TIMES_AT_MOST, trials: planned.div_ceil(2) }
+        Self { times: TIMES_AT_MOST, trials: planned }
     }
 
     /// The trials that follow those that ran, in the order of running; none where there is nothing to make up for, or where

@@ -23,11 +23,11 @@ use precision::Figures;
 
 /// Something that is to be seen while a run goes on.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum RunEvent<'a> {
     /// A trial is there already, as the run is resumed.
     AlreadyThere(&'a TrialSpec),
     TrialBegins(&'a TrialSpec),
-    Within(load::Event<'a>),
+    Within(load::EnvironmentEvent<'a>),
     TrialEnded(&'a Trial),
     /// The figures are not as precise as the scenario asks, so these trials are added.
     RoundAdded(&'a [TrialSpec], &'a Precision),
@@ -36,13 +36,13 @@ pub enum Event<'a> {
 }
 
 /// Where a run takes place, who may end it, and who hears of it.
-pub struct Course<'a> {
+pub struct RunContext<'a> {
     /// Where the trials run.
     pub environment: &'a Environment,
     /// The user's wish to end the run.
     pub stop: &'a CancellationToken,
     /// Where events go.
-    pub tell: &'a (dyn Fn(Event<'_>) + Sync),
+    pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
     /// Which server that was started for the run has ended by itself, if one has.
     pub server_ended: &'a dyn Fn() -> Option<String>,
 }
@@ -98,7 +98,7 @@ fn slots(trials: &[Trial]) -> usize {
 /// Runs the trials of a plan one after the other, and hands each to the writer, until all ran and their figures are as
 /// precise as the scenario asks, or something ends the run early. That is its outcome, and no error: what ran till then is
 /// kept. Trials that are there already do not run.
-pub async fn run(plan: &Plan, there: Vec<Trial>, writer: &mut RunWriter, course: &Course<'_>) -> Ran {
+pub async fn run(plan: &Plan, there: Vec<Trial>, writer: &mut RunWriter, course: &RunContext<'_>) -> Ran {
     let figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
     let mut under_way = UnderWay { writer, course, figures, trials: there, planned: 0, rounds: 0 };
     let outcome = match under_way.run_all(plan).await {
@@ -113,7 +113,7 @@ pub async fn run(plan: &Plan, there: Vec<Trial>, writer: &mut RunWriter, course:
 
 struct UnderWay<'a> {
     writer: &'a mut RunWriter,
-    course: &'a Course<'a>,
+    course: &'a RunContext<'a>,
     /// Their figures, where it depends on them whether more follow.
     figures: Option<Figures>,
     /// Those that are recorded, in the order of their numbers.
@@ -134,7 +134,7 @@ impl UnderWay<'_> {
         while let Some(so_far) = self.more_wanted() {
             let trials = plan.round(round);
             self.planned += trials.len();
-            (self.course.tell)(Event::RoundAdded(&trials, &so_far));
+            (self.course.tell)(RunEvent::RoundAdded(&trials, &so_far));
             self.run_round(&trials).await?;
             round += 1;
         }
@@ -152,7 +152,7 @@ impl UnderWay<'_> {
             if trials.is_empty() {
                 return Ok(());
             }
-            (self.course.tell)(Event::MadeAgain(&trials));
+            (self.course.tell)(RunEvent::MadeAgain(&trials));
             self.run_trials(&trials).await?;
         }
     }
@@ -172,7 +172,7 @@ impl UnderWay<'_> {
     async fn run_trials(&mut self, trials: &[TrialSpec]) -> Result<(), RunOutcome> {
         for spec in trials {
             if self.is_there(spec) {
-                (self.course.tell)(Event::AlreadyThere(spec));
+                (self.course.tell)(RunEvent::AlreadyThere(spec));
                 continue;
             }
             if self.course.stop.is_cancelled() {
@@ -195,12 +195,12 @@ impl UnderWay<'_> {
     }
 
     async fn run_one(&mut self, spec: &TrialSpec) -> Result<(), RunOutcome> {
-        let Course { environment, stop, tell, .. } = *self.course;
+        let RunContext { environment, stop, tell, .. } = *self.course;
         let Some(entry) = lock::find(&spec.strategy.name) else {
             return Err(RunOutcome::aborted(format!("no strategy `{}`", spec.strategy.name)));
         };
-        tell(Event::TrialBegins(spec));
-        let sink = |event: load::Event<'_>| tell(Event::Within(event));
+        tell(RunEvent::TrialBegins(spec));
+        let sink = |event: load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
         let mut trial = run_trial(environment, spec, entry, stop, &sink)
             .await
             .map_err(|error| self.aborted(&error.to_string()))?;
@@ -208,7 +208,7 @@ impl UnderWay<'_> {
         if let Some(figures) = &mut self.figures {
             figures.note(&trial);
         }
-        tell(Event::TrialEnded(&trial));
+        tell(RunEvent::TrialEnded(&trial));
         let lost = trial.cut_short.clone().filter(|cut| cut.cause == Cause::EnsembleLost);
         self.keep(trial).map_err(|error| RunOutcome::aborted(error.to_string()))?;
         memory::give_back();

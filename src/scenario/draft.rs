@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::distribution::Distribution;
-use super::faults::{Asked, faults};
+use super::faults::{FaultDraft, faults};
 use super::fields::{ENSEMBLE, FAULT, GATE, POLL_INTERVAL_PARAM, Section};
 use super::gates::gates;
 use super::keys::{Keys, Places};
@@ -59,7 +59,7 @@ pub(super) struct Draft<'c> {
     pub(super) connect: Option<String>,
     pub(super) compose: Option<PathBuf>,
     /// The faults whose kind could be read.
-    pub(super) faults: Vec<Asked<'c>>,
+    pub(super) faults: Vec<FaultDraft<'c>>,
     pub(super) gates: Vec<Gate>,
 }
 
@@ -197,7 +197,7 @@ impl<'c> Draft<'c> {
             give_up_after: self.give_up_after?,
             in_doubt: self.in_doubt?,
             time_scale: self.time_scale?,
-            faults: self.faults.iter().map(Asked::choice).collect::<Option<Vec<_>>>()?,
+            faults: self.faults.iter().map(FaultDraft::choice).collect::<Option<Vec<_>>>()?,
             gates: self.gates.clone(),
         })
     }

@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::draft::{Draft, LoadWord};
-use super::faults::Asked;
+use super::faults::FaultDraft;
 use super::fields::{SHORTEST, Section, field};
-use super::keys::Place;
+use super::keys::KeySpan;
 use super::read::{Sink, written};
 use crate::words::catalog::fault::{Capability, Ends, Target, Targets};
 use crate::words::units::{contenders, counted};
@@ -29,17 +29,17 @@ pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
 }
 
 /// The keys among these that were given, in the order of the file.
-fn given<'a>(fault: &'a Asked<'_>, keys: &[&'static str]) -> Vec<(&'static str, &'a Place)> {
+fn given<'a>(fault: &'a FaultDraft<'_>, keys: &[&'static str]) -> Vec<(&'static str, &'a KeySpan)> {
     let mut given: Vec<_> = keys.iter().filter_map(|key| Some((*key, fault.places.get(key)?))).collect();
     given.sort_by_key(|(_, place)| place.key.start);
     given
 }
 
-fn value_of(fault: &Asked<'_>, key: &str) -> Range<usize> {
+fn value_of(fault: &FaultDraft<'_>, key: &str) -> Range<usize> {
     fault.places.get(key).map_or_else(|| fault.span.clone(), |place| place.value.clone())
 }
 
-fn target(fault: &Asked<'_>, sink: &Sink<'_>) {
+fn target(fault: &FaultDraft<'_>, sink: &Sink<'_>) {
     let name = fault.card.name;
     let wrong: &[&str] = match fault.card.targets {
         Targets::Servers => &["contender"],
@@ -61,7 +61,7 @@ fn target(fault: &Asked<'_>, sink: &Sink<'_>) {
     }
 }
 
-fn start(fault: &Asked<'_>, sink: &Sink<'_>) {
+fn start(fault: &FaultDraft<'_>, sink: &Sink<'_>) {
     let name = fault.card.name;
     match given(fault, &["at", "after_acquisitions"]).as_slice() {
         [] => sink.error(
@@ -78,7 +78,7 @@ fn start(fault: &Asked<'_>, sink: &Sink<'_>) {
     }
 }
 
-fn duration(fault: &Asked<'_>, sink: &Sink<'_>) {
+fn duration(fault: &FaultDraft<'_>, sink: &Sink<'_>) {
     let name = fault.card.name;
     match (fault.card.ends, fault.places.get("duration")) {
         (Ends::Healed, None) => sink.error(
@@ -96,7 +96,7 @@ fn duration(fault: &Asked<'_>, sink: &Sink<'_>) {
 }
 
 /// A fault must have ended before it fires again.
-fn repetition(fault: &Asked<'_>, sink: &Sink<'_>) {
+fn repetition(fault: &FaultDraft<'_>, sink: &Sink<'_>) {
     let name = fault.card.name;
     let said = &fault.said;
     match (said.times, fault.places.get("every")) {
@@ -124,7 +124,7 @@ fn repetition(fault: &Asked<'_>, sink: &Sink<'_>) {
     }
 }
 
-fn load(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
+fn load(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     if draft.load == Some(LoadWord::Batch) {
         let message =
             format!("`{}` cannot fire in a batch: its totals are exact only undisturbed", fault.card.name);
@@ -132,7 +132,7 @@ fn load(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     }
 }
 
-fn ensemble(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
+fn ensemble(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     let name = fault.card.name;
     if draft.places.contains_key("connect") {
         if fault.card.needs.reaches_servers() {
@@ -182,7 +182,7 @@ fn ensemble(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     }
 }
 
-fn contender(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
+fn contender(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     let Target::Contender(number) = fault.target() else { return };
     let Some(fewest) = draft.contenders.iter().flatten().min() else { return };
     if number >= *fewest {
@@ -194,7 +194,7 @@ fn contender(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     }
 }
 
-fn needed_key(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
+fn needed_key(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     let Some(needed) = fault.card.needs_key.and_then(|key| field(Section::Top, key)) else { return };
     if !draft.places.contains_key(needed.name) {
         let message =
@@ -204,7 +204,7 @@ fn needed_key(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
 }
 
 /// Everything has begun and ended before the measured phase is over.
-fn phase(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
+fn phase(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     let (Some(whole), name, said) = (draft.duration, fault.card.name, &fault.said) else { return };
     let at = said.at.unwrap_or_default();
     if at >= whole {
@@ -231,7 +231,7 @@ fn phase(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
 }
 
 /// The longest that it can take from when it first might fire until it has ended.
-fn lasting(fault: &Asked<'_>) -> Duration {
+fn lasting(fault: &FaultDraft<'_>) -> Duration {
     let said = &fault.said;
     let more = said.times.unwrap_or(1).saturating_sub(1);
     let starts = said.every.unwrap_or_default().saturating_mul(more);
@@ -239,7 +239,7 @@ fn lasting(fault: &Asked<'_>) -> Duration {
 }
 
 /// A fault that waits for more acquisitions than there will be never fires.
-fn acquisitions(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
+fn acquisitions(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     let (Some(after), Some(each)) = (fault.said.after_acquisitions, draft.acquisitions) else { return };
     let Some(fewest) = draft.contenders.iter().flatten().min() else { return };
     let all = each.saturating_mul(u64::try_from(*fewest).unwrap_or(u64::MAX));
@@ -257,7 +257,7 @@ fn acquisitions(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
 }
 
 /// What is long enough as written may not be once it is scaled.
-fn scaled(fault: &Asked<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
+fn scaled(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     let (Some(scale), Some(place)) = (draft.time_scale, draft.places.get("time_scale")) else { return };
     for (key, time) in [("duration", fault.said.duration), ("every", fault.said.every)] {
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };

@@ -17,7 +17,7 @@ use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target, Target
 use crate::words::catalog::{Param, Params};
 
 /// A fault as far as it could be read.
-pub(super) struct Asked<'c> {
+pub(super) struct FaultDraft<'c> {
     pub(super) card: &'c FaultCard,
     /// Where its kind stands: a place to point at for what is not there.
     pub(super) span: Range<usize>,
@@ -55,7 +55,7 @@ impl Said {
     }
 }
 
-impl Asked<'_> {
+impl FaultDraft<'_> {
     /// Whom it hits, by what could be read.
     pub(super) fn target(&self) -> Target {
         match (self.card.targets, self.said.server, self.said.contender) {
@@ -108,7 +108,7 @@ impl Asked<'_> {
 }
 
 /// Reads the list: every fault whose kind could be read.
-pub(super) fn faults<'c>(value: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Vec<Asked<'c>> {
+pub(super) fn faults<'c>(value: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Vec<FaultDraft<'c>> {
     match value.get_ref() {
         DeValue::Array(items) => items.iter().filter_map(|item| fault(item, cards, sink)).collect(),
         DeValue::Table(_) => {
@@ -123,7 +123,7 @@ pub(super) fn faults<'c>(value: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<
     }
 }
 
-fn fault<'c>(item: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<Asked<'c>> {
+fn fault<'c>(item: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<FaultDraft<'c>> {
     let DeValue::Table(entries) = item.get_ref() else {
         let help = "write { kind = \"kill\", at = \"5s\", duration = \"2s\" }";
         wrong_type(item, "a fault", help, sink);
@@ -139,7 +139,7 @@ fn fault<'c>(item: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Optio
     let (card, span) = found?;
     let given = given(&mut keys, card, sink);
     keys.finish_beside(|key| owners(key, cards));
-    Some(Asked { card, span, places, said, given })
+    Some(FaultDraft { card, span, places, said, given })
 }
 
 /// The kind's card, and where it is named.

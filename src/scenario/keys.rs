@@ -7,23 +7,23 @@ use toml::de::{DeTable, DeValue};
 
 use super::fields::{ENSEMBLE, FAULT, Field, GATE, Kind, Need, Section, field, fields_of};
 use super::nearest::{listed, nearest};
-use super::read::{Entry, Sink, Table, Value, shortened};
+use super::read::{KeyValue, Sink, TomlTable, Value, shortened};
 
 /// Where a key and its value stand.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct KeySpan {
     pub(super) key: Range<usize>,
     pub(super) value: Range<usize>,
 }
 
 /// Where each key that was given stands.
-pub(super) type Places = BTreeMap<&'static str, Place>;
+pub(super) type Places = BTreeMap<&'static str, KeySpan>;
 
 pub(super) struct Keys<'a, 's, 't> {
-    table: Table<'a>,
+    table: TomlTable<'a>,
     section: Section,
     sink: &'s Sink<'t>,
-    misspelt: Vec<(&'static str, Entry<'a>)>,
+    misspelt: Vec<(&'static str, KeyValue<'a>)>,
     params: Vec<&'static str>,
     places: &'s mut Places,
 }
@@ -35,7 +35,7 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
         sink: &'s Sink<'t>,
         places: &'s mut Places,
     ) -> Self {
-        let table = Table::new(entries);
+        let table = TomlTable::new(entries);
         let misspelt = table
             .entries()
             .into_iter()
@@ -63,7 +63,7 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
     ) -> Option<T> {
         let field = field(self.section, name)?;
         if let Some(entry) = self.take(name) {
-            self.places.insert(field.name, Place { key: entry.key_span(), value: entry.value.span() });
+            self.places.insert(field.name, KeySpan { key: entry.key_span(), value: entry.value.span() });
             return read(entry.value, &field.kind, self.sink);
         }
         match field.need {
@@ -76,7 +76,7 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
 
     /// Takes a key out. Where only a misspelt form of it is there, that is read in its stead, so that what
     /// is wrong with its value is said at once; the misspelling itself is reported by `finish`.
-    pub(super) fn take(&mut self, name: &str) -> Option<Entry<'a>> {
+    pub(super) fn take(&mut self, name: &str) -> Option<KeyValue<'a>> {
         let misspelt = || self.misspelt.iter().find(|(meant, _)| *meant == name).map(|(_, entry)| *entry);
         self.table.take(name).or_else(misspelt)
     }

@@ -11,7 +11,7 @@ use super::keys::Keys;
 use super::model::RateOf;
 use super::nearest::{did_you_mean, listed};
 use super::read::{
-    Entry, Sink, Table, Value, expect_duration, expect_number, expect_text, shortened, wrong_type,
+    KeyValue, Sink, TomlTable, Value, expect_duration, expect_number, expect_text, shortened, wrong_type,
 };
 use super::values;
 
@@ -119,7 +119,7 @@ fn popularity(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<Popular
             None
         }
         DeValue::Table(entries) => {
-            let mut table = Table::new(entries);
+            let mut table = TomlTable::new(entries);
             let zipf = table.take("zipf");
             let strangers = table.finish();
             for stranger in &strangers {
@@ -160,7 +160,7 @@ fn comes(value: &Value<'_>, traces: ReadTrace<'_>, sink: &Sink<'_>) -> Option<Co
             }
         },
         DeValue::Table(entries) => {
-            let entries = Table::new(entries).entries();
+            let entries = TomlTable::new(entries).entries();
             let [entry] = entries.as_slice() else {
                 let message = format!("expected one process, found {}", entries.len());
                 sink.missing(value.span(), message, all());
@@ -190,7 +190,12 @@ fn word_alone(name: &str) -> Option<Comes> {
     }
 }
 
-fn with_parts(process: &Process, entry: &Entry<'_>, traces: ReadTrace<'_>, sink: &Sink<'_>) -> Option<Comes> {
+fn with_parts(
+    process: &Process,
+    entry: &KeyValue<'_>,
+    traces: ReadTrace<'_>,
+    sink: &Sink<'_>,
+) -> Option<Comes> {
     match process.form {
         Form::Word => {
             let message = format!("`{}` has no parts", process.name);
@@ -229,7 +234,7 @@ fn table(process: &Process, parts: &[Part], value: &Value<'_>, sink: &Sink<'_>) 
         return None;
     };
     let names = || parts.iter().map(|part| part.name);
-    let mut table = Table::new(entries);
+    let mut table = TomlTable::new(entries);
     let taken: Vec<_> = parts.iter().map(|part| (part, table.take(part.name))).collect();
     let strangers = table.finish();
     for stranger in &strangers {
@@ -242,7 +247,7 @@ fn table(process: &Process, parts: &[Part], value: &Value<'_>, sink: &Sink<'_>) 
         let message = format!("`{}` needs {}", process.name, listed(absent));
         sink.missing(value.span(), message, example);
     }
-    let read = |(part, got): (&Part, Option<Entry<'_>>)| match &part.kind {
+    let read = |(part, got): (&Part, Option<KeyValue<'_>>)| match &part.kind {
         Kind::Duration(bounds) => expect_duration(got?.value, bounds, sink).map(Got::Time),
         Kind::Factor(bounds) => expect_number(got?.value, bounds, sink).map(Got::Number),
         _ => None,

@@ -6,7 +6,7 @@ use super::arrivals::Arrivals;
 use super::distribution::Distribution;
 use super::draft::{Draft, LoadWord};
 use super::fields::{ARRIVALS_MAX, OPEN_KEYS, PROCESSES};
-use super::keys::Place;
+use super::keys::KeySpan;
 use super::nearest::listed;
 use super::open::Comes;
 use super::read::{Sink, written};
@@ -38,7 +38,8 @@ fn load_key(draft: &Draft<'_>) -> std::ops::Range<usize> {
 
 fn rate(draft: &Draft<'_>, sink: &Sink<'_>) {
     let Some(process) = draft.open.arrivals.as_ref().and_then(Comes::process) else { return };
-    let given: Vec<&Place> = ["rate", "rate_each"].iter().filter_map(|name| draft.places.get(name)).collect();
+    let given: Vec<&KeySpan> =
+        ["rate", "rate_each"].iter().filter_map(|name| draft.places.get(name)).collect();
     match (process.takes_rate, given.as_slice()) {
         (true, []) => sink.missing(
             load_key(draft),
@@ -77,7 +78,7 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
 /// What an open load has no use for.
 fn refused(draft: &Draft<'_>, sink: &Sink<'_>) {
     let refuse = |name: &'static str, why: &str| {
-        if let Some(Place { value, .. }) = draft.places.get(name) {
+        if let Some(KeySpan { value, .. }) = draft.places.get(name) {
             sink.idle(&[name], value.clone(), why, "leave the key out, or use load = \"closed\"");
         }
     };

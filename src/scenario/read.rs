@@ -110,48 +110,48 @@ impl<'a> Sink<'a> {
 }
 
 /// A table of which each key is taken once.
-pub(super) struct Table<'a> {
+pub(super) struct TomlTable<'a> {
     entries: &'a DeTable<'a>,
     taken: Vec<&'a str>,
 }
 
 /// A key and its value.
 #[derive(Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct KeyValue<'a> {
     pub(super) key: &'a str,
     key_span: (usize, usize),
     pub(super) value: &'a Value<'a>,
 }
 
-impl Entry<'_> {
+impl KeyValue<'_> {
     pub(super) fn key_span(&self) -> Range<usize> {
         self.key_span.0..self.key_span.1
     }
 }
 
-impl<'a> Table<'a> {
+impl<'a> TomlTable<'a> {
     pub(super) fn new(entries: &'a DeTable<'a>) -> Self {
         Self { entries, taken: Vec::new() }
     }
 
     /// Takes a key out, if it is there.
-    pub(super) fn take(&mut self, name: &str) -> Option<Entry<'a>> {
+    pub(super) fn take(&mut self, name: &str) -> Option<KeyValue<'a>> {
         let entry = self.entries().into_iter().find(|entry| entry.key == name)?;
         self.taken.push(entry.key);
         Some(entry)
     }
 
     /// Every key that nobody took, in the order of the file.
-    pub(super) fn finish(self) -> Vec<Entry<'a>> {
+    pub(super) fn finish(self) -> Vec<KeyValue<'a>> {
         self.entries().into_iter().filter(|entry| !self.taken.contains(&entry.key)).collect()
     }
 
     /// Every entry in the order of the file.
-    pub(super) fn entries(&self) -> Vec<Entry<'a>> {
+    pub(super) fn entries(&self) -> Vec<KeyValue<'a>> {
         let mut entries: Vec<_> = self
             .entries
             .iter()
-            .map(|(key, value)| Entry {
+            .map(|(key, value)| KeyValue {
                 key: key.get_ref().as_ref(),
                 key_span: (key.span().start, key.span().end),
                 value,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::distribution::Distribution;
 use super::draft::{Draft, LoadWord};
 use super::fields::{POLL_INTERVAL, POLL_INTERVAL_PARAM, TRIALS_MAX};
-use super::keys::Place;
+use super::keys::KeySpan;
 use super::nearest::listed;
 use super::read::{Sink, written};
 use super::strategies::{Listed, takers};
@@ -72,7 +72,7 @@ fn stop(draft: &Draft<'_>, sink: &Sink<'_>) {
 
 fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
     let refuse = |name: &'static str, why: &str| {
-        if let Some(Place { value, .. }) = draft.places.get(name) {
+        if let Some(KeySpan { value, .. }) = draft.places.get(name) {
             sink.idle(&[name], value.clone(), why, "leave the key out, or use load = \"closed\"");
         }
     };

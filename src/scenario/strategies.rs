@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::StrategyChoice;
 use super::nearest::{did_you_mean, listed};
-use super::read::{Entry, Sink, Table, Value, expect_text, shortened, wrong_type};
+use super::read::{KeyValue, Sink, TomlTable, Value, expect_text, shortened, wrong_type};
 use super::values::{Given, default_value, given_value};
 use crate::words::catalog::{LockCard, Param, ParamKind, ParamValue};
 
@@ -70,7 +70,7 @@ fn strategy<'c>(item: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Opt
             let card = card(name, item, cards, sink)?;
             Some(Listed { card, choice: choice(card, &BTreeMap::new()), span: item.span() })
         }
-        DeValue::Table(entries) => from_table(item, Table::new(entries), cards, sink),
+        DeValue::Table(entries) => from_table(item, TomlTable::new(entries), cards, sink),
         _ => {
             wrong_type(
                 item,
@@ -85,7 +85,7 @@ fn strategy<'c>(item: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Opt
 
 fn from_table<'c>(
     item: &Value<'_>,
-    mut table: Table<'_>,
+    mut table: TomlTable<'_>,
     cards: &'c [LockCard],
     sink: &Sink<'_>,
 ) -> Option<Listed<'c>> {
@@ -126,7 +126,7 @@ fn card<'c>(name: &str, at: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) 
 
 fn param(
     card: &LockCard,
-    entry: &Entry<'_>,
+    entry: &KeyValue<'_>,
     cards: &[LockCard],
     sink: &Sink<'_>,
 ) -> Option<(&'static str, ParamValue)> {
@@ -139,7 +139,7 @@ fn param(
 }
 
 /// Reports every parameter that has no meaning beside the others; whether there is none.
-fn has_no_idle(card: &LockCard, set: &Given, entries: &[Entry<'_>], sink: &Sink<'_>) -> bool {
+fn has_no_idle(card: &LockCard, set: &Given, entries: &[KeyValue<'_>], sink: &Sink<'_>) -> bool {
     let mut none = true;
     for entry in entries {
         let Some(Idle { decider, chosen, words }) = idle(card, set, entry.key) else { continue };
@@ -152,7 +152,7 @@ fn has_no_idle(card: &LockCard, set: &Given, entries: &[Entry<'_>], sink: &Sink<
 }
 
 /// Reports every parameter that asks for more than there is; whether there is none.
-fn can_be_served(card: &LockCard, set: &Given, entries: &[Entry<'_>], sink: &Sink<'_>) -> bool {
+fn can_be_served(card: &LockCard, set: &Given, entries: &[KeyValue<'_>], sink: &Sink<'_>) -> bool {
     let mut all = true;
     for param in card.params {
         let ParamKind::CountWithin(_, _, whole) = param.kind else { continue };

@@ -11,7 +11,7 @@ use super::distribution::Distribution;
 use super::fields::{Kind, PARAM_DURATION, POLL_INTERVAL, POLL_INTERVAL_PARAM, SHAPES, SIGMA, Shape};
 use super::nearest::{did_you_mean, listed, nearest};
 use super::read::{
-    Entry, Sink, Table, Value, expect_bool, expect_count, expect_duration, expect_number, expect_text,
+    KeyValue, Sink, TomlTable, Value, expect_bool, expect_count, expect_duration, expect_number, expect_text,
     expect_word, shortened, written, wrong_type,
 };
 use crate::words::catalog::{Param, ParamKind, ParamValue};
@@ -157,7 +157,7 @@ pub(super) fn distribution(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> O
     let DeValue::Table(entries) = value.get_ref() else {
         return expect_duration(value, &(Duration::ZERO..=*longest), sink).map(Distribution::Fixed);
     };
-    let entries = Table::new(entries).entries();
+    let entries = TomlTable::new(entries).entries();
     let [entry] = entries.as_slice() else {
         return not_one_shape(value, &entries, sink);
     };
@@ -170,15 +170,15 @@ pub(super) fn distribution(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> O
         wrong_type(entry.value, "a table", &format!("write {}", shape.example), sink);
         return None;
     };
-    shaped(shape, entry, Table::new(inner), *longest, sink)
+    shaped(shape, entry, TomlTable::new(inner), *longest, sink)
 }
 
 fn shape_names() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().map(|shape| shape.name)
 }
 
-fn not_one_shape<T>(value: &Value<'_>, entries: &[Entry<'_>], sink: &Sink<'_>) -> Option<T> {
-    let parameter = |entry: &&Entry<'_>| {
+fn not_one_shape<T>(value: &Value<'_>, entries: &[KeyValue<'_>], sink: &Sink<'_>) -> Option<T> {
+    let parameter = |entry: &&KeyValue<'_>| {
         SHAPES.iter().find(|shape| shape.durations.contains(&entry.key) || shape.numbers.contains(&entry.key))
     };
     match entries.iter().find_map(|entry| parameter(&entry)) {
@@ -194,7 +194,7 @@ fn not_one_shape<T>(value: &Value<'_>, entries: &[Entry<'_>], sink: &Sink<'_>) -
     None
 }
 
-fn unknown_shape(entry: &Entry<'_>, sink: &Sink<'_>) {
+fn unknown_shape(entry: &KeyValue<'_>, sink: &Sink<'_>) {
     let owner = SHAPES.iter().find(|s| s.durations.contains(&entry.key) || s.numbers.contains(&entry.key));
     let help = match (entry.key, nearest(entry.key, shape_names()), owner) {
         ("fixed" | "constant", _, _) => "a fixed time is just the duration in quotes: \"20ms\"".to_owned(),
@@ -207,8 +207,8 @@ fn unknown_shape(entry: &Entry<'_>, sink: &Sink<'_>) {
 
 fn shaped(
     shape: &Shape,
-    entry: &Entry<'_>,
-    mut table: Table<'_>,
+    entry: &KeyValue<'_>,
+    mut table: TomlTable<'_>,
     longest: Duration,
     sink: &Sink<'_>,
 ) -> Option<Distribution> {
@@ -245,7 +245,7 @@ fn built(
     name: &str,
     durations: &[Option<Duration>],
     numbers: &[Option<f64>],
-    entry: &Entry<'_>,
+    entry: &KeyValue<'_>,
     sink: &Sink<'_>,
 ) -> Option<Distribution> {
     match (name, durations, numbers) {

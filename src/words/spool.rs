@@ -44,11 +44,11 @@ pub struct Sorter<T, K> {
 struct Level<T> {
     file: Arc<File>,
     end: u64,
-    runs: Vec<Vec<Block<T>>>,
+    runs: Vec<Vec<SpoolBlock<T>>>,
 }
 
 #[derive(Debug)]
-struct Block<T> {
+struct SpoolBlock<T> {
     at: u64,
     bytes: usize,
     first: T,
@@ -126,10 +126,10 @@ impl<T: Record> Level<T> {
         Ok(())
     }
 
-    fn block(&mut self, bytes: &mut Vec<u8>, first: &mut Option<T>) -> io::Result<Option<Block<T>>> {
+    fn block(&mut self, bytes: &mut Vec<u8>, first: &mut Option<T>) -> io::Result<Option<SpoolBlock<T>>> {
         let Some(first) = first.take() else { return Ok(None) };
         self.file.write_all_at(bytes, self.end)?;
-        let block = Block { at: self.end, bytes: bytes.len(), first };
+        let block = SpoolBlock { at: self.end, bytes: bytes.len(), first };
         self.end += bytes.len() as u64;
         bytes.clear();
         Ok(Some(block))
@@ -144,7 +144,7 @@ impl<T: Record> Level<T> {
     }
 }
 
-impl<T: Record> Block<T> {
+impl<T: Record> SpoolBlock<T> {
     fn read(&self, file: &File) -> io::Result<Vec<T>> {
         let mut bytes = vec![0; self.bytes];
         file.read_exact_at(&mut bytes, self.at)?;
@@ -207,7 +207,7 @@ impl<T: Record + PartialEq, K: Ord> PartialEq for Sorted<T, K> {
 /// Where a run is read.
 enum Cursor<'a, T> {
     InMemory(std::slice::Iter<'a, T>),
-    OnDisk { file: &'a File, blocks: std::slice::Iter<'a, Block<T>>, read: std::vec::IntoIter<T> },
+    OnDisk { file: &'a File, blocks: std::slice::Iter<'a, SpoolBlock<T>>, read: std::vec::IntoIter<T> },
 }
 
 impl<T: Record> Cursor<'_, T> {
@@ -289,11 +289,11 @@ impl<T: Record, K: Ord> Iterator for Merge<'_, T, K> {
 
 /// Values by their numbers, to be looked up: cheap where one look-up is near the one before it.
 #[derive(Clone)]
-pub struct Table<V>(Arc<Mutex<Lookup<V>>>);
+pub struct SpooledTable<V>(Arc<Mutex<Lookup<V>>>);
 
 struct Lookup<V> {
     file: Option<Arc<File>>,
-    blocks: Vec<Block<(i64, V)>>,
+    blocks: Vec<SpoolBlock<(i64, V)>>,
     /// The latest blocks that were read, the latest at the end.
     read: Vec<(usize, Vec<(i64, V)>)>,
 }
@@ -301,7 +301,7 @@ struct Lookup<V> {
 /// So many blocks of a table are kept in memory.
 const BLOCKS_KEPT: usize = 64;
 
-impl<V: Record> Table<V> {
+impl<V: Record> SpooledTable<V> {
     /// The values, each with its number. Of two with the same number, the first counts.
     ///
     /// # Errors
@@ -317,7 +317,7 @@ impl<V: Record> Table<V> {
     }
 
     fn in_memory(sorted: Vec<(i64, V)>) -> Self {
-        let blocks = sorted.first().cloned().map(|first| Block { at: 0, bytes: 0, first });
+        let blocks = sorted.first().cloned().map(|first| SpoolBlock { at: 0, bytes: 0, first });
         let lookup = Lookup { file: None, blocks: blocks.into_iter().collect(), read: vec![(0, sorted)] };
         Self(Arc::new(Mutex::new(lookup)))
     }
@@ -365,19 +365,19 @@ impl<V: Record> Lookup<V> {
     }
 }
 
-impl<V: Record> Default for Table<V> {
+impl<V: Record> Default for SpooledTable<V> {
     fn default() -> Self {
         Self::in_memory(Vec::new())
     }
 }
 
-impl<V: Record, const N: usize> From<[(i64, V); N]> for Table<V> {
+impl<V: Record, const N: usize> From<[(i64, V); N]> for SpooledTable<V> {
     fn from(values: [(i64, V); N]) -> Self {
         values.into_iter().collect()
     }
 }
 
-impl<V: Record> FromIterator<(i64, V)> for Table<V> {
+impl<V: Record> FromIterator<(i64, V)> for SpooledTable<V> {
     fn from_iter<I: IntoIterator<Item = (i64, V)>>(values: I) -> Self {
         let mut sorted: Vec<(i64, V)> = values.into_iter().collect();
         sorted.sort_by_key(|(number, _)| *number);
@@ -385,7 +385,7 @@ impl<V: Record> FromIterator<(i64, V)> for Table<V> {
     }
 }
 
-impl<V> fmt::Debug for Table<V> {
+impl<V> fmt::Debug for SpooledTable<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lookup = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         write!(f, "Table({} blocks)", lookup.blocks.len())
@@ -393,7 +393,7 @@ impl<V> fmt::Debug for Table<V> {
 }
 
 /// Tables are the same if they are one.
-impl<V> PartialEq for Table<V> {
+impl<V> PartialEq for SpooledTable<V> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -419,7 +419,7 @@ mod tests {
             let sorted = sorter.finish();
             prop_assert_eq!(&sorted, &Sorted::of(|(number, _)| *number, numbered.clone()));
             // And of each number the first that came is found.
-            let table = Table::of(&sorted, directory.path()).unwrap();
+            let table = SpooledTable::of(&sorted, directory.path()).unwrap();
             for number in -1..51 {
                 let first = numbered.iter().find(|(other, _)| *other == number).map(|(_, place)| *place);
                 prop_assert_eq!(table.get(number).unwrap(), first);
@@ -436,7 +436,7 @@ mod tests {
         for number in (0..count).rev() {
             sorter.push((2 * number, format!("value {number:0100}"))).unwrap();
         }
-        let table = Table::of(&sorter.finish(), directory.path()).unwrap();
+        let table = SpooledTable::of(&sorter.finish(), directory.path()).unwrap();
         assert!(table.0.lock().unwrap().blocks.len() > BLOCKS_KEPT);
         for number in [0, 7, 100_000, 7, count - 1, 0] {
             assert_eq!(table.get(2 * number).unwrap(), Some(format!("value {number:0100}")));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::Event;
+use zklockbench::load::EnvironmentEvent;
 use zklockbench::record::{Cause, FaultRecord, Trial};
 use zklockbench::scenario::TrialSpec;
 use zklockbench::words::catalog::fault::{Capability, Ends, FaultCard};
@@ -70,8 +70,8 @@ async fn assert_as_before(local: &Local, done: &str) {
 /// Interrupts a trial with that fault when it has taken effect.
 async fn interrupt_in_effect(local: &Arc<Local>, card: &FaultCard) {
     let interrupt = CancellationToken::new();
-    let sink = |event: Event<'_>| match event {
-        Event::Note(text) if text.contains("took effect") => interrupt.cancel(),
+    let sink = |event: EnvironmentEvent<'_>| match event {
+        EnvironmentEvent::Note(text) if text.contains("took effect") => interrupt.cancel(),
         _ => {}
     };
     let (spec, course) = (spec(card), trials::Course { interrupt: &interrupt, sink: &sink });

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use zklockbench::load::Workspace;
-use zklockbench::load::calibrate::{Measured, Plan, Site, Slice, calibrate, floor};
+use zklockbench::load::calibrate::{
+    CalibrationPlan, CalibrationResult, CalibrationSite, Slice, calibrate, floor,
+};
 use zklockbench::record::{RawRequest, ServerFigures, Timing};
 use zklockbench::words::error::Error;
 use zklockbench::world::zk::keep_awake::EVERY;
@@ -28,8 +30,8 @@ impl Ground {
         Self { alone, target, workspace }
     }
 
-    fn site(&self, place: &str) -> Site {
-        Site {
+    fn site(&self, place: &str) -> CalibrationSite {
+        CalibrationSite {
             target: self.target.clone(),
             servers: self.alone.addresses(),
             place: place.to_owned(),
@@ -37,7 +39,11 @@ impl Ground {
         }
     }
 
-    async fn calibrate(&self, plan: Plan, stop: &CancellationToken) -> Result<Measured, Error> {
+    async fn calibrate(
+        &self,
+        plan: CalibrationPlan,
+        stop: &CancellationToken,
+    ) -> Result<CalibrationResult, Error> {
         calibrate(self.site(self.workspace.root()), plan, stop).await
     }
 
@@ -63,8 +69,8 @@ impl Ground {
 const LONG: Duration = Duration::from_secs(60);
 
 /// So many of everything, however long it takes.
-fn exactly(handoffs: u64, alone: u64, rounds: u32) -> Plan {
-    Plan {
+fn exactly(handoffs: u64, alone: u64, rounds: u32) -> CalibrationPlan {
+    CalibrationPlan {
         rounds,
         rehearses: true,
         handoffs: Slice { lasts: LONG, rounds: handoffs },
@@ -175,7 +181,7 @@ async fn a_server_that_is_not_there_is_named_and_the_others_are_measured() {
 async fn an_ensemble_that_is_not_there_has_no_floor_and_it_is_said_why() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = listener.local_addr().unwrap().to_string();
-    let site = Site {
+    let site = CalibrationSite {
         target: Target { connect: silent.clone(), access: Access::default() },
         servers: vec![silent.clone()],
         place: "/nowhere".into(),

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::support::program::{Bench, stderr, stdout};
 use serde_json::Value;
-use zklockbench::record::history::{Acquire, Claim, Event, Header, LockKind, Release, Step, What};
+use zklockbench::record::history::{Acquire, Event, Header, LockClaim, LockKind, Release, Step, What};
 use zklockbench::results::history::{HistoryReader, HistoryWriter};
 
 const HELD: &str = "mutex complete
@@ -212,7 +212,7 @@ fn turns(count: u64, mut write: impl FnMut(&Event<'static>)) {
     };
     let acquire = |step, token: Option<i64>| {
         let zxid = token.map(|token| token + 100);
-        let (lock, claim) = ("lock", Claim::WRITE);
+        let (lock, claim) = ("lock", LockClaim::WRITE);
         What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
     };
     let release =

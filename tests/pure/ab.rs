@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::support::records;
 use zklockbench::answer::ab::{
-    AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, Question,
-    RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
+    AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending,
+    FigureQuestion, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
 };
 use zklockbench::answer::compare::{ComparisonVerdict as Found, Limits, Regression};
 use zklockbench::record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
@@ -15,9 +15,9 @@ use zklockbench::words::verdict::Verdict;
 
 const TERMS: Limits = Limits { alpha: 0.05, margin: 0.05 };
 
-fn question(figure: &str) -> Question {
+fn question(figure: &str) -> FigureQuestion {
     let cell = CellKey { strategy: "baton".into(), contenders: 5 };
-    Question { cells: CellPair { a: cell.clone(), b: cell }, figure: figure.parse().unwrap() }
+    FigureQuestion { cells: CellPair { a: cell.clone(), b: cell }, figure: figure.parse().unwrap() }
 }
 
 fn known(value: f64) -> Answer {
@@ -228,7 +228,8 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
     };
     let cell = CellKey::of(&trial.spec);
     let other = CellKey { contenders: 99, ..cell.clone() };
-    let asked = |figure: Figure| Question { cells: CellPair { a: cell.clone(), b: other.clone() }, figure };
+    let asked =
+        |figure: Figure| FigureQuestion { cells: CellPair { a: cell.clone(), b: other.clone() }, figure };
     let of = |trial: &zklockbench::record::Trial, turn| {
         asked(Figure::THROUGHPUT)
             .answer(turn, &records::stored(&records::run(1), std::slice::from_ref(trial)))

@@ -4,8 +4,8 @@ use zklockbench::check::{judge, least_evidence, of_run, standing_still};
 use zklockbench::lock;
 use zklockbench::record::history::LockKind;
 use zklockbench::record::{
-    Accounting, CLOCKS_DIFFER_MS, Cause, Claim, Counted, CutShort, EnsembleOrder, Evidence, Facts,
-    FaultRecord, Grant, Judged, Life, Overlaps, Parts, Stuck, Trial,
+    Accounting, CLOCKS_DIFFER_MS, Cause, Counted, CutShort, EnsembleOrder, Evidence, Facts, FaultRecord,
+    Grant, Judged, Life, LockClaim, Overlaps, Parts, Stuck, Trial,
 };
 use zklockbench::scenario::TrialSpec;
 use zklockbench::words::clock::WallClock;
@@ -160,7 +160,7 @@ fn facts(leases: u32) -> Facts {
     let grant = |contender, czxid, called, entered| Grant {
         lock: 0,
         contender,
-        claim: Claim::WRITE,
+        claim: LockClaim::WRITE,
         czxid,
         zxid: Some(czxid),
         called,

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use zklockbench::record::{Occurrences, Part, Tally};
-use zklockbench::words::measure::{Measure, RequestKind, Sheet, Window, new_histogram};
+use zklockbench::words::measure::{Measure, RequestKind, ThreadRecorder, Window, new_histogram};
 
 /// What one worker saw: waits that ended at those times, each by a contender of its own.
 fn part(contender: usize, waits: &[(u64, u64)]) -> Part {
-    let mut sheet = Sheet::new(3);
+    let mut sheet = ThreadRecorder::new(3);
     sheet.set_window(Window { start: 0, end: 3_000_000 });
     let mut occurrences = Occurrences::default();
     let mut timer_lag = new_histogram();

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::answer::model::{Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench::answer::plan::{
-    Answer, Ask, Effort, Evidence, Headroom, Load, Question, objective, recommend,
+    Answer, Effort, Evidence, Headroom, Load, Question, QuestionLoad, objective, recommend,
 };
 use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench::lock;
@@ -270,7 +270,7 @@ fn the_curve_goes_from_a_quarter_of_the_rate_through_the_answer_to_where_the_obj
 fn another_distance_is_asked_of_every_trial_and_told() {
     let near = question("wait.p99 < 500ms", 20.0, 2);
     let far = Question { round_trip: Some(Duration::from_micros(4_999)), ..near.clone() };
-    let ask = Ask { lasts: Duration::from_secs(8), ..far.copies(3.0) };
+    let ask = QuestionLoad { lasts: Duration::from_secs(8), ..far.copies(3.0) };
     let of = |question: &Question| spec(&question.scenario("far", &["baton".into()], &ask));
     // A direction takes whole microseconds
     assert_eq!(of(&far).added_round_trip(), Some(Duration::from_micros(5_000)));

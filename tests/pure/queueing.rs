@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
 use zklockbench::answer::queueing::{
-    Arrival, Closed, Empirical, Handoff, Locks, Open, Order, Outcome, Pace, closed, formulas, open,
+    Arrival, Closed, Empirical, Handoff, Locks, Open, Order, Pace, SimulationOutcome, closed, formulas, open,
 };
 
 /// A mean service, in microseconds.
@@ -66,7 +66,7 @@ fn drawn(arrivals: &[Arrival]) -> (f64, f64) {
     (count / arrivals.last().map_or(1.0, |last| last.at), holds / count)
 }
 
-fn served(arrivals: &[Arrival]) -> Outcome {
+fn served(arrivals: &[Arrival]) -> SimulationOutcome {
     let to = arrivals.last().map_or(0.0, |last| last.at);
     open(&plain(1), Open { arrivals, sessions: usize::MAX, from: 0.0, to }, 1)
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::support::views::{FIVE, break_all, broken, cell, fault, view, violate};
 use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Stuck, Trial};
-use zklockbench::report::view::{Fault, Order};
+use zklockbench::report::view::{EntryOrder, Fault};
 use zklockbench::report::{Style, View, chart, markdown, terminal};
 use zklockbench::words::measure::Outcome;
 use zklockbench::words::verdict::Verdict;
@@ -56,7 +56,7 @@ fn a_row_tells_what_became_of_one_lock_under_one_fault() {
     let repetition = &mut view.cells[0].repetitions[1];
     violate(repetition, 2);
     let bad = repetition.broken.as_mut().unwrap();
-    bad.order = Some(Order { compared: 100, too_early: 2 });
+    bad.order = Some(EntryOrder { compared: 100, too_early: 2 });
     (bad.zombies, bad.longest_unsafe_us, bad.uncertain) = (3, 450_000, 4);
     (bad.stuck, bad.orphans) = (vec!["contender 1 waited".into()], Some(5));
     (bad.sessions_lost, bad.holds_lost, bad.waits_lost) = (6, 7, 8);
@@ -298,7 +298,7 @@ fn on_the_heat_map_violated_too_early_stuck_never_and_unproved_are_words() {
     for repetition in &mut cell(&mut view, 3, 4).repetitions {
         repetition.broken.as_mut().unwrap().faults[0].unproved = Some("it still answered".into());
     }
-    let order = Order { compared: 50, too_early: 7 };
+    let order = EntryOrder { compared: 50, too_early: 7 };
     cell(&mut view, 4, 4).repetitions[1].broken.as_mut().unwrap().order = Some(order);
     let svg = svg(&view, "faults");
     for said in ["3 violated", "1 stuck", "never", "not proved", "7 too early"] {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use zklockbench::lock::{DeadlineClock, Patience, WaitGauge};
 use zklockbench::words::clock;
-use zklockbench::words::measure::Sheet;
+use zklockbench::words::measure::ThreadRecorder;
 use zklockbench::world::zk::{Access, Observed, Sent, Session, Target, reactor};
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -53,7 +53,7 @@ impl Scene {
     }
 
     /// Opens a session by another address, and its books.
-    pub async fn metered_by(&self, connect: &str) -> (Session, Rc<RefCell<Sheet>>) {
+    pub async fn metered_by(&self, connect: &str) -> (Session, Rc<RefCell<ThreadRecorder>>) {
         let observed = observed(None);
         let sheet = Rc::clone(&observed.sheet);
         (target(connect).open(TIMEOUT, TIMEOUT, observed).await.unwrap(), sheet)
@@ -144,7 +144,7 @@ async fn patiently<T, E: Debug>(attempt: impl AsyncFn() -> Result<T, E>) -> T {
 
 fn observed(trace: Option<Trace>) -> Observed {
     Observed {
-        sheet: Rc::new(RefCell::new(Sheet::new(1))),
+        sheet: Rc::new(RefCell::new(ThreadRecorder::new(1))),
         pulse: Arc::default(),
         last_reply: Arc::default(),
         changes: Rc::from([]),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{Environment, Event, Workspace, run_trial};
+use zklockbench::load::{Environment, EnvironmentEvent, Workspace, run_trial};
 use zklockbench::lock::Entry;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
@@ -72,7 +72,7 @@ fn only(mut trials: Vec<Trial>) -> Trial {
 #[derive(Clone, Copy)]
 pub struct Course<'a> {
     pub interrupt: &'a CancellationToken,
-    pub sink: &'a (dyn Fn(Event<'_>) + Sync),
+    pub sink: &'a (dyn Fn(EnvironmentEvent<'_>) + Sync),
 }
 
 /// Nobody ends the trials, and nobody hears of them.

@@ -9,7 +9,7 @@ use crate::results::record::{CellKey, Figure, Missing, Reading};
 
 /// What is to be found out: whether a figure of one side is that of the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct FigureQuestion {
     pub cells: CellPair,
     pub figure: Figure,
 }
@@ -50,7 +50,7 @@ impl Answers {
     }
 }
 
-impl Question {
+impl FigureQuestion {
     /// Which combination it asks for in that run.
     pub fn cell(&self, turn: Turn) -> &CellKey {
         match turn {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Answer, Answers, Question, Silence};
+use super::answers::{Answer, Answers, FigureQuestion, Silence};
 use super::blocks::Turn;
 use super::cells::CellPair;
 use crate::answer::compare::{
@@ -133,7 +133,7 @@ impl Conclusion {
 /// Judges all questions by the blocks so far: of each block the answers to each question, in the order of the questions.
 /// `asked` is how many blocks were to be run in any case, so that it is known whether spoiled ones were made up for.
 pub fn compare(
-    questions: &[Question],
+    questions: &[FigureQuestion],
     blocks: &[(u32, Vec<Answers>)],
     asked: u32,
     limits: Limits,
@@ -159,7 +159,7 @@ struct Measured {
 
 impl Measured {
     fn of<'a>(
-        question: &Question,
+        question: &FigureQuestion,
         blocks: impl Iterator<Item = (u32, &'a Answers)> + Clone,
         asked: usize,
         limits: Limits,
@@ -191,7 +191,7 @@ impl Measured {
         (measured, Test::paired(&of_both, question.figure.better(), limits))
     }
 
-    fn judge(self, question: &Question, compared: Compared) -> Comparison {
+    fn judge(self, question: &FigureQuestion, compared: Compared) -> Comparison {
         let (verdict, regression, why) = self.conclude(&compared);
         let better = question.figure.better();
         Comparison {

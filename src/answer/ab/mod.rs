@@ -10,7 +10,7 @@ mod comparison;
 mod file;
 mod length;
 
-pub use answers::{Answer, Answers, Question, Silence};
+pub use answers::{Answer, Answers, FigureQuestion, Silence};
 pub use blocks::{Block, Turn};
 pub use cells::{CellPair, Matrix, pair};
 pub use comparison::{Comparison, Conclusion, Silent, Values, compare};

@@ -44,7 +44,7 @@ pub struct Claim {
     /// The runs that it needs, by the names of their scenarios, and [`BEHAVIOUR`], [`CALIBRATIONS`] or [`CURATOR`].
     pub needs: &'static [&'static str],
     /// Decides it; `None` when what is stored does not have the figures.
-    pub decide: fn(&Evidence) -> Option<Found>,
+    pub decide: fn(&Evidence) -> Option<DecisionDraft>,
 }
 
 /// Stands among the needs for a calibration with `--behaviour`.
@@ -117,14 +117,14 @@ impl Figure {
 
 /// A decision before it is put beside its claim.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct DecisionDraft {
     pub answer: Answer,
     /// One sentence, without a full stop.
     pub sentence: String,
     pub figures: Vec<Figure>,
 }
 
-impl Found {
+impl DecisionDraft {
     pub fn new(answer: Answer, sentence: impl Into<String>) -> Self {
         Self { answer, sentence: sentence.into(), figures: Vec::new() }
     }

@@ -1,6 +1,6 @@
 //! Claims about ZooKeeper itself, decided by a calibration that has tried what it does; and those that nothing decides.
 
-use super::claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Found, Of};
+use super::claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, DecisionDraft, Of};
 use super::curator::{BACKGROUND, CuratorWatches, FOREGROUND};
 use crate::answer::stats::{Interval, Pair, SignedRank, median};
 use crate::results::record::{
@@ -27,16 +27,16 @@ pub const CLAIMS: &[Claim] = &[
             let queue = evidence.behaviour()?.1.queue?;
             let seen = queue.in_order && queue.owners_told == 3 && queue.next_woken;
             let found = match (seen, queue.owner_told) {
-                (false, _) => Found::new(
+                (false, _) => DecisionDraft::new(
                     Answer::Refuted,
                     "the tree does not show the queue, or can't be used to break it",
                 ),
-                (true, true) => Found::new(
+                (true, true) => DecisionDraft::new(
                     Answer::HoldsWhen,
                     "it can be seen and broken; whoever lost its node is told only if it watches its own node, which the \
                      recipes do not",
                 ),
-                (true, false) => Found::new(
+                (true, false) => DecisionDraft::new(
                     Answer::HoldsWhen,
                     "it can be seen and broken, but whoever lost its node is not told",
                 ),
@@ -56,7 +56,7 @@ pub const CLAIMS: &[Claim] = &[
         text: "A Redis lock is enough where consistency may be weak",
         decided_by: "Needs other coordinators",
         needs: &[],
-        decide: |_| Some(Found::new(Answer::NotDecided, "no other coordinator can be measured yet")),
+        decide: |_| Some(DecisionDraft::new(Answer::NotDecided, "no other coordinator can be measured yet")),
     },
     Claim {
         number: 6,
@@ -87,7 +87,7 @@ pub const CLAIMS: &[Claim] = &[
         needs: &[BEHAVIOUR],
         decide: |evidence| {
             let order = evidence.behaviour()?.1.order?;
-            let found = Found::if_so(
+            let found = DecisionDraft::if_so(
                 order.out_of_order == 0,
                 "the transactions rise from number to number, whichever server was asked",
                 "some nodes with a higher number have an earlier transaction",
@@ -110,13 +110,16 @@ pub const CLAIMS: &[Claim] = &[
             let numbers = evidence.behaviour()?.1.numbers?;
             let found = match numbers.third {
                 third if third == i64::try_from(numbers.children_then).ok()? => {
-                    Found::new(Answer::Confirmed, "the number is that of the children there are")
+                    DecisionDraft::new(Answer::Confirmed, "the number is that of the children there are")
                 }
-                third if third == numbers.second + 1 => Found::new(
+                third if third == numbers.second + 1 => DecisionDraft::new(
                     Answer::Refuted,
                     "it is the parent's counter, which does not go back when a child is deleted",
                 ),
-                _ => Found::new(Answer::Refuted, "it is neither the count of children nor the next number"),
+                _ => DecisionDraft::new(
+                    Answer::Refuted,
+                    "it is neither the count of children nor the next number",
+                ),
             };
             Some(
                 found
@@ -142,7 +145,7 @@ pub const CLAIMS: &[Claim] = &[
         needs: &[BEHAVIOUR],
         decide: |evidence| {
             let tried = evidence.behaviour()?.1.one_shot?;
-            let found = Found::if_so(
+            let found = DecisionDraft::if_so(
                 tried.events == 1 && tried.changes > 1,
                 "the first change fired it, the others did not",
                 "it did not fire exactly once",
@@ -162,7 +165,7 @@ pub const CLAIMS: &[Claim] = &[
         needs: &[BEHAVIOUR],
         decide: |evidence| {
             let raced = evidence.behaviour()?.1.raced?;
-            let found = Found::if_so(
+            let found = DecisionDraft::if_so(
                 raced.lost == 0 && raced.rounds > 0,
                 "in every round the change was either in the list or notified",
                 "some changes were neither in the list nor notified",
@@ -195,7 +198,7 @@ pub const CLAIMS: &[Claim] = &[
         needs: &[BEHAVIOUR],
         decide: |evidence| {
             let queue = evidence.behaviour()?.1.queue?;
-            let found = Found::if_so(
+            let found = DecisionDraft::if_so(
                 !queue.owner_gets_no_node,
                 "with a living session there was no NoNode",
                 "a node deleted from outside gives the same error while the session lives",
@@ -217,7 +220,7 @@ pub const CLAIMS: &[Claim] = &[
         text: "A ZooKeeper lock is slower than one in Redis",
         decided_by: "Needs other coordinators",
         needs: &[],
-        decide: |_| Some(Found::new(Answer::NotDecided, "no other coordinator can be measured yet")),
+        decide: |_| Some(DecisionDraft::new(Answer::NotDecided, "no other coordinator can be measured yet")),
     },
 ];
 
@@ -225,23 +228,23 @@ fn yes(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-fn node_size(size: NodeSize) -> Found {
+fn node_size(size: NodeSize) -> DecisionDraft {
     let NodeSize { accepted_bytes: accepted, refused_bytes: refused } = size;
     let found = if refused > MEBIBYTE + 1 {
-        Found::new(Answer::Refuted, "a node holds more than a mebibyte")
+        DecisionDraft::new(Answer::Refuted, "a node holds more than a mebibyte")
     } else if accepted >= MEGABYTE {
         let short = MEBIBYTE - accepted.min(MEBIBYTE);
         let how =
             format!("the limit is of the whole request, so the data end {short} bytes short of a mebibyte");
-        Found::new(Answer::Confirmed, how)
+        DecisionDraft::new(Answer::Confirmed, how)
     } else {
-        Found::new(Answer::Refuted, "a node holds less than a megabyte")
+        DecisionDraft::new(Answer::Refuted, "a node holds less than a megabyte")
     };
     found.with("accepted", accepted as f64, Of::Bytes).with("refused", refused as f64, Of::Bytes)
 }
 
-fn watches(cells: &[WatchCell]) -> Option<Found> {
-    let mut found = Found::new(Answer::NotDecided, "");
+fn watches(cells: &[WatchCell]) -> Option<DecisionDraft> {
+    let mut found = DecisionDraft::new(Answer::NotDecided, "");
     let (mut changes_that_fire, mut all) = (0, true);
     for change in [Change::ChildCreated, Change::DataSet, Change::ChildDeleted, Change::Deleted] {
         let mut any = false;
@@ -284,16 +287,16 @@ fn of(change: Change) -> &'static str {
     }
 }
 
-fn bystander(situations: &[Bystander]) -> Option<Found> {
+fn bystander(situations: &[Bystander]) -> Option<DecisionDraft> {
     let herd = situations.iter().map(|one| one.woken).max().filter(|herd| *herd > 1)?;
     let read = Delay::of(situations, herd, |by| by.read)?;
     let write = Delay::of(situations, herd, |by| by.write)?;
     let found = if read.factor.low > AS_BEFORE || write.factor.low > AS_BEFORE {
-        Found::new(Answer::Confirmed, "others are delayed while the herd is served; none is refused")
+        DecisionDraft::new(Answer::Confirmed, "others are delayed while the herd is served; none is refused")
     } else if read.factor.high <= AS_BEFORE && write.factor.high <= AS_BEFORE {
-        Found::new(Answer::Refuted, "others are served as fast as beside a single wake-up")
+        DecisionDraft::new(Answer::Refuted, "others are served as fast as beside a single wake-up")
     } else {
-        Found::new(
+        DecisionDraft::new(
             Answer::NotDecided,
             "others may be served a little later, within what noise does on one host",
         )
@@ -331,7 +334,7 @@ impl Delay {
         Some(Self { rounds, factor })
     }
 
-    fn in_figures(&self, request: &str, found: Found) -> Found {
+    fn in_figures(&self, request: &str, found: DecisionDraft) -> DecisionDraft {
         let middle = |of: fn(&Pair) -> f64| median(&self.rounds.iter().map(of).collect::<Vec<_>>());
         let mut figures = found;
         for (woken, middle) in [("one", middle(|pair| pair.base)), ("all", middle(|pair| pair.new))] {
@@ -345,7 +348,7 @@ impl Delay {
     }
 }
 
-fn more_servers(by_size: [&Calibration; 3]) -> Option<Found> {
+fn more_servers(by_size: [&Calibration; 3]) -> Option<DecisionDraft> {
     let writes: Vec<f64> = by_size.iter().map(|one| one.synced_writes_per_s).collect::<Option<_>>()?;
     let reads = |calibration: &Calibration| -> Option<f64> {
         let each = calibration.servers.iter().map(|server| {
@@ -366,16 +369,18 @@ fn more_servers(by_size: [&Calibration; 3]) -> Option<Found> {
     let rises = reads[0] < reads[1] && reads[1] < reads[2];
     let shares_host = by_size.iter().any(|one| one.ensemble.shares_host);
     let mut found = match (falls, rises, shares_host) {
-        (true, true, false) => Found::new(Answer::Confirmed, "reads rise and writes fall with the servers"),
-        (true, _, true) => Found::new(
+        (true, true, false) => {
+            DecisionDraft::new(Answer::Confirmed, "reads rise and writes fall with the servers")
+        }
+        (true, _, true) => DecisionDraft::new(
             Answer::HoldsWhen,
             "writes fall with every server; for reads each server needs processors of its own, and here they share one \
              host, so the sum of the servers' reads, measured one after the other, is only what they could do",
         ),
         (true, false, false) => {
-            Found::new(Answer::HoldsWhen, "writes fall with every server, but reads do not rise")
+            DecisionDraft::new(Answer::HoldsWhen, "writes fall with every server, but reads do not rise")
         }
-        (false, ..) => Found::new(
+        (false, ..) => DecisionDraft::new(
             Answer::NotDecided,
             "writes do not fall from size to size by more than this host's noise",
         ),
@@ -396,27 +401,28 @@ fn more_servers(by_size: [&Calibration; 3]) -> Option<Found> {
 }
 
 /// Whether only a removal in the foreground takes a watch off the servers.
-fn removed_in_the_foreground_only(watches: &CuratorWatches) -> Option<Found> {
+fn removed_in_the_foreground_only(watches: &CuratorWatches) -> Option<DecisionDraft> {
     let of = |what: &str| watches.steps.iter().find(|step| step.what == what);
     let (foreground, background) = (of(FOREGROUND)?, of(BACKGROUND)?);
     let found = match [foreground, background] {
-        watched if watched.iter().any(|step| step.set <= step.before) => {
-            Found::new(Answer::NotDecided, "the servers counted no watch that could have been removed")
-        }
+        watched if watched.iter().any(|step| step.set <= step.before) => DecisionDraft::new(
+            Answer::NotDecided,
+            "the servers counted no watch that could have been removed",
+        ),
         [foreground, background] => match (foreground.is_left(), background.is_left()) {
-            (false, true) => Found::new(
+            (false, true) => DecisionDraft::new(
                 Answer::Confirmed,
                 "a watch was off the servers after a removal in the foreground, and still there after one in the background",
             ),
-            (true, true) => Found::new(
+            (true, true) => DecisionDraft::new(
                 Answer::Refuted,
                 "neither took the watch off the servers: the client forgets it, the server keeps it until it fires",
             ),
-            (false, false) => Found::new(
+            (false, false) => DecisionDraft::new(
                 Answer::Refuted,
                 "in the background, too, the watch was off the servers afterwards",
             ),
-            (true, false) => Found::new(
+            (true, false) => DecisionDraft::new(
                 Answer::Refuted,
                 "it is the other way round: only the one in the background took it off",
             ),

@@ -1,6 +1,6 @@
 //! Claims about what becomes of locks when something breaks.
 
-use super::claim::{Answer, Article, BEHAVIOUR, Claim, Found, Of};
+use super::claim::{Answer, Article, BEHAVIOUR, Claim, DecisionDraft, Of};
 use super::evidence::{Evidence, Trials};
 use crate::results::record::Trial;
 use crate::words::measure::Outcome;
@@ -88,7 +88,7 @@ pub const CLAIMS: &[Claim] = &[
     },
 ];
 
-fn majority(trials: &Trials<'_>) -> Option<Found> {
+fn majority(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let trial = *trials.0.first()?;
     let find = |kind: &str| {
         let record = trial.faults.iter().find(|fault| fault.kind == kind && fault.proved)?;
@@ -100,16 +100,17 @@ fn majority(trials: &Trials<'_>) -> Option<Found> {
     let goes_on = one_gap < OF_OUTAGE * one_lasted && one_over.is_some();
     let stops = two_gap >= OF_OUTAGE * two_lasted;
     let found = match (goes_on, stops, two_over.is_some()) {
-        (true, true, true) => Found::new(
+        (true, true, true) => DecisionDraft::new(
             Answer::Confirmed,
             "with two of three alive acquisitions go on, with one of three there are none, and they go on when the others \
              are back",
         ),
-        (false, ..) => Found::new(Answer::Refuted, "with two of three alive nobody acquired"),
-        (true, false, _) => Found::new(Answer::Refuted, "somebody acquired without a majority"),
-        (true, true, false) => {
-            Found::new(Answer::NotDecided, "nobody acquired after the majority was back before the run ended")
-        }
+        (false, ..) => DecisionDraft::new(Answer::Refuted, "with two of three alive nobody acquired"),
+        (true, false, _) => DecisionDraft::new(Answer::Refuted, "somebody acquired without a majority"),
+        (true, true, false) => DecisionDraft::new(
+            Answer::NotDecided,
+            "nobody acquired after the majority was back before the run ended",
+        ),
     };
     Some(
         found
@@ -140,7 +141,7 @@ fn resets(trials: &Trials<'_>) -> Option<Resets> {
 }
 
 impl Resets {
-    fn shown(&self, found: Found) -> Found {
+    fn shown(&self, found: DecisionDraft) -> DecisionDraft {
         found
             .with("resets of all connections", self.proved as f64, Of::Amount)
             .with("sessions expired", self.expired as f64, Of::Amount)
@@ -150,32 +151,33 @@ impl Resets {
     }
 }
 
-fn goes_on(trials: &Trials<'_>) -> Option<Found> {
+fn goes_on(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let resets = resets(trials)?;
     let keeps_places = resets.overtaken as f64 <= OVERTAKEN * resets.acquired as f64;
     let found = match (resets.proved, resets.expired + resets.rejoined, keeps_places) {
-        (0, ..) => Found::new(Answer::NotDecided, "no reset was seen to take effect"),
-        (_, 0, true) => {
-            Found::new(Answer::Confirmed, "sessions and places in the queue outlive broken connections")
-        }
-        (_, 0, false) => Found::new(
+        (0, ..) => DecisionDraft::new(Answer::NotDecided, "no reset was seen to take effect"),
+        (_, 0, true) => DecisionDraft::new(
+            Answer::Confirmed,
+            "sessions and places in the queue outlive broken connections",
+        ),
+        (_, 0, false) => DecisionDraft::new(
             Answer::HoldsWhen,
             "sessions outlive broken connections, but some places in the queue are lost",
         ),
-        _ => Found::new(Answer::Refuted, "sessions were lost with their connections"),
+        _ => DecisionDraft::new(Answer::Refuted, "sessions were lost with their connections"),
     };
     Some(resets.shown(found))
 }
 
-fn deleted_at_once(trials: &Trials<'_>) -> Option<Found> {
+fn deleted_at_once(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let resets = resets(trials)?;
     let found = match (resets.proved, resets.expired + resets.rejoined) {
-        (0, _) => Found::new(Answer::NotDecided, "no reset was seen to take effect"),
-        (_, 0) => Found::new(
+        (0, _) => DecisionDraft::new(Answer::NotDecided, "no reset was seen to take effect"),
+        (_, 0) => DecisionDraft::new(
             Answer::Refuted,
             "a client that connects again in time keeps its session and its node; only the session timeout deletes it",
         ),
-        _ => Found::new(
+        _ => DecisionDraft::new(
             Answer::NotDecided,
             "sessions ended in this run, and it does not say whether by the reset alone",
         ),
@@ -183,7 +185,7 @@ fn deleted_at_once(trials: &Trials<'_>) -> Option<Found> {
     Some(resets.shown(found))
 }
 
-fn ephemeral_goes(evidence: &Evidence) -> Option<Found> {
+fn ephemeral_goes(evidence: &Evidence) -> Option<DecisionDraft> {
     let trials = evidence.all(CRASHED).of("predecessor-watch");
     let trial = *trials.0.first()?;
     let timeout = trial.sessions.negotiated_timeout_us as f64;
@@ -198,16 +200,16 @@ fn ephemeral_goes(evidence: &Evidence) -> Option<Found> {
     let left = evidence.behaviour()?.1.left?;
     let in_time = least >= AROUND_TIMEOUT.0 * timeout && most <= AROUND_TIMEOUT.1 * timeout;
     let found = match (in_time, left.ephemeral, left.persistent) {
-        (true, false, true) => Found::new(
+        (true, false, true) => DecisionDraft::new(
             Answer::Confirmed,
             "a dead holder's lock is free about one session timeout later; a persistent node outlives its session",
         ),
         (_, true, _) => {
-            Found::new(Answer::Refuted, "an ephemeral node was there after its session had ended")
+            DecisionDraft::new(Answer::Refuted, "an ephemeral node was there after its session had ended")
         }
-        (_, _, false) => Found::new(Answer::Refuted, "a persistent node went with its session"),
+        (_, _, false) => DecisionDraft::new(Answer::Refuted, "a persistent node went with its session"),
         (false, false, true) => {
-            Found::new(Answer::NotDecided, "the lock was not freed at about the session timeout")
+            DecisionDraft::new(Answer::NotDecided, "the lock was not freed at about the session timeout")
         }
     };
     Some(
@@ -249,7 +251,7 @@ impl Fate {
         lost as f64 / (self.acquired + lost).max(1) as f64
     }
 
-    fn shown(&self, found: Found, what: &str) -> Found {
+    fn shown(&self, found: DecisionDraft, what: &str) -> DecisionDraft {
         found
             .with(format!("{what}: acquired"), self.acquired as f64, Of::Amount)
             .with(format!("{what}: gave up"), self.gave_up as f64, Of::Amount)
@@ -258,7 +260,7 @@ impl Fate {
     }
 }
 
-fn reliability(evidence: &Evidence) -> Option<Found> {
+fn reliability(evidence: &Evidence) -> Option<DecisionDraft> {
     const STRATEGIES: [&str; 3] = ["polling", "parent-watch", "predecessor-watch"];
     let fates = |class: &str| -> Option<Vec<Fate>> {
         let of = |strategy: &str| {
@@ -270,12 +272,12 @@ fn reliability(evidence: &Evidence) -> Option<Found> {
     let (classes, recipes) = (fates("article")?, fates("textbook")?);
     let [polling, parent, predecessor] = [0, 1, 2].map(|at: usize| classes[at].share_lost());
     let found = if polling >= 2.0 * parent && parent > predecessor {
-        Found::new(
+        DecisionDraft::new(
             Answer::Confirmed,
             "polling's class loses far more acquires than parent watch's, and that more than predecessor watch's",
         )
     } else {
-        Found::new(
+        DecisionDraft::new(
             Answer::Refuted,
             "the order is another: each of the classes gives up when its connection breaks, although its session lives on, so they \
              lose about as many acquires; the recipes behind them lose next to none",
@@ -292,19 +294,19 @@ fn reliability(evidence: &Evidence) -> Option<Found> {
     }))
 }
 
-fn reply_lost(trials: &Trials<'_>) -> Option<Found> {
+fn reply_lost(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let (with, without) = (trials.of("curator-mutex"), trials.of("predecessor-watch"));
     let stuck = |trials: &Trials<'_>| trials.sum(|trial| trial.stuck.len() as u64);
     let lost = trials.all(|trial| trial.faults_proved() > 0)?;
     let (protected, bare) = (stuck(&with)?, stuck(&without)?);
     let found = match (lost, protected, bare) {
-        (false, ..) => Found::new(Answer::NotDecided, "not every trial was seen to lose a reply"),
-        (true, 0, 1..) => Found::new(
+        (false, ..) => DecisionDraft::new(Answer::NotDecided, "not every trial was seen to lose a reply"),
+        (true, 0, 1..) => DecisionDraft::new(
             Answer::Confirmed,
             "without a GUID everybody is stuck behind a node that its owner does not know; with it the owner finds it",
         ),
-        (true, 1.., _) => Found::new(Answer::Refuted, "contenders were stuck with the GUID as well"),
-        (true, 0, 0) => Found::new(Answer::Refuted, "nobody was stuck without a GUID either"),
+        (true, 1.., _) => DecisionDraft::new(Answer::Refuted, "contenders were stuck with the GUID as well"),
+        (true, 0, 0) => DecisionDraft::new(Answer::Refuted, "nobody was stuck without a GUID either"),
     };
     Some(found.with("stuck without a GUID", bare as f64, Of::Amount).with(
         "stuck with a GUID",
@@ -313,16 +315,16 @@ fn reply_lost(trials: &Trials<'_>) -> Option<Found> {
     ))
 }
 
-fn outlives(trials: &Trials<'_>) -> Option<Found> {
+fn outlives(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let zombies = trials.sum(|trial| trial.excused.zombies)?;
     let longest = trials.0.iter().map(|trial| trial.excused.longest_unsafe_us).max()?;
     let found = if zombies > 0 {
-        Found::new(
+        DecisionDraft::new(
             Answer::Refuted,
             "a holder that stood still was inside with its local lock while its session was gone and another had entered",
         )
     } else {
-        Found::new(Answer::NotDecided, "no holder was inside beside another in this run")
+        DecisionDraft::new(Answer::NotDecided, "no holder was inside beside another in this run")
     };
     Some(found.with("holders that outlived their session beside another", zombies as f64, Of::Amount).with(
         "for at most",
@@ -331,7 +333,7 @@ fn outlives(trials: &Trials<'_>) -> Option<Found> {
     ))
 }
 
-fn safe(evidence: &Evidence) -> Option<Found> {
+fn safe(evidence: &Evidence) -> Option<DecisionDraft> {
     let is_recipe = |trial: &&Trial| !matches!(trial.spec.strategy.params.get("class"), Some(crate::words::catalog::ParamValue::Word(class)) if class == "article");
     let trials = [ZOMBIE, DISCONNECTED, CRASHED].map(|run| evidence.all(run));
     let trials = Trials(trials.into_iter().flat_map(|trials| trials.0).filter(is_recipe).collect());
@@ -340,14 +342,16 @@ fn safe(evidence: &Evidence) -> Option<Found> {
     let stale = trials.sum(|trial| trial.fencing.stale)?;
     let stopped = trials.sum(|trial| trial.fencing.stale_rejected)?;
     let found = match (violations, zombies) {
-        (1.., _) => Found::new(Answer::Refuted, "two were inside although both had their sessions"),
-        (0, 0) => Found::new(Answer::Confirmed, "under these faults nobody was inside beside another"),
-        (0, _) if stopped == stale => Found::new(
+        (1.., _) => DecisionDraft::new(Answer::Refuted, "two were inside although both had their sessions"),
+        (0, 0) => {
+            DecisionDraft::new(Answer::Confirmed, "under these faults nobody was inside beside another")
+        }
+        (0, _) if stopped == stale => DecisionDraft::new(
             Answer::HoldsWhen,
             "nobody who has a session enters beside another; a holder that outlives its session is kept out of the resource \
              only by the fencing token, which turned every stale write away",
         ),
-        (0, _) => Found::new(
+        (0, _) => DecisionDraft::new(
             Answer::HoldsWhen,
             "nobody who has a session enters beside another, and not every stale write was stopped",
         ),

@@ -14,7 +14,9 @@ mod page;
 mod queues;
 mod shared;
 
-pub use claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Decision, Figure, Found, Of};
+pub use claim::{
+    Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Decision, DecisionDraft, Figure, Of,
+};
 pub use curator::{BACKGROUND, CuratorWatches, FILE as CURATOR_WATCHES, FOREGROUND, WatchStep};
 pub use evidence::{Evidence, Named, Trials};
 pub use page::{Decisions, page, text};
@@ -73,7 +75,7 @@ fn looked_up(claim: &Claim, evidence: &Evidence) -> (Vec<String>, Vec<String>) {
     (missing, runs)
 }
 
-fn undecided(claim: &Claim, missing: &[String]) -> Found {
+fn undecided(claim: &Claim, missing: &[String]) -> DecisionDraft {
     let why = match (missing.is_empty(), claim.needs.is_empty()) {
         (false, _) => format!("needs {}", missing.join(" and ")),
         (true, true) => "nothing that this suite can run decides it yet".to_owned(),
@@ -83,5 +85,5 @@ fn undecided(claim: &Claim, missing: &[String]) -> Found {
                 .to_owned()
         }
     };
-    Found::new(Answer::NotDecided, why)
+    DecisionDraft::new(Answer::NotDecided, why)
 }

@@ -1,6 +1,6 @@
 //! Claims of the three-strategy comparison: time, network cost, complexity.
 
-use super::claim::{Answer, Article, Claim, Found, Of};
+use super::claim::{Answer, Article, Claim, DecisionDraft, Of};
 use super::evidence::{Evidence, Trials, bytes, notifications, requests};
 use crate::results::record::Trial;
 use crate::scenario::Distribution;
@@ -55,20 +55,20 @@ pub const CLAIMS: &[Claim] = &[
     },
 ];
 
-fn once_each(trials: &Trials<'_>) -> Option<Found> {
+fn once_each(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let polling = trials.of("polling");
     let got = polling.sum(|trial| trial.whole.acquired())?;
     let wanted = polling.sum(|trial| trial.spec.contenders as u64)?;
     let overtaken = polling.sum(|trial| trial.measured.overtaken)?;
     let in_time = got == wanted && polling.all(|trial| trial.measured_us <= WITHIN_US)?;
     let mut found = match (in_time, overtaken) {
-        (false, _) => Found::new(Answer::Refuted, "not everybody got the lock within 100 s"),
-        (true, 0) => Found::new(
+        (false, _) => DecisionDraft::new(Answer::Refuted, "not everybody got the lock within 100 s"),
+        (true, 0) => DecisionDraft::new(
             Answer::HoldsWhen,
             "all get it in time, but in the order in which they joined the queue, not in none; threads that start together \
              join in any order",
         ),
-        (true, _) => Found::new(Answer::Confirmed, "all get it in time, and not in the order in which they began: threads that start together join the queue as their creates arrive"),
+        (true, _) => DecisionDraft::new(Answer::Confirmed, "all get it in time, and not in the order in which they began: threads that start together join the queue as their creates arrive"),
     }
     .with("got the lock", got as f64, Of::Amount)
     .with("overtaken", overtaken as f64, Of::Amount);
@@ -107,7 +107,7 @@ impl Cost {
         [self.requests, self.bytes].iter().all(|[_, parent, predecessor]| *parent >= FAR_MORE * predecessor)
     }
 
-    fn shown(self, mut found: Found, place: &str) -> Found {
+    fn shown(self, mut found: DecisionDraft, place: &str) -> DecisionDraft {
         for (at, strategy) in STRATEGIES.into_iter().enumerate() {
             found = found
                 .with(format!("{place}: {strategy}, requests"), self.requests[at], Of::Amount)
@@ -149,7 +149,7 @@ fn map(trials: &Trials<'_>) -> Option<Vec<CostAt>> {
     (!cells.is_empty()).then_some(cells)
 }
 
-fn order_of_cost(evidence: &Evidence) -> Option<Found> {
+fn order_of_cost(evidence: &Evidence) -> Option<DecisionDraft> {
     let exact = evidence.counted(EXACT);
     let at_article = Cost::of(&STRATEGIES.map(|strategy| exact.of(strategy)))?;
     let cells = map(&evidence.counted(COST))?;
@@ -171,7 +171,7 @@ fn order_of_cost(evidence: &Evidence) -> Option<Found> {
         }
         _ => Answer::HoldsWhen,
     };
-    let mut found = at_article.shown(Found::new(answer, here), "article's setting");
+    let mut found = at_article.shown(DecisionDraft::new(answer, here), "article's setting");
     for CostAt { contenders, hold, cost } in cells {
         let place =
             format!("{contenders} contenders, hold of {} intervals", crate::words::units::number(hold));
@@ -185,14 +185,14 @@ fn order_of_cost(evidence: &Evidence) -> Option<Found> {
     Some(found)
 }
 
-fn waste(trials: &Trials<'_>) -> Option<Found> {
+fn waste(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let [polling, parent, predecessor] = Cost::of(&STRATEGIES.map(|strategy| trials.of(strategy)))?.requests;
     let (of_polling, of_parent) = (polling - predecessor, parent - predecessor);
     if of_polling <= 0.0 {
-        return Some(Found::new(Answer::Refuted, "polling wastes nothing here"));
+        return Some(DecisionDraft::new(Answer::Refuted, "polling wastes nothing here"));
     }
     let saved = 1.0 - of_parent / of_polling;
-    let found = Found::if_so(
+    let found = DecisionDraft::if_so(
         saved >= 0.5,
         "parent watch saves more than half of the requests that polling sends beyond predecessor watch",
         "parent watch saves less than half of the requests that polling sends beyond predecessor watch: it lists at each \
@@ -206,7 +206,7 @@ fn waste(trials: &Trials<'_>) -> Option<Found> {
     )
 }
 
-fn complexity(trials: &Trials<'_>) -> Option<Found> {
+fn complexity(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let kinds = |strategy: &str| -> Option<(usize, usize)> {
         let trials = trials.of(strategy);
         let sent = |kind: RequestKind| trials.0.iter().any(|trial| trial.whole.requests.get(kind) > 0);
@@ -221,14 +221,17 @@ fn complexity(trials: &Trials<'_>) -> Option<Found> {
     let all: Vec<(usize, usize)> = STRATEGIES.into_iter().map(kinds).collect::<Option<_>>()?;
     let sums: Vec<usize> = all.iter().map(|(requests, events)| requests + events).collect();
     let mut found = if sums.is_sorted_by(|one, other| one < other) {
-        Found::new(Answer::Confirmed, "each uses more kinds of requests and events than the one before")
+        DecisionDraft::new(
+            Answer::Confirmed,
+            "each uses more kinds of requests and events than the one before",
+        )
     } else if sums.is_sorted() {
-        Found::new(
+        DecisionDraft::new(
             Answer::HoldsWhen,
             "none uses fewer kinds of requests and events than the one before, but two use as many",
         )
     } else {
-        Found::new(Answer::Refuted, "by kinds of requests and events the order is another")
+        DecisionDraft::new(Answer::Refuted, "by kinds of requests and events the order is another")
     };
     for (strategy, (requests, events)) in STRATEGIES.into_iter().zip(all) {
         found = found.with(format!("{strategy}: kinds of requests"), requests as f64, Of::Amount).with(

@@ -1,6 +1,6 @@
 //! Claims about queues and races: who waits how long, who is woken, who may enter.
 
-use super::claim::{Answer, Article, Claim, Found, Of};
+use super::claim::{Answer, Article, Claim, DecisionDraft, Of};
 use super::evidence::{Evidence, Trials, to_waiters};
 use crate::results::record::{Counted, Trial};
 use crate::words::measure::Counts;
@@ -92,7 +92,7 @@ pub const CLAIMS: &[Claim] = &[
             let created = trials.sum(|trial| trial.whole.requests.get(Create))?;
             let deleted = trials.sum(|trial| trial.whole.requests.get(Delete))?;
             let held = trials.all(|trial| trial.violation_count == 0)?;
-            let found = Found::if_so(
+            let found = DecisionDraft::if_so(
                 created == acquired && deleted == acquired && held,
                 "the node is deleted once a turn, by the last release, and nobody entered before that",
                 "the node did not stay until the last release",
@@ -131,7 +131,7 @@ pub const CLAIMS: &[Claim] = &[
         decide: |evidence| {
             let trials = evidence.counted(REENTRANT).at(1);
             let requests = trials.mean(super::evidence::requests)?;
-            let found = Found::if_so(
+            let found = DecisionDraft::if_so(
                 trials.all(|trial| trial.whole.requests.total() == 3 * trial.whole.acquired())?,
                 "a turn of three acquires takes the three requests of one",
                 "a turn of three acquires takes more requests than one acquire",
@@ -161,7 +161,7 @@ fn longest_wait(trial: &Trial) -> Option<f64> {
     trial.tallies.iter().map(|tally| tally.longest_wait_us as f64).reduce(f64::max)
 }
 
-fn race_waits(evidence: &Evidence) -> Option<Found> {
+fn race_waits(evidence: &Evidence) -> Option<DecisionDraft> {
     let all = evidence.timed(WAITS);
     let race = all.of("ephemeral-node").with("wait", "watch");
     let queue = all.of("predecessor-watch").with("watch", "data");
@@ -172,7 +172,7 @@ fn race_waits(evidence: &Evidence) -> Option<Found> {
     let mut found = if last >= LONGER
         && race.at(largest).mean(longest_wait)? > race.at(smallest).mean(longest_wait)?
     {
-        Found::new(
+        DecisionDraft::new(
             Answer::Confirmed,
             format!(
                 "with {largest} contenders somebody waited {last:.1} times as long as anybody in a queue of as many; that it \
@@ -180,9 +180,9 @@ fn race_waits(evidence: &Evidence) -> Option<Found> {
             ),
         )
     } else if last <= 1.0 {
-        Found::new(Answer::Refuted, "the longest wait of the race is no longer than a queue's")
+        DecisionDraft::new(Answer::Refuted, "the longest wait of the race is no longer than a queue's")
     } else {
-        Found::new(Answer::NotDecided, "the longest waits differ by less than a factor of two")
+        DecisionDraft::new(Answer::NotDecided, "the longest waits differ by less than a factor of two")
     };
     for n in sizes {
         found = found
@@ -205,7 +205,7 @@ fn queues<'a>(trials: &Trials<'a>) -> Vec<&'a Trial> {
     data.0.into_iter().chain(trials.of("curator-mutex").0).collect()
 }
 
-fn wakes_one(evidence: &Evidence) -> Option<Found> {
+fn wakes_one(evidence: &Evidence) -> Option<DecisionDraft> {
     let batch = queues(&evidence.counted(BATCH));
     let closed = queues(&evidence.counted(WAITS));
     let largest = batch.iter().map(|trial| trial.spec.contenders).max()?;
@@ -216,7 +216,7 @@ fn wakes_one(evidence: &Evidence) -> Option<Found> {
         (*releases > 0).then(|| notifications.by_release() as f64 / *releases as f64)
     });
     let fan_out = fan_out.reduce(f64::max)?;
-    let found = Found::if_so(
+    let found = DecisionDraft::if_so(
         exact && fan_out <= 1.0,
         "each release with a waiter behind it wakes that one and nobody else",
         "some releases wake more than one, or none",
@@ -230,7 +230,7 @@ fn wakes_one(evidence: &Evidence) -> Option<Found> {
     )
 }
 
-fn silent_waits(evidence: &Evidence) -> Option<Found> {
+fn silent_waits(evidence: &Evidence) -> Option<DecisionDraft> {
     let trials = queues(&evidence.counted(BATCH));
     let totals: Vec<(u64, u64)> = trials
         .iter()
@@ -241,7 +241,7 @@ fn silent_waits(evidence: &Evidence) -> Option<Found> {
         .collect::<Option<_>>()?;
     let sum = |pick: fn(&(u64, u64)) -> u64| totals.iter().map(pick).sum::<u64>() as f64;
     let found = (!totals.is_empty()).then(|| {
-        Found::if_so(
+        DecisionDraft::if_so(
             totals.iter().all(|(sent, expected)| sent == expected),
             "a waiter sends nothing between joining and its wake-up, however long it waits (heartbeats apart)",
             "waiters sent requests beyond those of joining, waking up and releasing",
@@ -254,20 +254,20 @@ fn silent_waits(evidence: &Evidence) -> Option<Found> {
     ))
 }
 
-fn wakes_all(trials: &Trials<'_>) -> Option<Found> {
+fn wakes_all(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let largest = *trials.sizes().last()?;
     let expected = |n: u64| n * (n - 1) / 2;
     let exact = trials.all(|trial| to_waiters(trial) == expected(trial.spec.contenders as u64))?;
     let sent = trials.at(largest).sum(to_waiters)?;
     let found = match (exact, largest >= WAITERS_CLAIMED) {
-        (true, true) => Found::new(Answer::Confirmed, "each release wakes all who still wait"),
-        (true, false) => Found::new(
+        (true, true) => DecisionDraft::new(Answer::Confirmed, "each release wakes all who still wait"),
+        (true, false) => DecisionDraft::new(
             Answer::HoldsWhen,
             format!(
                 "at every size measured each release woke all who still waited; the largest was {largest}"
             ),
         ),
-        (false, _) => Found::new(Answer::Refuted, "the releases did not wake all who still waited"),
+        (false, _) => DecisionDraft::new(Answer::Refuted, "the releases did not wake all who still waited"),
     };
     Some(found.with(format!("{largest} waiters: notifications by releases"), sent as f64, Of::Amount).with(
         "N(N-1)/2",
@@ -276,20 +276,21 @@ fn wakes_all(trials: &Trials<'_>) -> Option<Found> {
     ))
 }
 
-fn enters_early(evidence: &Evidence) -> Option<Found> {
+fn enters_early(evidence: &Evidence) -> Option<DecisionDraft> {
     let all = evidence.all(LEAVES);
     let early = |name: &str| all.of(name).sum(|trial| trial.violation_count);
     let (class, recipe) = (early("predecessor-watch-wait-limited")?, early("predecessor-watch")?);
     let left = all.of("predecessor-watch-wait-limited").sum(|trial| trial.faults_proved() as u64)?;
     let found = match (class, left) {
-        (1.., _) => Found::new(
+        (1.., _) => DecisionDraft::new(
             Answer::Refuted,
             "when a waiter leaves the middle of the queue, its successor is notified and enters beside the holder",
         ),
-        (0, 0) => Found::new(Answer::NotDecided, "no waiter was seen to leave"),
-        (0, _) => {
-            Found::new(Answer::NotDecided, "waiters left, but nobody was seen to enter beside a holder")
-        }
+        (0, 0) => DecisionDraft::new(Answer::NotDecided, "no waiter was seen to leave"),
+        (0, _) => DecisionDraft::new(
+            Answer::NotDecided,
+            "waiters left, but nobody was seen to enter beside a holder",
+        ),
     };
     Some(
         found
@@ -299,7 +300,7 @@ fn enters_early(evidence: &Evidence) -> Option<Found> {
     )
 }
 
-fn class_works(evidence: &Evidence) -> Option<Found> {
+fn class_works(evidence: &Evidence) -> Option<DecisionDraft> {
     use crate::words::measure::Outcome::TimedOut;
     let (limited, too) = (evidence.all(LIMITED), evidence.all(TOO_LIMITED));
     let acquired = limited.sum(|trial| trial.whole.acquired())?;
@@ -307,11 +308,12 @@ fn class_works(evidence: &Evidence) -> Option<Found> {
     let gave_up = too.sum(|trial| trial.whole.outcomes.get(TimedOut))?;
     let works = acquired == wanted && limited.sum(|trial| trial.violation_count)? == 0;
     let found = match (works, gave_up) {
-        (false, _) => Found::new(Answer::Refuted, "in its own setting not everybody got the lock"),
-        (true, 0) => {
-            Found::new(Answer::Confirmed, "everybody got the lock, also where the holds add up to more")
-        }
-        (true, _) => Found::new(
+        (false, _) => DecisionDraft::new(Answer::Refuted, "in its own setting not everybody got the lock"),
+        (true, 0) => DecisionDraft::new(
+            Answer::Confirmed,
+            "everybody got the lock, also where the holds add up to more",
+        ),
+        (true, _) => DecisionDraft::new(
             Answer::HoldsWhen,
             "it works while no wait is longer than the session timeout; where the holds add up to more, waiters give up and \
              leave their nodes",
@@ -325,7 +327,7 @@ fn class_works(evidence: &Evidence) -> Option<Found> {
     )
 }
 
-fn watches_left(evidence: &Evidence) -> Option<Found> {
+fn watches_left(evidence: &Evidence) -> Option<DecisionDraft> {
     let all = evidence.counted(WAITS).of("predecessor-watch");
     let per_thousand = |watch: &str| {
         let trials = all.with("watch", watch);
@@ -335,11 +337,14 @@ fn watches_left(evidence: &Evidence) -> Option<Found> {
     };
     let (exists, data) = (per_thousand("exists")?, per_thousand("data")?);
     let found = if data > 0.0 {
-        Found::new(Answer::Refuted, "getData left watches behind as well")
+        DecisionDraft::new(Answer::Refuted, "getData left watches behind as well")
     } else if exists > 0.0 {
-        Found::new(Answer::Confirmed, "whenever the node went between list and exists, a watch stayed")
+        DecisionDraft::new(
+            Answer::Confirmed,
+            "whenever the node went between list and exists, a watch stayed",
+        )
     } else {
-        Found::new(Answer::NotDecided, "the race between list and exists was never lost in this run")
+        DecisionDraft::new(Answer::NotDecided, "the race between list and exists was never lost in this run")
     };
     Some(found.with("watches left per 1,000 acquisitions, exists", exists, Of::Amount).with(
         "the same, getData",
@@ -353,7 +358,7 @@ fn overtaken(trial: &Trial) -> Option<f64> {
     (acquired > 0).then(|| trial.measured.overtaken as f64 / acquired as f64)
 }
 
-fn fairness(evidence: &Evidence) -> Option<Found> {
+fn fairness(evidence: &Evidence) -> Option<DecisionDraft> {
     let all = evidence.counted(WAITS);
     let retry = all.of("ephemeral-node").with("wait", "retry");
     let largest = *retry.sizes().last().filter(|contenders| **contenders >= A_QUEUE)?;
@@ -364,12 +369,12 @@ fn fairness(evidence: &Evidence) -> Option<Found> {
     let (queue_jain, retry_jain) = (jain(&queues)?, jain(&retry));
     let queue_is_fair = queue_overtaken <= FAIR.0 && queue_jain >= FAIR.1;
     let mut found = match (queue_is_fair, retry_overtaken >= UNORDERED) {
-        (true, true) => Found::new(
+        (true, true) => DecisionDraft::new(
             Answer::Confirmed,
             "in the queues nobody is overtaken; of the retries, later ones get in first",
         ),
-        (true, false) => Found::new(Answer::Refuted, "both serve in the order of arrival"),
-        (false, _) => Found::new(Answer::Refuted, "the queues are not fair either"),
+        (true, false) => DecisionDraft::new(Answer::Refuted, "both serve in the order of arrival"),
+        (false, _) => DecisionDraft::new(Answer::Refuted, "the queues are not fair either"),
     };
     found = found
         .with(format!("{largest} contenders: overtaken, queues"), queue_overtaken, Of::Share)
@@ -381,7 +386,7 @@ fn fairness(evidence: &Evidence) -> Option<Found> {
     Some(found)
 }
 
-fn one_succeeds(evidence: &Evidence) -> Option<Found> {
+fn one_succeeds(evidence: &Evidence) -> Option<DecisionDraft> {
     let trials = evidence.counted(BATCH).of("ephemeral-node");
     let largest = *trials.sizes().last()?;
     let at = trials.at(largest);
@@ -389,7 +394,7 @@ fn one_succeeds(evidence: &Evidence) -> Option<Found> {
         at.sum(|trial| trial.whole.requests.get(Create))?,
         at.sum(|trial| trial.whole.succeeded.get(Create))?,
     );
-    let found = Found::if_so(
+    let found = DecisionDraft::if_so(
         trials.all(|trial| {
             trial.whole.succeeded.get(Create) == trial.whole.acquired() && trial.violation_count == 0
         })?,
@@ -403,14 +408,14 @@ fn one_succeeds(evidence: &Evidence) -> Option<Found> {
     ))
 }
 
-fn all_try_again(evidence: &Evidence) -> Option<Found> {
+fn all_try_again(evidence: &Evidence) -> Option<DecisionDraft> {
     let trials = evidence.counted(BATCH).of("ephemeral-child");
     let largest = *trials.sizes().last()?;
     let n = |trial: &Trial| trial.spec.contenders as u64;
     let all_told = trials.all(|trial| to_waiters(trial) == n(trial) * (n(trial) - 1) / 2)?;
     let all_tried = trials.all(|trial| trial.whole.requests.get(Create) >= n(trial) * (n(trial) + 1) / 2)?;
     let at = trials.at(largest);
-    let found = Found::if_so(
+    let found = DecisionDraft::if_so(
         all_told && all_tried,
         "every waiter is told of each release and creates again",
         "not every waiter was told of each release, or not all created again",

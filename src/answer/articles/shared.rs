@@ -1,6 +1,6 @@
 //! Claims about shared locks.
 
-use super::claim::{Answer, Article, Claim, Found, Of};
+use super::claim::{Answer, Article, Claim, DecisionDraft, Of};
 use super::evidence::{Evidence, Trials};
 use crate::results::record::Trial;
 
@@ -40,14 +40,16 @@ pub const CLAIMS: &[Claim] = &[
     },
 ];
 
-fn readers_share(trials: &Trials<'_>) -> Option<Found> {
+fn readers_share(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let violations = trials.sum(|trial| trial.violation_count)?;
     let readers = trials.0.iter().filter_map(|trial| trial.derived().mean_readers).reduce(f64::max)?;
     let most = trials.0.iter().map(|trial| trial.most_inside).max()?;
     let found = match (violations, most) {
-        (1.., _) => Found::new(Answer::Refuted, "a writer was inside beside others"),
-        (0, 0 | 1) => Found::new(Answer::NotDecided, "nobody was ever inside together"),
-        (0, _) => Found::new(Answer::Confirmed, "readers are inside together, and no writer beside anybody"),
+        (1.., _) => DecisionDraft::new(Answer::Refuted, "a writer was inside beside others"),
+        (0, 0 | 1) => DecisionDraft::new(Answer::NotDecided, "nobody was ever inside together"),
+        (0, _) => {
+            DecisionDraft::new(Answer::Confirmed, "readers are inside together, and no writer beside anybody")
+        }
     };
     Some(
         found
@@ -57,7 +59,7 @@ fn readers_share(trials: &Trials<'_>) -> Option<Found> {
     )
 }
 
-fn group_size(evidence: &Evidence) -> Option<Found> {
+fn group_size(evidence: &Evidence) -> Option<DecisionDraft> {
     let trials = evidence.timed(SHARED);
     let (first, improved) = (trials.of("shared-parent-watch"), trials.of("shared-predecessor-watch"));
     let sizes: Vec<usize> = first.sizes().into_iter().filter(|n| improved.sizes().contains(n)).collect();
@@ -67,12 +69,12 @@ fn group_size(evidence: &Evidence) -> Option<Found> {
     let share = |n| Some(throughput(&first, n)? / throughput(&improved, n)?.max(1e-9));
     let (small, large) = (share(smallest)?, share(largest)?);
     let mut found = match (small >= AS_GOOD, large < SUFFERS) {
-        (true, true) => Found::new(
+        (true, true) => DecisionDraft::new(
             Answer::Confirmed,
             "as fast as the improved one in the small group, slower in the large one",
         ),
-        (false, _) => Found::new(Answer::Refuted, "it is slower in the small group already"),
-        (true, false) => Found::new(
+        (false, _) => DecisionDraft::new(Answer::Refuted, "it is slower in the small group already"),
+        (true, false) => DecisionDraft::new(
             Answer::NotDecided,
             "its throughput does not fall behind at the sizes measured, only its notifications grow",
         ),
@@ -92,7 +94,7 @@ fn group_size(evidence: &Evidence) -> Option<Found> {
     Some(found)
 }
 
-fn wakes_whom_it_concerns(trials: &Trials<'_>) -> Option<Found> {
+fn wakes_whom_it_concerns(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let trials = trials.of("shared-predecessor-watch");
     let useful = trials.sum(|trial| trial.measured.notifications.by_release_useful)?;
     let all = trials.sum(|trial| trial.measured.notifications.by_release())?;
@@ -101,15 +103,15 @@ fn wakes_whom_it_concerns(trials: &Trials<'_>) -> Option<Found> {
     }
     let share = useful as f64 / all as f64;
     let found = if share >= ALL_USEFUL {
-        Found::new(Answer::Confirmed, "whoever is woken by a release enters")
+        DecisionDraft::new(Answer::Confirmed, "whoever is woken by a release enters")
     } else if share >= MOST_USEFUL {
-        Found::new(
+        DecisionDraft::new(
             Answer::HoldsWhen,
             "it holds except for a reader whose last writer was not the last obstacle: it wakes, lists, and waits for the \
              writer before that one",
         )
     } else {
-        Found::new(Answer::Refuted, "most wake-ups by a release are for nothing")
+        DecisionDraft::new(Answer::Refuted, "most wake-ups by a release are for nothing")
     };
     Some(found.with("notifications by releases", all as f64, Of::Amount).with(
         "of them useful",

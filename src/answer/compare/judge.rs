@@ -273,11 +273,11 @@ pub struct Test {
     better: Better,
     base: Sample,
     new: Sample,
-    found: Result<Found, String>,
+    found: Result<Significance, String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Found {
+struct Significance {
     p: f64,
     smallest_p: f64,
     ratio: RatioEstimate,
@@ -289,7 +289,7 @@ impl Test {
         let test = |base: &[f64], new: &[f64]| {
             let made = MannWhitney::of(base, new, limits.alpha)?;
             let middle = (base.len() * new.len()) as f64 / 2.0;
-            Some(Outcome { p: made.p, up: middle - made.u, ratio: made.ratio })
+            Some(OneTest { p: made.p, up: middle - made.u, ratio: made.ratio })
         };
         let smallest_p = MannWhitney::smallest_p(base.len(), new.len());
         Self::of(Design::Unpaired, base, new, better, smallest_p, test)
@@ -303,7 +303,7 @@ impl Test {
             let pairs: Vec<Pair> = base.iter().zip(new).map(pair).collect();
             let made = SignedRank::of(&pairs, limits.alpha)?;
             let differing = (pairs.len() - made.equal) as f64;
-            Some(Outcome { p: made.p, up: made.v - differing * (differing + 1.0) / 4.0, ratio: made.ratio })
+            Some(OneTest { p: made.p, up: made.v - differing * (differing + 1.0) / 4.0, ratio: made.ratio })
         };
         Self::of(Design::Paired, &base, &new, better, SignedRank::smallest_p(blocks.len()), test)
     }
@@ -314,11 +314,11 @@ impl Test {
         new: &[Reading],
         better: Better,
         smallest_p: f64,
-        test: impl Fn(&[f64], &[f64]) -> Option<Outcome>,
+        test: impl Fn(&[f64], &[f64]) -> Option<OneTest>,
     ) -> Self {
         let found = match (base.is_empty(), new.is_empty()) {
             (false, false) => {
-                between(base, new, test).map(|Outcome { p, ratio, .. }| Found { p, smallest_p, ratio })
+                between(base, new, test).map(|OneTest { p, ratio, .. }| Significance { p, smallest_p, ratio })
             }
             _ => None,
         };
@@ -386,7 +386,7 @@ impl Test {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Outcome {
+struct OneTest {
     p: f64,
     /// Above 0 when the new is larger, below when the base is.
     up: f64,
@@ -402,8 +402,8 @@ struct Outcome {
 fn between(
     base: &[Reading],
     new: &[Reading],
-    test: impl Fn(&[f64], &[f64]) -> Option<Outcome>,
-) -> Option<Outcome> {
+    test: impl Fn(&[f64], &[f64]) -> Option<OneTest>,
+) -> Option<OneTest> {
     let known = |side: &[Reading]| side.iter().map(|one| one.value).collect::<Vec<_>>();
     let longest = |side: &[Reading]| {
         let longest = |one: &Reading| if one.at_least { f64::INFINITY } else { one.value };
@@ -420,7 +420,7 @@ fn between(
         least
     });
     let agree = least.up * most.up > 0.0;
-    Some(Outcome {
+    Some(OneTest {
         p: if agree { least.p.max(most.p) } else { 1.0 },
         up: as_known.up,
         ratio: RatioEstimate { ratio: as_known.ratio.ratio, interval },
@@ -465,7 +465,7 @@ fn regression(
 /// Why a verdict is none, or not a clear one, and what it would take.
 struct Doubt {
     design: Design,
-    found: Found,
+    found: Significance,
     adjusted: f64,
     /// Repetitions of the side with the fewer, or pairs.
     count: usize,

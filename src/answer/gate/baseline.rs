@@ -30,7 +30,7 @@ pub struct Family<'a> {
 }
 
 /// What was found of one figure in one cell.
-pub struct Found {
+pub struct ComparedFigure {
     /// `violated` where it has become worse by more than the margin.
     pub regression: Verdict,
     /// How many times as bad it is.
@@ -48,10 +48,14 @@ impl<'a> Family<'a> {
     }
 
     /// Whether that figure has become worse by more than so many percent.
-    pub fn judge(&self, figure: Figure, cell: &CellKey, percent: f64) -> Found {
+    pub fn judge(&self, figure: Figure, cell: &CellKey, percent: f64) -> ComparedFigure {
         if !self.meaningless.is_empty() {
             let why = format!("it cannot be compared with the baseline: {}", self.meaningless.join("; "));
-            return Found { regression: Verdict::Unknown(vec![why.clone()]), ratio: 0.0, sentence: why };
+            return ComparedFigure {
+                regression: Verdict::Unknown(vec![why.clone()]),
+                ratio: 0.0,
+                sentence: why,
+            };
         }
         let own = |side: &'a Side| side.repetitions(|trial| cell.is_of(trial));
         let limits = Limits { margin: percent / 100.0, ..Limits::default() };
@@ -61,13 +65,17 @@ impl<'a> Family<'a> {
         if asked.len() > 1 {
             let asked: Vec<String> = asked.iter().map(CellUnderLoad::name).collect();
             let why = format!("it cannot be compared with the baseline: {}", asked.join(" against "));
-            return Found { regression: Verdict::Unknown(vec![why.clone()]), ratio: 0.0, sentence: why };
+            return ComparedFigure {
+                regression: Verdict::Unknown(vec![why.clone()]),
+                ratio: 0.0,
+                sentence: why,
+            };
         }
         found(figure, &figure_of_cell(&base, &new, figure, limits, self.size), limits)
     }
 }
 
-fn found(figure: Figure, compared: &Compared, limits: Limits) -> Found {
+fn found(figure: Figure, compared: &Compared, limits: Limits) -> ComparedFigure {
     let times = times_as_bad(figure, compared);
     // Where no chance is in it, any difference is one; but a gate is about those beyond its margin.
     let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + limits.margin;
@@ -76,7 +84,7 @@ fn found(figure: Figure, compared: &Compared, limits: Limits) -> Found {
     let was = base.map(|median| format!("{} in the baseline", figure.unit().show(median)));
     let said = [was, ratio(compared), compared.why.clone()];
     let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    Found { regression: regression.verdict(&sentence), ratio: times, sentence }
+    ComparedFigure { regression: regression.verdict(&sentence), ratio: times, sentence }
 }
 
 /// How many times as bad it is: below 1 where it is better.

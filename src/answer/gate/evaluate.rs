@@ -1,7 +1,7 @@
 //! From the gates of a scenario and the records of its run to what each gate came to.
 
-use super::baseline::{Family, Found, Sides};
-use super::observe::{Seen, Worst};
+use super::baseline::{ComparedFigure, Family, Sides};
+use super::observe::{CellReadings, Worst};
 use super::{Check, Limit, Observed, Outcome, rank};
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Floor, Trial};
@@ -88,7 +88,7 @@ impl Evaluation<'_> {
                 let bound = self.bound(figure, cell, limit)?;
                 let at = bound.limit.map_or(0.0, |limit| limit.at);
                 let worst = Worst::Of(*relation, at);
-                let seen = Seen::of(figure, cell, self.stored, self.repetitions, worst);
+                let seen = CellReadings::of(figure, cell, self.stored, self.repetitions, worst);
                 Some(judge(cell, *relation, seen, bound))
             }
         }
@@ -101,7 +101,7 @@ impl Evaluation<'_> {
         percent: f64,
         family: Option<&Family<'_>>,
     ) -> Weighed {
-        let seen = Seen::of(figure, cell, self.stored, self.repetitions, Worst::Median);
+        let seen = CellReadings::of(figure, cell, self.stored, self.repetitions, Worst::Median);
         let mut doubts = seen.doubts;
         let observed = seen.observed.map(|observed| observed.describe(None));
         let said = |more: String| observed.iter().cloned().chain([more]).collect::<Vec<_>>().join("; ");
@@ -114,7 +114,7 @@ impl Evaluation<'_> {
             Some(_) => None,
         };
         let (verdict, sentence, weight) = match found {
-            Some(Found { regression, ratio, sentence }) => {
+            Some(ComparedFigure { regression, ratio, sentence }) => {
                 let sentence = said(sentence);
                 (regression.with_reasons(|_| sentence.clone()), sentence, ratio)
             }
@@ -158,7 +158,7 @@ impl Evaluation<'_> {
         if other == *cell && subject.figure == figure {
             return None;
         }
-        let seen = Seen::of(subject.figure, &other, self.stored, self.repetitions, Worst::Median);
+        let seen = CellReadings::of(subject.figure, &other, self.stored, self.repetitions, Worst::Median);
         let doubts = seen
             .doubts
             .into_iter()
@@ -210,7 +210,7 @@ struct Weighed {
     weight: f64,
 }
 
-fn judge(cell: &CellKey, relation: Relation, seen: Seen, bound: Bound) -> Weighed {
+fn judge(cell: &CellKey, relation: Relation, seen: CellReadings, bound: Bound) -> Weighed {
     let doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
     let limit = bound.limit.map(|limit| Limit { relation, value: limit.at, at_least: limit.at_least });
     let observed = seen.observed.map(|observed| observed.describe(limit.map(|limit| limit.value)));

@@ -10,14 +10,14 @@ use crate::words::units::counted;
 use super::Observed;
 
 /// What is known of a figure in a cell.
-pub struct Seen {
+pub struct CellReadings {
     /// What was observed; `None` when nothing was.
     pub observed: Option<Observed>,
     /// Why nothing follows from it, each as a clause; empty when something does.
     pub doubts: Vec<String>,
 }
 
-impl Seen {
+impl CellReadings {
     /// In a run in which every cell was to run so many times at least. Of a count, which every repetition must meet, the
     /// one that is worst for the relation to this limit; otherwise the median over the sound repetitions.
     pub fn of(figure: Figure, cell: &CellKey, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {

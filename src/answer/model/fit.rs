@@ -70,7 +70,7 @@ pub enum Unfit {
 }
 
 #[derive(Clone, Copy)]
-struct Shape {
+struct FitShape {
     waiting: bool,
     rate: bool,
 }
@@ -126,15 +126,15 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
     // What a part of its own is worth: each costs a trial.
     let enough = trials.len() >= TRIALS_FEW + 2;
     let is_herd = trials.iter().any(|one| one.fan_out.is_some_and(|fan_out| fan_out >= HERD));
-    let mut shape = Shape { waiting: waiting && enough && is_herd, rate: rate && enough };
+    let mut shape = FitShape { waiting: waiting && enough && is_herd, rate: rate && enough };
     let fit = loop {
         let found = solve(trials, shape, range)
-            .or_else(|| solve(trials, Shape { waiting: false, rate: false }, range));
+            .or_else(|| solve(trials, FitShape { waiting: false, rate: false }, range));
         let Some(found) = found else { return Err(Unfit::TooFew(trials.len())) };
         // Neither more who wait nor more to do make a handoff faster: where it seems so, it is chance.
         let told = |part: Part| part.us > 0.0 && part.us >= TOLD_APART * part.error_us;
         let next =
-            Shape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
+            FitShape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
         if next.waiting == shape.waiting && next.rate == shape.rate {
             break found;
         }
@@ -147,7 +147,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
 }
 
 /// Least squares of the relative error, by the normal equations: at most three parts.
-fn solve(trials: &[Observation], shape: Shape, range: FitRange) -> Option<Fit> {
+fn solve(trials: &[Observation], shape: FitShape, range: FitRange) -> Option<Fit> {
     let row = |one: &Observation| {
         let mut row = vec![1.0];
         row.extend(shape.waiting.then_some(one.waiting - 1.0));

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Fit, Observation};
-use crate::answer::queueing::{Arrival, Empirical, Handoff, Locks, Open, Order, Outcome, STEP_US, open};
+use crate::answer::queueing::{
+    Arrival, Empirical, Handoff, Locks, Open, Order, STEP_US, SimulationOutcome, open,
+};
 
 /// A figure with the ends of its 90 % interval, which need not lie equally far from it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +89,7 @@ pub fn predict(
     seed: u64,
 ) -> Prediction {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let outcomes: Vec<(Outcome, f64)> = (0..simulations.max(1))
+    let outcomes: Vec<(SimulationOutcome, f64)> = (0..simulations.max(1))
         .map(|_| {
             let locks = possible(fit, trials, case, &mut rng);
             let outcome = run(&locks, case, rng.random());
@@ -95,10 +97,10 @@ pub fn predict(
             (outcome, handoff)
         })
         .collect();
-    let of = |figure: &dyn Fn(&Outcome) -> f64| {
+    let of = |figure: &dyn Fn(&SimulationOutcome) -> f64| {
         Predicted::of(outcomes.iter().map(|(one, _)| figure(one)).collect())
     };
-    let quantile = |quantile: f64| of(&|one: &Outcome| one.quantile(quantile).unwrap_or(0.0));
+    let quantile = |quantile: f64| of(&|one: &SimulationOutcome| one.quantile(quantile).unwrap_or(0.0));
     let starved = outcomes.iter().filter(|(one, _)| one.starved > 0).count();
     Prediction {
         wait_p50: quantile(0.5),
@@ -116,14 +118,14 @@ pub fn predict(
 }
 
 /// Simulates a load with the service of one trial, as it was measured there.
-pub fn simulate(trial: &Observation, case: &LoadCase<'_>, seed: u64) -> Outcome {
+pub fn simulate(trial: &Observation, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
     let handoff = Handoff { first: trial.handoff.mean(), ..shape(trial) };
     let mut locks = locks(trial, handoff, case, None);
     locks.pace = locks.pace.beginning(case.from);
     run(&locks, case, seed)
 }
 
-fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> Outcome {
+fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
     let arrivals = (case.arrivals)(seed);
     let load = Open { arrivals: &arrivals, sessions: case.sessions, from: case.from, to: case.to };
     open(locks, load, seed ^ 0x5eed)

@@ -13,6 +13,6 @@ pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity};
 pub use file::{FILE, PlanFile, RUNS, VERSION, read, schema};
 pub use load::{Load, SIMULATED};
 pub use objective::{objective, wait_of};
-pub use question::{Ask, Question, rate};
+pub use question::{Question, QuestionLoad, rate};
 pub use recommendation::{Because, Recommendation, recommend};
 pub use verification::{Attempt, Checked, Unverified, Verification, verify};

@@ -35,7 +35,7 @@ pub struct Question {
 
 /// A load of a scenario that this question leads to.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Ask {
+pub struct QuestionLoad {
     /// Arrivals a second.
     pub rate: f64,
     pub locks: usize,
@@ -81,10 +81,10 @@ impl Question {
 
     /// The same load over so many times as many locks: each lock has as much to do, the ensemble that many times as much.
     #[must_use]
-    pub fn copies(&self, copies: f64) -> Ask {
+    pub fn copies(&self, copies: f64) -> QuestionLoad {
         let locks = ((self.locks as f64 * copies).round() as usize).max(1);
         let copies = locks as f64 / self.locks as f64;
-        Ask {
+        QuestionLoad {
             rate: self.rate * copies,
             locks,
             clients: ((self.clients as f64 * copies).ceil() as usize)
@@ -98,11 +98,11 @@ impl Question {
 
     /// A scenario of that load, for those strategies.
     #[must_use]
-    pub fn scenario(&self, name: &str, strategies: &[String], ask: &Ask) -> String {
+    pub fn scenario(&self, name: &str, strategies: &[String], ask: &QuestionLoad) -> String {
         let strategies: Vec<String> =
             strategies.iter().map(|name| toml::Value::from(name.as_str()).to_string()).collect();
         let (lasts, warm_up) = (ask.lasts.as_millis(), ask.warm_up.as_millis());
-        let Ask { rate, locks, clients, repetitions, seed, .. } = ask;
+        let QuestionLoad { rate, locks, clients, repetitions, seed, .. } = ask;
         let fault = self.round_trip.map_or_else(String::new, |added| {
             format!("\n[[fault]]\n{}", distance(added, &format!("{lasts}ms")))
         });

@@ -109,7 +109,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
         Err(_) => (fallback, figure != Figure::THROUGHPUT),
     };
     let wait = |statistic, fallback| measured(Figure::Latency(Measure::Wait, statistic), fallback);
-    let mean = |of: &dyn Fn(&crate::answer::queueing::Outcome) -> f64| {
+    let mean = |of: &dyn Fn(&crate::answer::queueing::SimulationOutcome) -> f64| {
         again.iter().map(of).sum::<f64>() / again.len() as f64
     };
     let quantile = |quantile: f64| mean(&|one| one.quantile(quantile).unwrap_or(0.0));

@@ -10,4 +10,4 @@ mod simulator;
 
 pub use empirical::Empirical;
 pub use pace::{Pace, STEP_US};
-pub use simulator::{Arrival, Closed, Handoff, Locks, Open, Order, Outcome, closed, open};
+pub use simulator::{Arrival, Closed, Handoff, Locks, Open, Order, SimulationOutcome, closed, open};

@@ -99,7 +99,7 @@ pub struct Closed<'a> {
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Outcome {
+pub struct SimulationOutcome {
     /// Every wait that counts, from coming to entering, in the order of coming.
     pub waits: Vec<f64>,
     pub entries: usize,
@@ -112,7 +112,7 @@ pub struct Outcome {
     pub handoffs: usize,
 }
 
-impl Outcome {
+impl SimulationOutcome {
     /// The quantile of the waits; `None` where nobody came.
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut waits = self.waits.clone();
@@ -136,8 +136,8 @@ impl Outcome {
 }
 
 /// Simulates arrivals until the last of them has been served.
-pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> Outcome {
-    let mut world = World::new(locks, load.sessions, seed);
+pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> SimulationOutcome {
+    let mut world = Simulation::new(locks, load.sessions, seed);
     world.window = (load.from, load.to);
     world.clients.reserve(load.arrivals.len());
     let mut coming = load.arrivals.iter().peekable();
@@ -160,12 +160,12 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> Outcome {
     world.finish(|client| client.due >= load.from && client.due < load.to)
 }
 
-pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> Outcome {
-    let mut world = World::new(locks, load.clients, seed);
+pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> SimulationOutcome {
+    let mut world = Simulation::new(locks, load.clients, seed);
     let mut thinking = BinaryHeap::new();
     for client in 0..load.clients {
         let at = load.think.draw(&mut world.rng);
-        thinking.push(Reverse(Event { at, what: What::Frees(client) }));
+        thinking.push(Reverse(ScheduledEvent { at, what: What::Frees(client) }));
     }
     let mut began = None;
     let mut now = 0.0;
@@ -190,7 +190,7 @@ pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> Outcome {
             world.step();
             if world.freed > freed {
                 let at = now + load.think.draw(&mut world.rng);
-                thinking.push(Reverse(Event { at, what: What::Frees(world.who[world.last_freed]) }));
+                thinking.push(Reverse(ScheduledEvent { at, what: What::Frees(world.who[world.last_freed]) }));
             }
         }
     }
@@ -220,26 +220,26 @@ enum What {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Event {
+struct ScheduledEvent {
     at: f64,
     what: What,
 }
 
-impl PartialEq for Event {
+impl PartialEq for ScheduledEvent {
     fn eq(&self, other: &Self) -> bool {
         self.at.total_cmp(&other.at).is_eq()
     }
 }
 
-impl Eq for Event {}
+impl Eq for ScheduledEvent {}
 
-impl PartialOrd for Event {
+impl PartialOrd for ScheduledEvent {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Event {
+impl Ord for ScheduledEvent {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.at.total_cmp(&other.at)
     }
@@ -247,7 +247,7 @@ impl Ord for Event {
 
 /// What a lock is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
+enum LockPhase {
     Idle,
     /// Somebody has it, or is about to enter a lock that was idle.
     Taken,
@@ -259,16 +259,16 @@ enum State {
 }
 
 struct Lock {
-    state: State,
+    state: LockPhase,
     /// Grows with each entry that is announced.
     number: u32,
     queue: VecDeque<usize>,
 }
 
-struct World<'a> {
+struct Simulation<'a> {
     locks: &'a Locks,
     lock: Vec<Lock>,
-    events: BinaryHeap<Reverse<Event>>,
+    events: BinaryHeap<Reverse<ScheduledEvent>>,
     clients: Vec<Client>,
     /// Of a closed load: which of its clients each turn was of.
     who: Vec<usize>,
@@ -281,12 +281,12 @@ struct World<'a> {
     last_freed: usize,
     window: (f64, f64),
     rng: ChaCha8Rng,
-    outcome: Outcome,
+    outcome: SimulationOutcome,
 }
 
-impl<'a> World<'a> {
+impl<'a> Simulation<'a> {
     fn new(locks: &'a Locks, sessions: usize, seed: u64) -> Self {
-        let lock = || Lock { state: State::Idle, number: 0, queue: VecDeque::new() };
+        let lock = || Lock { state: LockPhase::Idle, number: 0, queue: VecDeque::new() };
         Self {
             lock: (0..locks.count).map(|_| lock()).collect(),
             locks,
@@ -301,11 +301,11 @@ impl<'a> World<'a> {
             last_freed: 0,
             window: (0.0, f64::INFINITY),
             rng: ChaCha8Rng::seed_from_u64(seed),
-            outcome: Outcome::default(),
+            outcome: SimulationOutcome::default(),
         }
     }
 
-    fn finish(mut self, counts: impl Fn(&Client) -> bool) -> Outcome {
+    fn finish(mut self, counts: impl Fn(&Client) -> bool) -> SimulationOutcome {
         let all = self.clients.iter().zip(&self.waits);
         self.outcome.waits = all.filter(|(client, _)| counts(client)).map(|(_, wait)| *wait).collect();
         self.outcome
@@ -329,25 +329,25 @@ impl<'a> World<'a> {
     fn asks(&mut self, client: usize, now: f64) {
         let at = self.clients[client].lock;
         match self.lock[at].state {
-            State::Idle => self.enters_soon(client, at, now),
-            State::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
+            LockPhase::Idle => self.enters_soon(client, at, now),
+            LockPhase::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
                 let enters_first = self.enters_alone(now);
                 if enters_first < enters {
                     // It is quicker than those who have not noticed yet that nobody holds.
                     self.lock[at].queue.push_back(waiter);
-                    self.lock[at].state = State::Taken;
+                    self.lock[at].state = LockPhase::Taken;
                     self.announce(client, at, enters_first);
                 } else {
                     self.lock[at].queue.push_back(client);
                 }
             }
-            State::Taken | State::HandedTo { .. } => self.lock[at].queue.push_back(client),
+            LockPhase::Taken | LockPhase::HandedTo { .. } => self.lock[at].queue.push_back(client),
         }
     }
 
     fn enters_soon(&mut self, client: usize, at: usize, now: f64) {
         let enters = self.enters_alone(now);
-        self.lock[at].state = State::Taken;
+        self.lock[at].state = LockPhase::Taken;
         self.announce(client, at, enters);
     }
 
@@ -360,12 +360,12 @@ impl<'a> World<'a> {
         let lock = &mut self.lock[at];
         lock.number += 1;
         let what = What::Enters { client, number: lock.number };
-        self.events.push(Reverse(Event { at: enters, what }));
+        self.events.push(Reverse(ScheduledEvent { at: enters, what }));
     }
 
     /// The next event; false when there is none.
     fn step(&mut self) -> bool {
-        let Some(Reverse(Event { at: now, what })) = self.events.pop() else { return false };
+        let Some(Reverse(ScheduledEvent { at: now, what })) = self.events.pop() else { return false };
         match what {
             What::Enters { client, number } if self.lock[self.clients[client].lock].number == number => {
                 self.enters(client, now);
@@ -393,18 +393,18 @@ impl<'a> World<'a> {
         if !self.who.is_empty() {
             self.outcome.waits.push(now - due);
         }
-        self.lock[lock].state = State::Taken;
+        self.lock[lock].state = LockPhase::Taken;
         let held = hold + self.locks.overshoot.draw(&mut self.rng) * self.locks.pace.at(now);
         if self.counts(now) {
             self.outcome.entries += 1;
             self.outcome.busy += held;
         }
-        self.events.push(Reverse(Event { at: now + held, what: What::Releases(client) }));
+        self.events.push(Reverse(ScheduledEvent { at: now + held, what: What::Releases(client) }));
     }
 
     fn releases(&mut self, client: usize, now: f64) {
         let free = now + self.locks.release.draw(&mut self.rng);
-        self.events.push(Reverse(Event { at: free, what: What::Frees(client) }));
+        self.events.push(Reverse(ScheduledEvent { at: free, what: What::Frees(client) }));
         let at = self.clients[client].lock;
         let waiting = self.lock[at].queue.len();
         let next = match self.locks.order {
@@ -416,7 +416,7 @@ impl<'a> World<'a> {
             Order::Unordered => None,
         };
         let Some(next) = next else {
-            self.lock[at].state = State::Idle;
+            self.lock[at].state = LockPhase::Idle;
             return;
         };
         let handoff = self.locks.handoff.draw(waiting, &mut self.rng) * self.locks.pace.at(now);
@@ -424,7 +424,7 @@ impl<'a> World<'a> {
             self.outcome.handoffs += 1;
             self.outcome.busy += handoff;
         }
-        self.lock[at].state = State::HandedTo { client: next, enters: now + handoff };
+        self.lock[at].state = LockPhase::HandedTo { client: next, enters: now + handoff };
         self.announce(next, at, now + handoff);
     }
 }

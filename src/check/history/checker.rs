@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 use super::clocks::{Clocks, Moment};
-use super::contender::{Asked, Contenders, Stand};
-use super::fencing::Answer;
+use super::contender::{CalledAcquire, Contenders, Stand};
+use super::fencing::FencedWrite;
 use super::lock::Lock;
 use super::order::Grant;
 use super::overlap::{Character, Traces};
 use super::room::Hold;
-use super::turn::{self, At, Turn};
+use super::turn::{self, At, LockTurn};
 use crate::record::history::{
-    Acquire, Claim, Event, Header, Place, Release, SessionState, Step, What, Write,
+    Acquire, Event, Header, LinePosition, LockClaim, Release, SessionState, Step, What, Write,
 };
 
 /// How a history ended, and how it is to be judged.
@@ -50,7 +50,7 @@ impl Checker {
     ///
     /// # Errors
     /// What makes no sense about it after what went before; the history can't be judged then.
-    pub fn feed(&mut self, place: Place, event: &Event<'_>) -> Result<(), String> {
+    pub fn feed(&mut self, place: LinePosition, event: &Event<'_>) -> Result<(), String> {
         let (process, at) = self.clocks.read(event, place)?;
         self.events += 1;
         let Some(number) = event.contender else { return self.learn_all(process, event, at) };
@@ -87,15 +87,15 @@ impl Checker {
         let (after, turn) = turn::acquire(before, event.step, again)?;
         scene.stand.at = after;
         match turn {
-            Turn::Asks => scene.ask(before, event.claim),
-            Turn::Enters => scene.enter(event),
-            Turn::MayEnter => {
+            LockTurn::Asks => scene.ask(before, event.claim),
+            LockTurn::Enters => scene.enter(event),
+            LockTurn::MayEnter => {
                 scene.lock.unknown += 1;
                 scene.put_inside(event, true);
             }
-            Turn::Refused => scene.lock.failed += 1,
-            Turn::Nested => scene.stand.depth += u32::from(event.step == Step::Ok),
-            Turn::Leaves | Turn::Left(_) => {}
+            LockTurn::Refused => scene.lock.failed += 1,
+            LockTurn::Nested => scene.stand.depth += u32::from(event.step == Step::Ok),
+            LockTurn::Leaves | LockTurn::Left(_) => {}
         }
         let contender = &mut self.contenders.all[who];
         if event.step == Step::Invoke && contender.state == SessionState::Expired {
@@ -114,10 +114,10 @@ impl Checker {
             scene.lock.order.delete(token, zxid, at.place);
         }
         match turn {
-            Turn::Leaves => scene.leave(before, event.alone),
-            Turn::Left(Step::Ok) => scene.resolve(Character::Sound),
-            Turn::Left(step) => scene.stand.not_let = Some(step),
-            Turn::Nested if matches!(event.step, Step::Ok | Step::Unknown) => scene.stand.depth -= 1,
+            LockTurn::Leaves => scene.leave(before, event.alone),
+            LockTurn::Left(Step::Ok) => scene.resolve(Character::Sound),
+            LockTurn::Left(step) => scene.stand.not_let = Some(step),
+            LockTurn::Nested if matches!(event.step, Step::Ok | Step::Unknown) => scene.stand.depth -= 1,
             _ => {}
         }
         Ok(())
@@ -136,7 +136,7 @@ impl Checker {
         match (event.step, event.accepted) {
             (Step::Ok, None) => return Err("a write that ended with `ok` needs `accepted`".into()),
             (Step::Ok | Step::Fail, Some(accepted)) => {
-                lock.fencing.answer(Answer { token, accepted, zxid, at }, called);
+                lock.fencing.answer(FencedWrite { token, accepted, zxid, at }, called);
             }
             _ => {}
         }
@@ -150,7 +150,7 @@ struct Scene<'a> {
     lock: &'a mut Lock,
     stand: &'a mut Stand,
     /// Whether the contender's session is not known to be alive, and the line that said so.
-    suspended: Option<Option<Place>>,
+    suspended: Option<Option<LinePosition>>,
     at: Moment,
 }
 
@@ -176,7 +176,7 @@ impl Scene<'_> {
         }
     }
 
-    fn ask(&mut self, before: At, claim: Claim) {
+    fn ask(&mut self, before: At, claim: LockClaim) {
         match before {
             At::Maybe => self.vanish(),
             At::NotLet => self.resolve(self.stand.after_release()),
@@ -184,7 +184,7 @@ impl Scene<'_> {
         }
         let room = self.lock.room(self.at.clock);
         let kept_out_us = room.asks(claim, self.at.t_us);
-        self.stand.asked = Some(Asked { at: self.at, kept_out_us });
+        self.stand.asked = Some(CalledAcquire { at: self.at, kept_out_us });
     }
 
     fn enter(&mut self, event: &Acquire<'_>) {

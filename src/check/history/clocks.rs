@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use crate::record::history::{Event, Place};
+use crate::record::history::{Event, LinePosition};
 
 /// An event's time and line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Microseconds of its clock.
     pub t_us: u64,
-    pub place: Place,
+    pub place: LinePosition,
     pub clock: usize,
 }
 
@@ -39,12 +39,12 @@ pub struct Clocks {
     /// Of each process: its name, its clock, its last line.
     known: Vec<(String, usize, Moment)>,
     /// Of each clock: its latest time, and the line that said so.
-    latest: Vec<(u64, Place)>,
+    latest: Vec<(u64, LinePosition)>,
 }
 
 impl Clocks {
     /// The process's number and the moment of an event.
-    pub fn read(&mut self, event: &Event<'_>, place: Place) -> Result<(usize, Moment), String> {
+    pub fn read(&mut self, event: &Event<'_>, place: LinePosition) -> Result<(usize, Moment), String> {
         let process = self.processes.number(event.process);
         let clock = self.clock_of(process, event);
         let moment = Moment { t_us: event.t_us, place, clock };

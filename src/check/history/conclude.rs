@@ -3,11 +3,11 @@
 use super::checker::{Checker, Ending};
 use super::judgement::{Breach, Finding, Judgement, LockReport, Overlaps};
 use super::lock::Lock;
-use super::room::{Example, Room};
+use super::room::{Example, Occupancy};
 use super::sessions::end_of_history;
 use super::turn::At;
 use super::verdict;
-use crate::record::history::Place;
+use crate::record::history::LinePosition;
 use crate::words::units::format_micros;
 
 /// How many findings of each kind are reported.
@@ -50,7 +50,7 @@ impl Checker {
                 format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process));
             for (number, stand) in &mut contender.stands {
                 let lock = &mut self.locks[*number];
-                let lived = |since: Place| complete || heard.place >= since;
+                let lived = |since: LinePosition| complete || heard.place >= since;
                 end_of_history(stand, lock, heard.clock, lived);
                 let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
                 if complete || lock.room(heard.clock).waits.is_stuck(&asked, heard.t_us) {
@@ -67,7 +67,7 @@ impl Checker {
     }
 
     fn findings_of(&self, lock: &Lock) -> Vec<Finding> {
-        let finding = |breach, what, mut lines: Vec<Place>| {
+        let finding = |breach, what, mut lines: Vec<LinePosition>| {
             lines.sort_unstable();
             lines.dedup();
             Finding { breach, lock: lock.name.clone(), what, lines }
@@ -136,7 +136,7 @@ impl Lock {
 }
 
 fn report(lock: &Lock) -> LockReport {
-    let sum = |class: fn(&Room) -> Overlaps| {
+    let sum = |class: fn(&Occupancy) -> Overlaps| {
         let mut all = Overlaps::default();
         lock.rooms.iter().for_each(|(_, room)| all.merge(class(room)));
         all

@@ -6,11 +6,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::clocks::Moment;
 use super::fencing::Newest;
 use super::turn::At;
-use crate::record::history::{Place, SessionState, Step};
+use crate::record::history::{LinePosition, SessionState, Step};
 
 /// An acquire that was called.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct CalledAcquire {
     pub at: Moment,
     /// For how long somebody had been kept out by then who asked for the same.
     pub kept_out_us: u64,
@@ -25,7 +25,7 @@ pub struct Stand {
     /// Whether it was told during that hold that its session had ended.
     pub lost: bool,
     pub token: Option<i64>,
-    pub asked: Option<Asked>,
+    pub asked: Option<CalledAcquire>,
     /// How the release ended that was not done.
     pub not_let: Option<Step>,
     /// The newest token that the resource had accepted when a write was called.
@@ -37,7 +37,7 @@ pub struct Contender {
     pub process: usize,
     pub number: u64,
     pub state: SessionState,
-    pub told: Option<Place>,
+    pub told: Option<LinePosition>,
     /// Its session, as a hash: names of sessions are many and only compared.
     pub session: Option<u64>,
     pub stands: Vec<(usize, Stand)>,

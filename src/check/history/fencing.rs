@@ -5,7 +5,7 @@
 
 use super::clocks::Moment;
 use super::judgement::WriteReport;
-use crate::record::history::Place;
+use crate::record::history::LinePosition;
 
 const EXAMPLES: usize = 20;
 
@@ -16,11 +16,11 @@ pub struct Newest {
     /// The write's own zxid.
     pub zxid: Option<i64>,
     pub clock: usize,
-    pub place: Place,
+    pub place: LinePosition,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Answer {
+pub struct FencedWrite {
     pub token: Option<i64>,
     pub accepted: bool,
     /// The write's own zxid.
@@ -45,7 +45,7 @@ impl Fencing {
 
     /// The resource answered a write. `called` is what [`Fencing::newest_on`] was when it was called, or is now if
     /// nobody wrote that down.
-    pub fn answer(&mut self, answer: Answer, called: Option<Newest>) {
+    pub fn answer(&mut self, answer: FencedWrite, called: Option<Newest>) {
         if !answer.accepted {
             self.reject(answer);
             return;
@@ -55,7 +55,7 @@ impl Fencing {
             self.report.without_token += 1;
             return;
         };
-        let Answer { zxid, at, .. } = answer;
+        let FencedWrite { zxid, at, .. } = answer;
         let own = Newest { token, zxid, clock: at.clock, place: at.place };
         self.judge(own, called);
         match self.newest.iter_mut().find(|newest| newest.clock == at.clock) {
@@ -65,7 +65,7 @@ impl Fencing {
         }
     }
 
-    fn reject(&mut self, answer: Answer) {
+    fn reject(&mut self, answer: FencedWrite) {
         let newest = self.newest.iter().map(|newest| newest.token).max();
         if answer.token < newest {
             self.report.stale_rejected += 1;
@@ -100,11 +100,11 @@ mod tests {
     use super::*;
 
     fn at(line: u64) -> Moment {
-        Moment { t_us: line, place: Place { line, offset: 0 }, clock: 0 }
+        Moment { t_us: line, place: LinePosition { line, offset: 0 }, clock: 0 }
     }
 
-    fn write(token: i64, accepted: bool, line: u64) -> Answer {
-        Answer { token: Some(token), accepted, zxid: None, at: at(line) }
+    fn write(token: i64, accepted: bool, line: u64) -> FencedWrite {
+        FencedWrite { token: Some(token), accepted, zxid: None, at: at(line) }
     }
 
     #[test]
@@ -130,12 +130,12 @@ mod tests {
     #[test]
     fn writes_under_way_together_are_undecided_unless_their_zxids_tell() {
         let mut fencing = Fencing::default();
-        fencing.answer(Answer { zxid: Some(20), ..write(5, true, 1) }, None);
+        fencing.answer(FencedWrite { zxid: Some(20), ..write(5, true, 1) }, None);
         fencing.answer(write(3, true, 2), None);
         assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 0));
-        fencing.answer(Answer { zxid: Some(19), ..write(3, true, 3) }, None);
+        fencing.answer(FencedWrite { zxid: Some(19), ..write(3, true, 3) }, None);
         assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 0));
-        fencing.answer(Answer { zxid: Some(21), ..write(3, true, 4) }, None);
+        fencing.answer(FencedWrite { zxid: Some(21), ..write(3, true, 4) }, None);
         assert_eq!((fencing.report.undecided, fencing.report.stale_accepted), (1, 1));
     }
 
@@ -170,7 +170,7 @@ mod tests {
     fn writes_of_different_clocks_are_put_in_order_by_their_zxids_alone() {
         let on = |clock, token, zxid, line| {
             let at = Moment { clock, ..at(line) };
-            Answer { token: Some(token), accepted: true, zxid, at }
+            FencedWrite { token: Some(token), accepted: true, zxid, at }
         };
         let mut fencing = Fencing::default();
         fencing.answer(on(0, 5, None, 1), None);

@@ -1,6 +1,6 @@
 //! What a history shows.
 
-use crate::record::history::{LockKind, Place};
+use crate::record::history::{LinePosition, LockKind};
 use crate::words::verdict::Verdict;
 
 /// What the whole history shows.
@@ -56,7 +56,7 @@ pub struct Finding {
     pub lock: String,
     pub what: String,
     /// The lines that show it, and no others.
-    pub lines: Vec<Place>,
+    pub lines: Vec<LinePosition>,
 }
 
 /// Overlaps of one class.

@@ -1,10 +1,10 @@
 //! All that is kept of one lock while its history is read.
 
 use super::fencing::Fencing;
-use super::order::Order;
-use super::room::Room;
+use super::order::LockHolds;
+use super::room::Occupancy;
 use crate::record::KeptOut;
-use crate::record::history::{Claim, LockKind};
+use crate::record::history::{LockClaim, LockKind};
 use crate::words::units::counted;
 
 #[derive(Debug)]
@@ -12,8 +12,8 @@ pub struct Lock {
     pub name: String,
     pub kind: LockKind,
     /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
-    pub rooms: Vec<(usize, Room)>,
-    pub order: Order,
+    pub rooms: Vec<(usize, Occupancy)>,
+    pub order: LockHolds,
     /// The resource that it guards.
     pub fencing: Fencing,
     pub holds: u64,
@@ -37,7 +37,7 @@ impl Lock {
             name,
             kind,
             rooms: Vec::new(),
-            order: Order::new(kind),
+            order: LockHolds::new(kind),
             fencing: Fencing::default(),
             holds: 0,
             acquired: 0,
@@ -51,9 +51,9 @@ impl Lock {
         }
     }
 
-    pub fn room(&mut self, clock: usize) -> &mut Room {
+    pub fn room(&mut self, clock: usize) -> &mut Occupancy {
         let found = self.rooms.iter().position(|(of, _)| *of == clock).unwrap_or_else(|| {
-            self.rooms.push((clock, Room::new(self.kind)));
+            self.rooms.push((clock, Occupancy::new(self.kind)));
             self.rooms.len() - 1
         });
         &mut self.rooms[found].1
@@ -64,7 +64,7 @@ impl Lock {
         self.holds
     }
 
-    pub fn check(&self, claim: Claim) -> Result<(), String> {
+    pub fn check(&self, claim: LockClaim) -> Result<(), String> {
         match self.kind {
             LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {
                 let asked = counted(claim.leases, "lease is", "leases are");
@@ -83,7 +83,7 @@ mod tests {
     fn only_a_semaphore_refuses_claims_for_more_leases_than_it_has_or_for_none() {
         let refused = |kind| {
             let lock = Lock::new("lock".into(), kind);
-            [0, 1, 3, 4].map(|leases| lock.check(Claim { leases, ..Claim::WRITE }).is_err())
+            [0, 1, 3, 4].map(|leases| lock.check(LockClaim { leases, ..LockClaim::WRITE }).is_err())
         };
         assert_eq!(refused(LockKind::Semaphore(3)), [true, false, false, true]);
         assert_eq!([LockKind::Mutex, LockKind::ReadWrite].map(refused), [[false; 4]; 2]);

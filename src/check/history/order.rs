@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::judgement::OrderReport;
 use crate::check::inside::{Inside, on_axis};
-use crate::record::history::{Claim, LockKind, Place};
+use crate::record::history::{LinePosition, LockClaim, LockKind};
 
 /// How many holds are kept to be put in the order in which they were found. More than this many holds lie between two
 /// that are written out of order only where they cannot be compared anyway.
@@ -16,21 +16,21 @@ const EXAMPLES: usize = 20;
 pub struct Grant {
     pub who: usize,
     pub clock: usize,
-    pub claim: Claim,
+    pub claim: LockClaim,
     /// The token: the zxid at which its node was created.
     pub token: i64,
     /// The zxid at which it found that it holds.
     pub zxid: Option<i64>,
     /// The zxid at which its node was deleted.
     pub deleted: Option<i64>,
-    pub acquired: Place,
+    pub acquired: LinePosition,
     /// Where the release said what was deleted.
-    pub released: Option<Place>,
+    pub released: Option<LinePosition>,
 }
 
 /// The holds of one lock.
 #[derive(Debug)]
-pub struct Order {
+pub struct LockHolds {
     /// By the zxid at which each was found, and its token.
     recent: BTreeMap<(i64, i64), Grant>,
     /// The place of the last that has been compared with those before it, and its clock.
@@ -45,7 +45,7 @@ pub struct Order {
     pub examples: Vec<(Grant, Grant)>,
 }
 
-impl Order {
+impl LockHolds {
     /// Of a lock that nobody has held.
     pub fn new(kind: LockKind) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Order {
         }
     }
 
-    pub fn delete(&mut self, token: i64, zxid: i64, place: Place) {
+    pub fn delete(&mut self, token: i64, zxid: i64, place: LinePosition) {
         if let Some(grant) = self.all_kept().find(|grant| grant.token == token) {
             grant.deleted = grant.deleted.max(Some(zxid));
             grant.released = Some(place);
@@ -162,26 +162,26 @@ mod tests {
     use super::*;
 
     fn grant(token: i64, zxid: i64) -> Grant {
-        let acquired = Place { line: zxid.unsigned_abs(), offset: 0 };
-        let claim = Claim::WRITE;
+        let acquired = LinePosition { line: zxid.unsigned_abs(), offset: 0 };
+        let claim = LockClaim::WRITE;
         Grant { who: 0, clock: 0, claim, token, zxid: Some(zxid), deleted: None, acquired, released: None }
     }
 
     #[test]
     fn a_hold_is_compared_with_all_before_it_and_not_only_with_its_neighbours() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         for (token, zxid, deleted) in [(1, 2, 10), (2, 20, 30), (3, 5, 15)] {
             order.grant(grant(token, zxid));
-            order.delete(token, deleted, Place::default());
+            order.delete(token, deleted, LinePosition::default());
         }
         order.close();
         assert_eq!((order.report.compared, order.report.too_early), (2, 1));
         assert_eq!((order.examples[0].0.token, order.examples[0].1.token), (1, 3));
         // One that lasts long is in the way of all that come in its time
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         for (token, zxid, deleted) in [(1, 2, 100), (3, 5, 6), (7, 8, 9), (99, 100, 110)] {
             order.grant(grant(token, zxid));
-            order.delete(token, deleted, Place::default());
+            order.delete(token, deleted, LinePosition::default());
         }
         order.close();
         assert_eq!((order.report.compared, order.report.too_early), (3, 2));
@@ -189,10 +189,10 @@ mod tests {
 
     #[test]
     fn holds_are_compared_in_the_order_in_which_they_were_found_and_not_of_their_lines() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         for (token, zxid, deleted) in [(3, 25, 30), (1, 2, 10), (2, 12, 20)] {
             order.grant(grant(token, zxid));
-            order.delete(token, deleted, Place::default());
+            order.delete(token, deleted, LinePosition::default());
         }
         order.close();
         assert_eq!((order.report.compared, order.report.too_early, order.report.out_of_order), (2, 0, 2));
@@ -200,10 +200,10 @@ mod tests {
 
     #[test]
     fn whoever_was_let_in_by_an_older_reply_than_the_deletion_came_too_early() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(grant(3, 9));
-        order.delete(1, 10, Place::default());
+        order.delete(1, 10, LinePosition::default());
         order.close();
         assert_eq!((order.report.too_early, order.report.waited), (1, 1));
         assert_eq!(order.examples[0].1.token, 3);
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_deletion_that_nobody_wrote_down_leaves_the_pair_uncompared() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(Grant { clock: 1, ..grant(3, 9) });
         order.close();
@@ -221,10 +221,10 @@ mod tests {
 
     #[test]
     fn memory_stays_within_the_window_however_many_holds_there_are() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         for token in 0..10 * WINDOW as i64 {
             order.grant(grant(2 * token, 2 * token));
-            order.delete(2 * token, 2 * token + 1, Place::default());
+            order.delete(2 * token, 2 * token + 1, LinePosition::default());
             assert!(order.recent.len() <= WINDOW);
         }
         order.close();
@@ -233,10 +233,10 @@ mod tests {
 
     #[test]
     fn a_hold_that_comes_out_of_order_by_more_than_the_window_is_not_compared() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         for token in 1..=WINDOW as i64 + 2 {
             order.grant(grant(10 * token, 10 * token));
-            order.delete(10 * token, 10 * token + 1, Place::default());
+            order.delete(10 * token, 10 * token + 1, LinePosition::default());
         }
         let compared = order.report.compared;
         order.grant(grant(5, 6));
@@ -247,10 +247,10 @@ mod tests {
 
     #[test]
     fn holds_by_one_node_are_one_hold_and_in_order() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
         order.grant(grant(1, 3));
-        order.delete(1, 9, Place::default());
+        order.delete(1, 9, LinePosition::default());
         order.grant(grant(5, 10));
         order.close();
         assert_eq!((order.report.compared, order.report.too_early, order.report.out_of_order), (1, 0, 0));
@@ -259,11 +259,11 @@ mod tests {
 
     #[test]
     fn of_several_deletions_the_last_lets_the_next_one_in() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(grant(1, 2));
-        order.delete(1, 9, Place { line: 7, offset: 0 });
-        order.delete(1, 4, Place { line: 8, offset: 0 });
-        order.delete(99, 50, Place::default());
+        order.delete(1, 9, LinePosition { line: 7, offset: 0 });
+        order.delete(1, 4, LinePosition { line: 8, offset: 0 });
+        order.delete(99, 50, LinePosition::default());
         order.grant(grant(12, 8));
         order.close();
         assert_eq!((order.report.too_early, order.report.waited), (1, 0), "it came after that deletion");
@@ -273,9 +273,9 @@ mod tests {
 
     #[test]
     fn a_deletion_counts_for_a_hold_that_has_been_settled() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         (1..=WINDOW as i64 + 1).for_each(|token| order.grant(grant(10 * token, 10 * token)));
-        order.delete(10, 15, Place::default());
+        order.delete(10, 15, LinePosition::default());
         order.grant(grant(100_000, 100_000));
         assert_eq!((order.report.compared, order.report.not_compared), (1, 0));
     }
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn an_unfair_lock_grants_in_another_order_than_that_of_its_nodes_whatever_the_clocks() {
         for clock in [0, 1] {
-            let mut order = Order::new(LockKind::Mutex);
+            let mut order = LockHolds::new(LockKind::Mutex);
             order.grant(Grant { deleted: Some(20), ..grant(5, 6) });
             order.grant(Grant { deleted: Some(30), clock, ..grant(3, 21) });
             order.close();
@@ -293,10 +293,10 @@ mod tests {
 
     #[test]
     fn all_that_came_too_early_are_counted_and_the_first_twenty_shown() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         for token in 1..=31 {
             order.grant(grant(10 * token, 10 * token + 1));
-            order.delete(10 * token, 10 * token + 50, Place::default());
+            order.delete(10 * token, 10 * token + 50, LinePosition::default());
         }
         order.close();
         assert_eq!((order.report.too_early, order.report.compared, order.examples.len()), (30, 30, 20));
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn whoever_has_no_zxid_could_not_have_been_caught() {
         for clock in [0, 1] {
-            let mut order = Order::new(LockKind::Mutex);
+            let mut order = LockHolds::new(LockKind::Mutex);
             order.grant(Grant { deleted: Some(9), ..grant(1, 2) });
             order.grant(Grant { zxid: None, clock, ..grant(3, 9) });
             order.close();
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_deletion_that_is_not_known_leaves_out_one_comparison_and_forgets_nothing() {
-        let mut order = Order::new(LockKind::Mutex);
+        let mut order = LockHolds::new(LockKind::Mutex);
         order.grant(Grant { deleted: Some(50), ..grant(1, 2) });
         for token in [3, 5, 60] {
             order.grant(grant(token, token + 1));
@@ -329,17 +329,17 @@ mod tests {
     #[test]
     fn of_a_semaphore_leases_are_added_up_and_readers_share() {
         let early = |kind, claim, third| {
-            let mut order = Order::new(kind);
+            let mut order = LockHolds::new(kind);
             order.grant(Grant { claim, deleted: Some(20), ..grant(1, 2) });
             order.grant(Grant { claim, deleted: Some(30), ..grant(3, 4) });
             order.grant(Grant { claim: third, ..grant(5, 6) });
             order.close();
             (order.report.compared, order.report.too_early)
         };
-        let leases = |leases| Claim { leases, ..Claim::WRITE };
+        let leases = |leases| LockClaim { leases, ..LockClaim::WRITE };
         assert_eq!(early(LockKind::Semaphore(5), leases(2), leases(1)), (2, 0));
         assert_eq!(early(LockKind::Semaphore(5), leases(2), leases(2)), (2, 1));
-        assert_eq!(early(LockKind::ReadWrite, Claim::READ, Claim::READ), (2, 0));
-        assert_eq!(early(LockKind::ReadWrite, Claim::READ, Claim::WRITE), (2, 1));
+        assert_eq!(early(LockKind::ReadWrite, LockClaim::READ, LockClaim::READ), (2, 0));
+        assert_eq!(early(LockKind::ReadWrite, LockClaim::READ, LockClaim::WRITE), (2, 1));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::clocks::Moment;
 use super::judgement::Breach;
-use crate::record::history::Place;
+use crate::record::history::LinePosition;
 
 /// How many of those inside are looked at one by one. Of the others it stays unknown what they were.
 pub const LOOKED_AT: usize = 64;
@@ -26,14 +26,14 @@ pub enum Character {
 #[derive(Debug, Clone, Copy)]
 pub struct Traces {
     pub who: usize,
-    pub acquired: Place,
+    pub acquired: LinePosition,
     /// Where the session was suspended or expired.
-    pub session: Option<Place>,
-    pub released: Option<Place>,
+    pub session: Option<LinePosition>,
+    pub released: Option<LinePosition>,
 }
 
 impl Traces {
-    pub fn lines(&self) -> impl Iterator<Item = Place> {
+    pub fn lines(&self) -> impl Iterator<Item = LinePosition> {
         [Some(self.acquired), self.session, self.released].into_iter().flatten()
     }
 }
@@ -123,7 +123,7 @@ impl Overlap {
     }
 
     /// A hold's session was suspended or expired in that line. Where that is settled, an earlier line shows it.
-    pub fn trace_session(&mut self, hold: u64, place: Place) {
+    pub fn trace_session(&mut self, hold: u64, place: LinePosition) {
         if hold == self.entering.hold && !self.entering_is_older {
             return;
         }
@@ -135,7 +135,7 @@ impl Overlap {
     }
 
     /// A holder left at that time; `place` is where it called release.
-    pub fn leave(&mut self, hold: u64, t_us: u64, place: Option<Place>) {
+    pub fn leave(&mut self, hold: u64, t_us: u64, place: Option<LinePosition>) {
         let Some(party) = self.party(hold).filter(|party| party.inside) else { return };
         party.inside = false;
         party.traces.released = place;
@@ -163,8 +163,8 @@ mod tests {
     use super::Character::{Open, Sound, Suspect, Unknown};
     use super::*;
 
-    fn at(line: u64) -> Place {
-        Place { line, offset: 0 }
+    fn at(line: u64) -> LinePosition {
+        LinePosition { line, offset: 0 }
     }
 
     fn party(hold: u64, weight: u64, character: Character) -> Party {

@@ -1,6 +1,6 @@
 //! Did everybody get on? Which acquires that never ended are stuck, and which only came too late.
 
-use super::contender::Asked;
+use super::contender::CalledAcquire;
 
 /// An acquire is stuck when it waited this many times as long as any that ended...
 const TIMES_AS_LONG: u64 = 10;
@@ -22,7 +22,7 @@ impl Waits {
 
     /// Whether an acquire without an end is stuck, of a process that was last heard of at that time: one that was
     /// called later got the lock, and everybody else waited for far less.
-    pub fn is_stuck(&self, asked: &Asked, heard_us: u64) -> bool {
+    pub fn is_stuck(&self, asked: &CalledAcquire, heard_us: u64) -> bool {
         let waited = heard_us.saturating_sub(asked.at.t_us);
         let passed = self.latest_called_us.is_some_and(|called| called > asked.at.t_us);
         passed && waited >= AT_LEAST_US.max(self.longest_us.saturating_mul(TIMES_AS_LONG))
@@ -33,10 +33,10 @@ impl Waits {
 mod tests {
     use super::super::clocks::Moment;
     use super::*;
-    use crate::record::history::Place;
+    use crate::record::history::LinePosition;
 
-    fn asked(t_us: u64) -> Asked {
-        Asked { at: Moment { t_us, place: Place::default(), clock: 0 }, kept_out_us: 0 }
+    fn asked(t_us: u64) -> CalledAcquire {
+        CalledAcquire { at: Moment { t_us, place: LinePosition::default(), clock: 0 }, kept_out_us: 0 }
     }
 
     #[test]

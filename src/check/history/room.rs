@@ -5,7 +5,7 @@ use super::judgement::{Breach, Overlaps};
 use super::overlap::{Character, LOOKED_AT, Overlap, Party, Traces};
 use super::progress::Waits;
 use crate::check::inside::Inside;
-use crate::record::history::{Claim, LockKind, Place};
+use crate::record::history::{LinePosition, LockClaim, LockKind};
 
 /// How many overlaps may wait for what they were. The oldest of more is then uncertain.
 const WAITING: usize = 256;
@@ -16,7 +16,7 @@ const EXAMPLES: usize = 20;
 #[derive(Debug)]
 pub struct Hold {
     pub number: u64,
-    pub claim: Claim,
+    pub claim: LockClaim,
     pub token: Option<i64>,
     /// Whether the acquire's outcome is unknown.
     pub possible: bool,
@@ -46,7 +46,7 @@ pub struct Example {
 
 /// One lock on one clock.
 #[derive(Debug)]
-pub struct Room {
+pub struct Occupancy {
     inside: Inside<Hold>,
     waiting: Vec<Overlap>,
     pub entries: u64,
@@ -60,7 +60,7 @@ pub struct Room {
     pub examples: Vec<Example>,
 }
 
-impl Room {
+impl Occupancy {
     pub fn new(kind: LockKind) -> Self {
         Self {
             inside: Inside::new(kind),
@@ -76,12 +76,12 @@ impl Room {
     }
 
     /// Somebody asks for that. Returns for how long in all whoever asks for the same has been kept out by then.
-    pub fn asks(&mut self, claim: Claim, t_us: u64) -> u64 {
+    pub fn asks(&mut self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.asks(claim, t_us)
     }
 
     /// For how long in all whoever asks for that has been kept out.
-    pub fn kept_out_us(&self, claim: Claim, t_us: u64) -> u64 {
+    pub fn kept_out_us(&self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.kept_out(claim, t_us)
     }
 
@@ -147,7 +147,7 @@ impl Room {
         self.inside.iter_mut().find(|hold| hold.number == number)
     }
 
-    fn end(&mut self, number: u64, t_us: u64, place: Option<Place>) {
+    fn end(&mut self, number: u64, t_us: u64, place: Option<LinePosition>) {
         self.waiting.iter_mut().for_each(|overlap| overlap.leave(number, t_us, place));
         self.settle_all();
     }
@@ -161,7 +161,7 @@ impl Room {
     }
 
     /// A holder's session has been suspended, or has a connection again.
-    pub fn suspend(&mut self, number: u64, suspended: bool, place: Place) {
+    pub fn suspend(&mut self, number: u64, suspended: bool, place: LinePosition) {
         if let Some(hold) = self.find(number) {
             hold.suspended = suspended;
             hold.traces.session = suspended.then_some(place);
@@ -181,13 +181,13 @@ impl Room {
     }
 
     /// A session turns out to have ended before its holder's release was done.
-    pub fn expire(&mut self, number: u64, place: Place) {
+    pub fn expire(&mut self, number: u64, place: LinePosition) {
         self.waiting.iter_mut().for_each(|overlap| overlap.trace_session(number, place));
         self.resolve(number, Character::Suspect);
     }
 
     /// The history ends while somebody is inside. Its session was alive if `lived` says so of an overlap's line.
-    pub fn remain(&mut self, number: u64, lived: impl Fn(Place) -> bool) {
+    pub fn remain(&mut self, number: u64, lived: impl Fn(LinePosition) -> bool) {
         for overlap in &mut self.waiting {
             let sound = lived(overlap.since.place);
             overlap.resolve(number, if sound { Character::Sound } else { Character::Unknown });
@@ -262,14 +262,14 @@ mod tests {
     use super::*;
 
     fn moment(t_us: u64) -> Moment {
-        Moment { t_us, place: Place { line: t_us, offset: 0 }, clock: 0 }
+        Moment { t_us, place: LinePosition { line: t_us, offset: 0 }, clock: 0 }
     }
 
     fn hold(number: u64) -> Hold {
-        let traces = Traces { who: 0, acquired: Place::default(), session: None, released: None };
+        let traces = Traces { who: 0, acquired: LinePosition::default(), session: None, released: None };
         Hold {
             number,
-            claim: Claim::WRITE,
+            claim: LockClaim::WRITE,
             token: None,
             possible: false,
             suspended: false,
@@ -279,13 +279,13 @@ mod tests {
     }
 
     /// Violations, zombies and uncertain overlaps so far.
-    fn counts(room: &Room) -> [u64; 3] {
+    fn counts(room: &Occupancy) -> [u64; 3] {
         [room.violations.count, room.zombies.count, room.uncertain.count]
     }
 
     #[test]
     fn the_oldest_of_too_many_open_overlaps_becomes_uncertain() {
-        let mut room = Room::new(LockKind::Mutex);
+        let mut room = Occupancy::new(LockKind::Mutex);
         room.enter(hold(0), moment(1));
         for number in 1..=WAITING as u64 {
             room.enter(hold(number), moment(1 + number));
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn of_each_class_only_some_examples_are_kept_but_all_are_counted() {
-        let mut room = Room::new(LockKind::Mutex);
+        let mut room = Occupancy::new(LockKind::Mutex);
         for number in 0..30 {
             room.enter(hold(2 * number), moment(10 * number));
             room.enter(hold(2 * number + 1), moment(10 * number + 1));
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn an_overlap_that_has_ended_waits_for_what_is_known_of_the_session() {
-        let mut room = Room::new(LockKind::Mutex);
+        let mut room = Occupancy::new(LockKind::Mutex);
         room.enter(hold(1), moment(10));
         room.enter(hold(2), moment(20));
         room.leave(1, moment(30), false);
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_the_session_waits_for_the_overlaps_end() {
-        let mut room = Room::new(LockKind::Mutex);
+        let mut room = Occupancy::new(LockKind::Mutex);
         room.enter(hold(1), moment(10));
         room.enter(hold(2), moment(20));
         room.resolve(1, Character::Sound);
@@ -345,16 +345,16 @@ mod tests {
     fn more_are_inside_than_are_looked_at_one_by_one() {
         let most = LOOKED_AT as u64;
         for (strangers, expected) in [(1, [0, 1, 0]), (2, [0, 0, 1])] {
-            let mut room = Room::new(LockKind::Semaphore(u32::MAX));
+            let mut room = Occupancy::new(LockKind::Semaphore(u32::MAX));
             let inside = most + strangers;
             (0..inside).for_each(|number| room.enter(hold(number), moment(number)));
             // One that takes nearly all leases leaves room for one beside it.
             room.enter(
-                Hold { claim: Claim { leases: u32::MAX - 1, ..Claim::WRITE }, ..hold(500) },
+                Hold { claim: LockClaim { leases: u32::MAX - 1, ..LockClaim::WRITE }, ..hold(500) },
                 moment(500),
             );
             for number in 0..inside {
-                room.expire(number, Place::default());
+                room.expire(number, LinePosition::default());
                 room.leave(number, moment(600 + number), false);
             }
             assert_eq!(
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_holder_that_was_told_to_go_explains_only_as_many_leases_as_it_has() {
-        let mut room = Room::new(LockKind::Semaphore(2));
+        let mut room = Occupancy::new(LockKind::Semaphore(2));
         room.enter(hold(1), moment(1));
         room.enter(hold(2), moment(2));
         room.lose(1, moment(3));
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_holder_that_was_told_to_go_and_met_nobody_ignored_nothing() {
-        let mut room = Room::new(LockKind::Semaphore(2));
+        let mut room = Occupancy::new(LockKind::Semaphore(2));
         room.enter(hold(1), moment(1));
         room.lose(1, moment(3));
         room.enter(hold(2), moment(10));
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_first_news_of_a_sessions_end_counts_and_every_entry_since() {
-        let mut room = Room::new(LockKind::Mutex);
+        let mut room = Occupancy::new(LockKind::Mutex);
         room.enter(hold(1), moment(1));
         room.lose(1, moment(3));
         room.lose(1, moment(9));
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn whoever_went_when_it_was_told_to_had_left_by_then() {
-        let mut room = Room::new(LockKind::Mutex);
+        let mut room = Occupancy::new(LockKind::Mutex);
         room.enter(hold(1), moment(1));
         room.enter(hold(2), moment(5));
         room.lose(1, moment(8));
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn at_the_histories_end_holders_are_sound_if_their_process_lived_on() {
         for lived in [false, true] {
-            let mut room = Room::new(LockKind::Mutex);
+            let mut room = Occupancy::new(LockKind::Mutex);
             room.enter(hold(1), moment(10));
             room.enter(hold(2), moment(20));
             room.remain(1, |since| {
@@ -430,9 +430,9 @@ mod tests {
 
     #[test]
     fn readers_of_a_mutex_do_not_share_it() {
-        let reader = |number| Hold { claim: Claim::READ, ..hold(number) };
+        let reader = |number| Hold { claim: LockClaim::READ, ..hold(number) };
         for (kind, expected) in [(LockKind::Mutex, 1), (LockKind::ReadWrite, 0)] {
-            let mut room = Room::new(kind);
+            let mut room = Occupancy::new(kind);
             room.enter(reader(1), moment(10));
             room.enter(reader(2), moment(20));
             room.close(30);
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_hold_that_may_never_have_been_accuses_nobody_when_it_begins() {
-        let mut room = Room::new(LockKind::Mutex);
+        let mut room = Occupancy::new(LockKind::Mutex);
         room.enter(hold(1), moment(10));
         room.enter(Hold { possible: true, ..hold(2) }, moment(20));
         room.close(30);
@@ -452,10 +452,10 @@ mod tests {
     #[test]
     fn of_the_two_the_older_token_is_the_older_grant() {
         for (inside, entering, expected) in [(2, 1, [0, 1, 0]), (1, 2, [0, 0, 1]), (1, 1, [0, 0, 1])] {
-            let mut room = Room::new(LockKind::Mutex);
+            let mut room = Occupancy::new(LockKind::Mutex);
             room.enter(Hold { token: Some(inside), ..hold(1) }, moment(10));
             room.enter(Hold { token: Some(entering), ..hold(2) }, moment(20));
-            room.expire(2, Place::default());
+            room.expire(2, LinePosition::default());
             room.leave(2, moment(30), false);
             room.close(40);
             assert_eq!(counts(&room), expected, "{inside} {entering}");

@@ -6,7 +6,7 @@ use super::contender::{Stand, session_number};
 use super::lock::Lock;
 use super::overlap::Character;
 use super::turn::At;
-use crate::record::history::{Event, Place, SessionState, What};
+use crate::record::history::{Event, LinePosition, SessionState, What};
 
 impl Checker {
     /// All contenders of a process that share a session learn something of it.
@@ -84,7 +84,12 @@ fn tell_holder(stand: &mut Stand, lock: &mut Lock, state: SessionState, at: Mome
 }
 
 /// What is left to say of a hold when the history ends; `lived` tells whether its process was heard of since a line.
-pub fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl Fn(Place) -> bool) {
+pub fn end_of_history(
+    stand: &mut Stand,
+    lock: &mut Lock,
+    clock: usize,
+    lived: impl Fn(LinePosition) -> bool,
+) {
     let Some(hold) = stand.hold.take() else { return };
     let room = lock.room(clock);
     match stand.at {

@@ -21,7 +21,7 @@ pub enum At {
 
 /// What an event means for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum LockTurn {
     Asks,
     /// It is inside from now on.
     Enters,
@@ -36,29 +36,29 @@ pub enum Turn {
 }
 
 /// Where a contender stands after an event of acquire, and what that means.
-pub fn acquire(at: At, step: Step, again: bool) -> Result<(At, Turn), String> {
+pub fn acquire(at: At, step: Step, again: bool) -> Result<(At, LockTurn), String> {
     use At::*;
     Ok(match (at, step) {
-        (Outside | NotLet | Maybe, Step::Invoke) if !again => (Asking, Turn::Asks),
-        (Inside, Step::Invoke) if again => (AskingAgain, Turn::Nested),
-        (Asking, Step::Ok) => (Inside, Turn::Enters),
-        (Asking, Step::Fail) => (Outside, Turn::Refused),
-        (Asking, Step::Unknown) => (Maybe, Turn::MayEnter),
-        (AskingAgain, Step::Ok | Step::Fail | Step::Unknown) => (Inside, Turn::Nested),
+        (Outside | NotLet | Maybe, Step::Invoke) if !again => (Asking, LockTurn::Asks),
+        (Inside, Step::Invoke) if again => (AskingAgain, LockTurn::Nested),
+        (Asking, Step::Ok) => (Inside, LockTurn::Enters),
+        (Asking, Step::Fail) => (Outside, LockTurn::Refused),
+        (Asking, Step::Unknown) => (Maybe, LockTurn::MayEnter),
+        (AskingAgain, Step::Ok | Step::Fail | Step::Unknown) => (Inside, LockTurn::Nested),
         (_, Step::Invoke) => return Err(format!("acquire is called by a contender that {}", doing(at))),
         _ => return Err(format!("acquire ends, but the contender {}", doing(at))),
     })
 }
 
 /// Where a contender stands after an event of release, and what that means. `last` when it holds only once.
-pub fn release(at: At, step: Step, last: bool) -> Result<(At, Turn), String> {
+pub fn release(at: At, step: Step, last: bool) -> Result<(At, LockTurn), String> {
     use At::*;
     Ok(match (at, step) {
-        (Inside, Step::Invoke) if !last => (Easing, Turn::Nested),
-        (Inside | NotLet | Maybe, Step::Invoke) => (Leaving, Turn::Leaves),
-        (Easing, Step::Ok | Step::Fail | Step::Unknown) => (Inside, Turn::Nested),
-        (Leaving, Step::Ok) => (Outside, Turn::Left(Step::Ok)),
-        (Leaving, Step::Fail | Step::Unknown) => (NotLet, Turn::Left(step)),
+        (Inside, Step::Invoke) if !last => (Easing, LockTurn::Nested),
+        (Inside | NotLet | Maybe, Step::Invoke) => (Leaving, LockTurn::Leaves),
+        (Easing, Step::Ok | Step::Fail | Step::Unknown) => (Inside, LockTurn::Nested),
+        (Leaving, Step::Ok) => (Outside, LockTurn::Left(Step::Ok)),
+        (Leaving, Step::Fail | Step::Unknown) => (NotLet, LockTurn::Left(step)),
         (_, Step::Invoke) => return Err(format!("release is called by a contender that {}", doing(at))),
         _ => return Err(format!("release ends, but the contender {}", doing(at))),
     })
@@ -84,10 +84,10 @@ mod tests {
     #[test]
     fn a_turn_goes_from_asking_to_inside_to_outside() {
         let (at, turn) = acquire(At::Outside, Step::Invoke, false).unwrap();
-        assert_eq!((at, turn), (At::Asking, Turn::Asks));
-        assert_eq!(acquire(at, Step::Ok, false), Ok((At::Inside, Turn::Enters)));
-        assert_eq!(release(At::Inside, Step::Invoke, true), Ok((At::Leaving, Turn::Leaves)));
-        assert_eq!(release(At::Leaving, Step::Ok, true), Ok((At::Outside, Turn::Left(Step::Ok))));
+        assert_eq!((at, turn), (At::Asking, LockTurn::Asks));
+        assert_eq!(acquire(at, Step::Ok, false), Ok((At::Inside, LockTurn::Enters)));
+        assert_eq!(release(At::Inside, Step::Invoke, true), Ok((At::Leaving, LockTurn::Leaves)));
+        assert_eq!(release(At::Leaving, Step::Ok, true), Ok((At::Outside, LockTurn::Left(Step::Ok))));
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_second_acquire_needs_a_depth() {
-        assert_eq!(acquire(At::Inside, Step::Invoke, true), Ok((At::AskingAgain, Turn::Nested)));
+        assert_eq!(acquire(At::Inside, Step::Invoke, true), Ok((At::AskingAgain, LockTurn::Nested)));
         let told = acquire(At::Inside, Step::Invoke, false).unwrap_err();
         assert_eq!(told, "acquire is called by a contender that holds it");
     }
@@ -116,13 +116,13 @@ mod tests {
 
     #[test]
     fn every_outcome_of_an_acquire_leads_somewhere_else() {
-        assert_eq!(acquire(At::Asking, Step::Fail, false), Ok((At::Outside, Turn::Refused)));
-        assert_eq!(acquire(At::Asking, Step::Unknown, false), Ok((At::Maybe, Turn::MayEnter)));
+        assert_eq!(acquire(At::Asking, Step::Fail, false), Ok((At::Outside, LockTurn::Refused)));
+        assert_eq!(acquire(At::Asking, Step::Unknown, false), Ok((At::Maybe, LockTurn::MayEnter)));
         for at in [At::NotLet, At::Maybe] {
-            assert_eq!(acquire(at, Step::Invoke, false), Ok((At::Asking, Turn::Asks)), "{at:?}");
+            assert_eq!(acquire(at, Step::Invoke, false), Ok((At::Asking, LockTurn::Asks)), "{at:?}");
         }
         for step in [Step::Ok, Step::Fail, Step::Unknown] {
-            assert_eq!(acquire(At::AskingAgain, step, true), Ok((At::Inside, Turn::Nested)), "{step:?}");
+            assert_eq!(acquire(At::AskingAgain, step, true), Ok((At::Inside, LockTurn::Nested)), "{step:?}");
         }
     }
 
@@ -136,14 +136,14 @@ mod tests {
     #[test]
     fn whoever_may_hold_can_release_and_whoever_holds_several_times_eases() {
         for at in [At::Inside, At::NotLet, At::Maybe] {
-            assert_eq!(release(at, Step::Invoke, true), Ok((At::Leaving, Turn::Leaves)), "{at:?}");
+            assert_eq!(release(at, Step::Invoke, true), Ok((At::Leaving, LockTurn::Leaves)), "{at:?}");
         }
-        assert_eq!(release(At::Inside, Step::Invoke, false), Ok((At::Easing, Turn::Nested)));
+        assert_eq!(release(At::Inside, Step::Invoke, false), Ok((At::Easing, LockTurn::Nested)));
         for step in [Step::Ok, Step::Fail, Step::Unknown] {
-            assert_eq!(release(At::Easing, step, false), Ok((At::Inside, Turn::Nested)), "{step:?}");
+            assert_eq!(release(At::Easing, step, false), Ok((At::Inside, LockTurn::Nested)), "{step:?}");
         }
         for step in [Step::Fail, Step::Unknown] {
-            assert_eq!(release(At::Leaving, step, true), Ok((At::NotLet, Turn::Left(step))), "{step:?}");
+            assert_eq!(release(At::Leaving, step, true), Ok((At::NotLet, LockTurn::Left(step))), "{step:?}");
         }
     }
 

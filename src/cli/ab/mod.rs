@@ -18,12 +18,12 @@ use tokio_util::sync::CancellationToken;
 use super::output;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
-use super::runs::place::Place;
-use super::runs::{End, whole_seconds};
+use super::runs::place::ReadyEnsemble;
+use super::runs::{SeriesEnd, whole_seconds};
 use super::shared_args::{InstallArgs, OpeningArgs};
 use crate::answer::ab::{
-    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, Length, Next, Progress, Question, RUNS,
-    RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
+    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, FigureQuestion, Length, Next, Progress,
+    RUNS, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
 };
 use crate::answer::compare::Limits;
 use crate::answer::stats::SignedRank;
@@ -37,7 +37,7 @@ use crate::words::units::{counted, number};
 use crate::words::verdict::Verdict;
 use args::AbArgs;
 use questions::questions;
-use side::{Errand, Side};
+use side::{RunRequest, Side};
 
 /// Blocks when nobody says: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
@@ -64,15 +64,15 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let estimate = Estimate::of(&a, &b, length, &args);
     announce(&args, &a, &b, &questions, &estimate);
     let started_at = SystemTime::now();
-    let directory = Directory::create(&args.out, &format!("ab-{}", a.scenario().name), started_at)?;
+    let directory = ComparisonDirectory::create(&args.out, &format!("ab-{}", a.scenario().name), started_at)?;
     let (logs_a, logs_b) = (directory.server_logs(Turn::A), directory.server_logs(Turn::B));
-    let at_a = Place::open(a.scenario(), &a.needs, &opening_a, &access, &logs_a, stop).await?;
+    let at_a = ReadyEnsemble::open(a.scenario(), &a.needs, &opening_a, &access, &logs_a, stop).await?;
     let at_b = match shared {
         true => None,
-        false => Some(Place::open(b.scenario(), &b.needs, &opening_b, &access, &logs_b, stop).await?),
+        false => Some(ReadyEnsemble::open(b.scenario(), &b.needs, &opening_b, &access, &logs_b, stop).await?),
     };
-    let places = Places { a: at_a, b: at_b };
-    let mut session = Session {
+    let places = ComparedEnsembles { a: at_a, b: at_b };
+    let mut session = ComparisonInProgress {
         seed: a.scenario().seed,
         name: format!("ab-{:08x}", rand::random::<u32>()),
         limits: args.judging.limits(),
@@ -91,8 +91,8 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     };
     let ran = session.run(stop).await;
     session.conclude(ran.map_or_else(
-        |error| End::by(error, Ending::Interrupted, Ending::Aborted),
-        |()| End::of(Ending::Complete),
+        |error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted),
+        |()| SeriesEnd::of(Ending::Complete),
     ))
 }
 
@@ -162,7 +162,7 @@ impl Estimate {
     }
 }
 
-fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[Question], estimate: &Estimate) {
+fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], estimate: &Estimate) {
     if a.differs.is_empty() && b.differs.is_empty() {
         output::note(
             "note: A and B are the same, so this only measures the noise here (--a and --b make them differ)",
@@ -186,12 +186,12 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[Question], estimate:
 }
 
 /// The directory of a comparison. Until a block has begun, dropping it removes it.
-struct Directory {
+struct ComparisonDirectory {
     path: PathBuf,
     is_kept: bool,
 }
 
-impl Directory {
+impl ComparisonDirectory {
     fn create(parent: &Path, name: &str, began: SystemTime) -> Result<Self, Error> {
         let path = results::create_dated(parent, name, began)?;
         let directory = Self { path, is_kept: false };
@@ -214,7 +214,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for ComparisonDirectory {
     fn drop(&mut self) {
         if !self.is_kept {
             let _ = fs::remove_dir_all(&self.path);
@@ -222,14 +222,14 @@ impl Drop for Directory {
     }
 }
 
-struct Places {
-    a: Place,
+struct ComparedEnsembles {
+    a: ReadyEnsemble,
     /// `None` where both share one.
-    b: Option<Place>,
+    b: Option<ReadyEnsemble>,
 }
 
-impl Places {
-    fn of(&self, turn: Turn) -> &Place {
+impl ComparedEnsembles {
+    fn of(&self, turn: Turn) -> &ReadyEnsemble {
         match turn {
             Turn::A | Turn::Again => &self.a,
             Turn::B => self.b.as_ref().unwrap_or(&self.a),
@@ -240,7 +240,7 @@ impl Places {
         self.a.ended().or_else(|| self.b.as_ref()?.ended())
     }
 
-    fn close(self, directory: &Directory) {
+    fn close(self, directory: &ComparisonDirectory) {
         self.a.close(&directory.server_logs(Turn::A));
         if let Some(place) = self.b {
             place.close(&directory.server_logs(Turn::B));
@@ -249,19 +249,19 @@ impl Places {
 }
 
 /// A comparison under way.
-struct Session {
+struct ComparisonInProgress {
     args: AbArgs,
     a: Side,
     b: Side,
     /// What the names of its runs begin with, so that they are those of no other comparison on the same ensemble.
     name: String,
     seed: u64,
-    questions: Vec<Question>,
+    questions: Vec<FigureQuestion>,
     limits: Limits,
     length: Length,
     estimate: Estimate,
-    directory: Directory,
-    places: Places,
+    directory: ComparisonDirectory,
+    places: ComparedEnsembles,
     started_at: SystemTime,
     blocks: Vec<BlockRecord>,
     /// Of each block that ran to its end, what it said to each question.
@@ -290,13 +290,13 @@ impl Done {
     }
 }
 
-impl Session {
+impl ComparisonInProgress {
     /// Runs blocks until there are enough.
     async fn run(&mut self, stop: &CancellationToken) -> Result<(), Error> {
         let mut number = 1;
         loop {
             self.block(Block::of(self.seed, number), stop).await?;
-            let file = self.file(&End::of(Ending::GoingOn));
+            let file = self.file(&SeriesEnd::of(Ending::GoingOn));
             file.write(&self.directory.path)?;
             if self.next(&file) != Next::Another {
                 return Ok(());
@@ -311,12 +311,12 @@ impl Session {
         for turn in block.order {
             done.push(self.run_one(&block, turn, stop).await?);
         }
-        let of = |question: &Question, turn: Turn| {
+        let of = |question: &FigureQuestion, turn: Turn| {
             let run = done.iter().find(|one| one.record.turn == turn);
             let silent = || Err(Silence::Unknown("it did not run".to_owned()));
             run.map_or_else(silent, |one| question.answer(turn, &one.stored))
         };
-        let answers = |question: &Question| {
+        let answers = |question: &FigureQuestion| {
             let [a, b, again] = [Turn::A, Turn::B, Turn::Again].map(|turn| of(question, turn));
             Answers { a, b, again }
         };
@@ -341,7 +341,7 @@ impl Session {
         let (side, place) = (if turn == Turn::B { &self.b } else { &self.a }, self.places.of(turn));
         let name = format!("{}-{:03}-{}", self.name, block.number, turn.name());
         let (connect, out) = (place.connect(), self.directory.runs());
-        let errand = Errand {
+        let errand = RunRequest {
             scenario: &self.args.scenario,
             connect: &connect,
             seed: block.seed,
@@ -370,7 +370,7 @@ impl Session {
         Ok(Done { record, stored })
     }
 
-    fn command(&self, side: &Side, errand: &Errand<'_>, place: &Place) -> Process {
+    fn command(&self, side: &Side, errand: &RunRequest<'_>, place: &ReadyEnsemble) -> Process {
         let mut command = Process::new(&side.program.path);
         command.args(side.words(errand));
         child::let_in(&mut command, &self.args.opening.access, place.identity());
@@ -438,7 +438,7 @@ impl Session {
     }
 
     #[expect(clippy::disallowed_methods, reason = "when it was written is a label")]
-    fn file(&self, end: &End<Ending>) -> AbFile {
+    fn file(&self, end: &SeriesEnd<Ending>) -> AbFile {
         let comparisons = compare(&self.questions, &self.answers, self.length.blocks, self.limits);
         let mut file = AbFile {
             schema_version: VERSION,
@@ -486,7 +486,7 @@ impl Session {
     }
 
     /// Ends the ensembles, writes what came out of it and prints it.
-    fn conclude(self, end: End<Ending>) -> Result<Exit, Error> {
+    fn conclude(self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         let file = self.file(&end);
         let written = file.write(&self.directory.path);
         let Self { args, directory, places, .. } = self;

@@ -1,6 +1,6 @@
 //! What is compared when nobody says, by what the load measures.
 
-use crate::answer::ab::{CellPair, Question, pair};
+use crate::answer::ab::{CellPair, FigureQuestion, pair};
 use crate::record::{Figure, Statistic};
 use crate::scenario::{Load, Plan, TrialSpec};
 use crate::words::error::Error;
@@ -8,7 +8,7 @@ use crate::words::measure::Measure;
 
 use super::side::Side;
 
-pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<Question>, Error> {
+pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuestion>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
     let plans = [Plan::of(a.scenario()), Plan::of(b.scenario())];
     let of = |cells: CellPair| {
@@ -20,9 +20,12 @@ pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<Question>, 
         });
         let common = first.into_iter().filter(|figure| second.contains(figure)).collect();
         let figures: Vec<Figure> = if asked.is_empty() { common } else { without_twins(asked) };
-        figures.into_iter().map(move |figure| Question { cells: cells.clone(), figure }).collect::<Vec<_>>()
+        figures
+            .into_iter()
+            .map(move |figure| FigureQuestion { cells: cells.clone(), figure })
+            .collect::<Vec<_>>()
     };
-    let questions: Vec<Question> = cells.into_iter().flat_map(of).collect();
+    let questions: Vec<FigureQuestion> = cells.into_iter().flat_map(of).collect();
     if questions.is_empty() {
         return Err(Error::usage("A and B have no usual figure in common: choose one with --figure"));
     }

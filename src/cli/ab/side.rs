@@ -41,7 +41,7 @@ pub struct Program {
     pub version: String,
 }
 
-pub struct Errand<'a> {
+pub struct RunRequest<'a> {
     pub scenario: &'a Path,
     pub connect: &'a str,
     pub seed: u64,
@@ -118,7 +118,7 @@ impl Side {
     }
 
     /// What its binary is told for one run, save how to be let in.
-    pub fn words(&self, errand: &Errand<'_>) -> Vec<OsString> {
+    pub fn words(&self, errand: &RunRequest<'_>) -> Vec<OsString> {
         let overrides = &self.overrides;
         let mut words: Vec<OsString> = vec!["run".into(), errand.scenario.into()];
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
@@ -305,7 +305,7 @@ mod tests {
         let side = Side::read(Turn::B, &args, &args.side_b.clone().into()).await.unwrap();
         assert_eq!(side.differs, ["hold=6ms", "ensemble.servers=1"]);
         assert!(matches!(side.scenario().ensemble, EnsembleChoice::Local { servers: 1, .. }));
-        let errand = Errand {
+        let errand = RunRequest {
             scenario: file.path(),
             connect: "zk:1",
             seed: 7,

@@ -19,7 +19,7 @@ use crate::results::{self, StoredRun};
 use crate::words::error::{Error, Exit};
 use crate::words::units::one_line;
 use crate::words::verdict::Verdict;
-use shown::Shown;
+use shown::ShownFinding;
 
 const NAME: &str = "check";
 
@@ -48,8 +48,8 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     let reader = HistoryReader::open_as(file, &args.path)?;
     let judgement = read_through(reader, args.strict, stopped)?;
     let exit = RunEnding::Complete.exit(&judgement.verdict);
-    let shown = |finding| Ok(Shown { finding, lines: lines_at(file, &finding.lines)? });
-    let shown: Vec<Shown<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
+    let shown = |finding| Ok(ShownFinding { finding, lines: lines_at(file, &finding.lines)? });
+    let shown: Vec<ShownFinding<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
     if output::as_json() {
         output::answer(NAME, exit, &shown::machine(&args.path, &judgement, &shown))?;
     } else {

@@ -12,7 +12,7 @@ use crate::words::units::{self, counted, format_micros, one_line};
 
 /// A finding with the text of its lines.
 #[derive(Debug)]
-pub struct Shown<'a> {
+pub struct ShownFinding<'a> {
     pub finding: &'a Finding,
     pub lines: Vec<String>,
 }
@@ -22,7 +22,7 @@ const ROWS: usize = 40;
 /// How many findings of each kind are shown with their lines.
 const SHOWN: usize = 3;
 
-pub fn text(path: &Path, judgement: &Judgement, shown: &[Shown<'_>], width: Option<u16>) -> String {
+pub fn text(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>], width: Option<u16>) -> String {
     let Judgement { events, contenders, clocks, .. } = judgement;
     let (events, clocks) = (counted(*events, "event", "events"), counted(*clocks, "clock", "clocks"));
     let contenders = units::contenders(*contenders);
@@ -102,10 +102,10 @@ fn row(lock: &LockReport) -> [String; 12] {
 }
 
 /// The first of each kind, with no lines but those that show it.
-fn excerpts(shown: &[Shown<'_>]) -> String {
+fn excerpts(shown: &[ShownFinding<'_>]) -> String {
     let mut said = String::new();
     let (mut breach, mut count): (Option<Breach>, usize) = (None, 0);
-    for Shown { finding, lines } in shown {
+    for ShownFinding { finding, lines } in shown {
         count = if breach == Some(finding.breach) { count + 1 } else { 1 };
         breach = Some(finding.breach);
         if count > SHOWN {
@@ -121,7 +121,7 @@ fn excerpts(shown: &[Shown<'_>]) -> String {
     said
 }
 
-pub fn machine(path: &Path, judgement: &Judgement, shown: &[Shown<'_>]) -> Value {
+pub fn machine(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Value {
     json!({
         "history": path.display().to_string(),
         "verdict": judgement.verdict.word(),
@@ -172,7 +172,7 @@ fn lock(lock: &LockReport) -> Value {
     })
 }
 
-fn finding(shown: &Shown<'_>) -> Value {
+fn finding(shown: &ShownFinding<'_>) -> Value {
     let finding = shown.finding;
     let lines = finding.lines.iter().zip(&shown.lines);
     let lines: Vec<Value> = lines.map(|(place, text)| json!({ "line": place.line, "text": text })).collect();

@@ -22,7 +22,7 @@ pub const VERIFIES: &str = "verify-";
 
 /// Results that were read.
 #[derive(Default)]
-pub struct Library {
+pub struct StoredEvidence {
     /// How much longer round trips must have been made in trials that say something.
     round_trip: Option<Duration>,
     trials: Vec<Observation>,
@@ -36,7 +36,7 @@ pub struct Library {
     pub left_out: Vec<String>,
 }
 
-impl Library {
+impl StoredEvidence {
     /// An empty one, of trials whose round trips were made so much longer.
     pub fn at(round_trip: Option<Duration>) -> Self {
         Self { round_trip, ..Self::default() }
@@ -47,7 +47,7 @@ impl Library {
     /// # Errors
     /// When there are none, when one is damaged, or is of another ensemble than those before it.
     pub fn take(&mut self, path: &Path) -> Result<(), Error> {
-        let mut found = Found::default();
+        let mut found = FoundDirectories::default();
         collect(path, DEPTH, &mut found)?;
         if found.runs.is_empty() && found.plans.is_empty() {
             return Err(Error::usage(format!(
@@ -244,7 +244,7 @@ fn hits_servers(kind: &str) -> bool {
 
 /// What lies below a directory.
 #[derive(Default)]
-struct Found {
+struct FoundDirectories {
     runs: Vec<PathBuf>,
     /// Plans, of which only what they were answered from counts.
     plans: Vec<PathBuf>,
@@ -253,7 +253,7 @@ struct Found {
 /// Every directory of a plan, of a run or of a calibration, there and below. Hidden ones are those of runs that are not over, and
 /// links are not followed; a run that
 /// verified a plan is no evidence for the next one unless it is named itself.
-fn collect(path: &Path, depth: usize, found: &mut Found) -> Result<(), Error> {
+fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<(), Error> {
     if disk::has(path, plan::FILE) {
         found.plans.push(path.to_owned());
         return Ok(());

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::args::PlanArgs;
-use super::evidence::Library;
-use super::site::Site;
-use crate::answer::plan::{Ask, Question};
+use super::evidence::StoredEvidence;
+use super::site::PlanEnsemble;
+use crate::answer::plan::{Question, QuestionLoad};
 use crate::cli::output;
 use crate::words::error::Error;
 
@@ -30,7 +30,7 @@ const KILLED_LEADER: &str =
 /// Measures for one question, at one place.
 pub struct Measuring<'a> {
     pub question: &'a Question,
-    pub site: &'a Site,
+    pub site: &'a PlanEnsemble,
     pub args: &'a PlanArgs,
     pub stop: &'a CancellationToken,
 }
@@ -50,7 +50,7 @@ impl Measuring<'_> {
     ///
     /// # Errors
     /// When the ensemble cannot be used, or an interrupt has ended it.
-    pub async fn run(&self, strategies: &[String], library: &mut Library) -> Result<(), Error> {
+    pub async fn run(&self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
         self.note(&format!("measuring {} for a few minutes", strategies.join(", ")));
         library.take(&self.site.calibrate(self.stop).await?)?;
         let seed = self.args.seed;
@@ -63,12 +63,17 @@ impl Measuring<'_> {
     }
 
     /// The question's own load, over more locks and fewer, so that handoffs are many.
-    async fn points(&self, trials: &Trials<'_>, library: &mut Library) -> Result<(), Error> {
+    async fn points(&self, trials: &Trials<'_>, library: &mut StoredEvidence) -> Result<(), Error> {
         let (question, all) = (self.question, POINTS.len());
         for (number, point) in (1_u64..).zip(POINTS) {
             let copies = (copies(question) * point).max(1.0 / question.locks as f64);
             let seed = trials.seed + number;
-            let ask = Ask { lasts: trials.lasts, repetitions: REPETITIONS, seed, ..question.copies(copies) };
+            let ask = QuestionLoad {
+                lasts: trials.lasts,
+                repetitions: REPETITIONS,
+                seed,
+                ..question.copies(copies)
+            };
             let name = format!("{}-{number}", trials.name);
             let text = question.scenario(&name, trials.strategies, &ask);
             let run = self.site.run(&name, &text, self.stop).await?;
@@ -80,7 +85,7 @@ impl Measuring<'_> {
     }
 
     /// Once more, and for longer, for strategies whose trials disagree.
-    async fn again(&self, strategies: &[String], library: &mut Library) -> Result<(), Error> {
+    async fn again(&self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
         let mut disagree = Vec::new();
         for strategy in strategies {
             let Some(why) = library.evidence(strategy, false).disagrees() else { continue };
@@ -100,11 +105,11 @@ impl Measuring<'_> {
         self.points(&longer, library).await
     }
 
-    async fn outage(&self, strategies: &[String], library: &mut Library) -> Result<(), Error> {
+    async fn outage(&self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
         self.note("killing the leader once for each strategy, on servers of their own");
         let question = self.question;
         let base = question.copies(copies(question));
-        let ask = Ask { lasts: LOSES_ITS_LEADER, seed: self.args.seed, ..base };
+        let ask = QuestionLoad { lasts: LOSES_ITS_LEADER, seed: self.args.seed, ..base };
         let text = question.scenario(OUTAGE, strategies, &ask) + KILLED_LEADER;
         match self.site.run_apart(OUTAGE, &text, self.stop).await {
             Ok(run) => library.take(&run),

@@ -16,8 +16,8 @@ use super::reading;
 use super::run::capabilities::Needs;
 use super::run::tool_commit;
 use crate::answer::plan::{
-    Answer, Ask, Attempt, Effort, Load, PlanFile, Question, SIMULATED, Unverified, VERSION, Verification,
-    recommend, verify,
+    Answer, Attempt, Effort, Load, PlanFile, Question, QuestionLoad, SIMULATED, Unverified, VERSION,
+    Verification, recommend, verify,
 };
 use crate::answer::queueing::Order;
 use crate::lock;
@@ -30,9 +30,9 @@ use crate::words::error::{Error, Exit};
 use crate::words::units::shown;
 use crate::world::fault;
 use args::PlanArgs;
-use evidence::{Library, VERIFIES};
+use evidence::{StoredEvidence, VERIFIES};
 use measuring::{Measuring, copies};
-use site::Site;
+use site::PlanEnsemble;
 
 /// Strategies when nobody names any: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
@@ -46,7 +46,7 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
     let question = question(&args)?;
     let (from, round_trip) = (args.from.clone(), question.round_trip);
     let mut library = reading(stop, move || {
-        let mut library = Library::at(round_trip);
+        let mut library = StoredEvidence::at(round_trip);
         from.iter().try_for_each(|path| library.take(path))?;
         Ok(library)
     })
@@ -59,10 +59,10 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
     let load = load.ok_or_else(|| Error::usage("the question has no load of its own"))?;
     check_place(&args, &scenario)?;
     let asked_at = SystemTime::now();
-    let directory = Directory::create(&args.out, asked_at)?;
+    let directory = PlanDirectory::create(&args.out, asked_at)?;
     let mut site = None;
     if args.from.is_empty() {
-        let opened = Site::open(&args, &directory.path, stop).await?;
+        let opened = PlanEnsemble::open(&args, &directory.path, stop).await?;
         let measuring = Measuring { question: &question, site: &opened, args: &args, stop };
         measuring.run(&strategies, &mut library).await?;
         site = Some(opened);
@@ -90,7 +90,7 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
     if args.verify {
         let opened = match site.take() {
             Some(site) => Ok(site),
-            None => Site::open(&args, &directory.path, stop).await,
+            None => PlanEnsemble::open(&args, &directory.path, stop).await,
         };
         // The answer is there already: what goes wrong from here on leaves it unverified, and throws nothing away.
         match opened {
@@ -138,7 +138,7 @@ fn question(args: &PlanArgs) -> Result<Question, Error> {
 }
 
 /// The strategies that are asked for, each of which lets in one at a time.
-fn strategies(args: &PlanArgs, library: &Library) -> Result<Vec<String>, Error> {
+fn strategies(args: &PlanArgs, library: &StoredEvidence) -> Result<Vec<String>, Error> {
     if args.strategies.is_empty() {
         let known = library.strategies();
         let exclusive = |label: &String| card(label).is_some_and(|card| is_exclusive(&card));
@@ -203,7 +203,13 @@ fn check_place(args: &PlanArgs, scenario: &Scenario) -> Result<(), Error> {
     Needs::of(scenario).check(&place, args.allow_faults, args.opening.access.wants_tls())
 }
 
-fn answer(question: &Question, strategy: &str, library: &Library, load: &Load, effort: Effort) -> Answer {
+fn answer(
+    question: &Question,
+    strategy: &str,
+    library: &StoredEvidence,
+    load: &Load,
+    effort: Effort,
+) -> Answer {
     let card = card(strategy);
     let load = load.clone().in_order(card.as_ref().map_or(Order::Fifo, order));
     let evidence = library.evidence(strategy, card.is_some_and(|card| card.guarantees.watches));
@@ -221,8 +227,8 @@ fn to_verify(plan: &PlanFile, args: &PlanArgs) -> Vec<String> {
 /// Runs the load itself, and says of which strategy it was not.
 async fn prove(
     plan: &mut PlanFile,
-    site: &Site,
-    library: &Library,
+    site: &PlanEnsemble,
+    library: &StoredEvidence,
     args: &PlanArgs,
     stop: &CancellationToken,
 ) {
@@ -241,8 +247,8 @@ async fn prove(
 async fn prove_one(
     plan: &PlanFile,
     (number, strategy): (u64, &str),
-    site: &Site,
-    library: &Library,
+    site: &PlanEnsemble,
+    library: &StoredEvidence,
     args: &PlanArgs,
     stop: &CancellationToken,
 ) -> Result<Verification, Error> {
@@ -253,7 +259,7 @@ async fn prove_one(
     };
     let base = plan.question.copies(copies(&plan.question));
     let lasts = Duration::from_secs_f64((1.05 * SIMULATED / base.rate).max(5.0)).min(args.verify_for);
-    let ask = Ask { lasts, seed: args.seed + 1_000 + number, ..base };
+    let ask = QuestionLoad { lasts, seed: args.seed + 1_000 + number, ..base };
     let name = format!("{VERIFIES}{number}");
     let label = [strategy.split(' ').next().unwrap_or_default().to_owned()];
     let seconds = lasts.as_secs();
@@ -294,11 +300,11 @@ fn tell(plan: &PlanFile, directory: &Path, stop: &CancellationToken) -> Result<E
 }
 
 /// The directory of a plan. Until the plan is there, dropping it removes it if nothing was measured.
-struct Directory {
+struct PlanDirectory {
     path: PathBuf,
 }
 
-impl Directory {
+impl PlanDirectory {
     fn create(parent: &Path, asked: SystemTime) -> Result<Self, Error> {
         Ok(Self { path: results::create_dated(parent, "plan", asked)? })
     }
@@ -315,7 +321,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for PlanDirectory {
     fn drop(&mut self) {
         // Not if anything is in it.
         let _ = std::fs::remove_dir(&self.path);

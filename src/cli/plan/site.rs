@@ -12,15 +12,15 @@ use crate::answer::plan::RUNS;
 use crate::cli::output;
 use crate::cli::run::capabilities::Needs;
 use crate::cli::runs::child;
-use crate::cli::runs::place::Place;
+use crate::cli::runs::place::ReadyEnsemble;
 use crate::cli::shared_args::AccessArgs;
 use crate::results::layout;
 use crate::results::record::EnsembleInfo;
 use crate::words::error::Error;
 
 /// The ensemble, and where runs leave their directories.
-pub struct Site {
-    place: Place,
+pub struct PlanEnsemble {
+    place: ReadyEnsemble,
     /// How another ensemble like this one is started.
     alike: Vec<OsString>,
     directory: PathBuf,
@@ -32,7 +32,7 @@ pub struct Site {
     access: AccessArgs,
 }
 
-impl Site {
+impl PlanEnsemble {
     /// Starts or finds the ensemble, and warms it up if it is ours.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Site {
             fs::create_dir_all(&path).map_err(cannot)?;
         }
         let (needs, logs) = (Needs::of(&scenario), directory.join(layout::SERVER_LOGS));
-        let place = Place::open(&scenario, &needs, &args.opening, &access, &logs, stop);
+        let place = ReadyEnsemble::open(&scenario, &needs, &args.opening, &access, &logs, stop);
         let place = place.await.inspect_err(|_| tidy(directory))?;
         let name = format!("plan-{:08x}", rand::random::<u32>());
         Ok(Self {
@@ -92,7 +92,7 @@ impl Site {
     /// The same on an ensemble of the run's own, like this one: it breaks servers.
     ///
     /// # Errors
-    /// As [`Site::run`].
+    /// As [`PlanEnsemble::run`].
     pub async fn run_apart(
         &self,
         name: &str,

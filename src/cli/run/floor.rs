@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::load::Environment;
-use crate::load::calibrate::{self, Site};
+use crate::load::calibrate::{self, CalibrationSite};
 use crate::record::Floor;
 use crate::words::error::Error;
 
@@ -26,7 +26,7 @@ pub async fn measure(environment: &Environment, cold: bool, stop: &CancellationT
 
 async fn measured(environment: &Environment, stop: &CancellationToken) -> Result<Floor, Error> {
     let place = environment.workspace.place("floor").await?;
-    let site = Site {
+    let site = CalibrationSite {
         target: environment.target.clone(),
         servers: environment.servers.clone(),
         place: place.clone(),

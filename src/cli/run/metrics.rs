@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::output;
 use crate::load;
 use crate::report::ci::{Live, openmetrics};
-use crate::run::Event;
+use crate::run::RunEvent;
 use crate::words::error::Error;
 
 /// Connections that are served at the same time.
@@ -77,7 +77,7 @@ impl Port {
     /// Serves what is known of the run until that is dropped.
     pub fn serve(self, live: Live) -> Result<Endpoint, Error> {
         let Self { listener, address } = self;
-        let shared = Arc::new(Shared { live: Mutex::new(live), text: Mutex::new(None) });
+        let shared = Arc::new(MetricsShared { live: Mutex::new(live), text: Mutex::new(None) });
         let (served, stop) = (Arc::clone(&shared), CancellationToken::new());
         let stopped = stop.clone();
         let begin = move || accept(listener, &served, &stopped);
@@ -90,14 +90,14 @@ impl Port {
 /// `/metrics`, for as long as this lives.
 #[derive(Debug)]
 pub struct Endpoint {
-    shared: Arc<Shared>,
+    shared: Arc<MetricsShared>,
     address: SocketAddr,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct MetricsShared {
     live: Mutex<Live>,
     /// The text that was made last, and when.
     text: Mutex<Option<(Instant, String)>>,
@@ -108,17 +108,18 @@ impl Endpoint {
         format!("http://{}/metrics", self.address)
     }
 
-    pub fn event(&self, event: &Event<'_>) {
+    pub fn event(&self, event: &RunEvent<'_>) {
         let mut live = self.shared.live.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::TrialBegins(spec) => {
+            RunEvent::TrialBegins(spec) => {
                 live.trial_begins(&spec.strategy.label, spec.contenders, spec.repetition)
             }
-            Event::Within(load::Event::Phase { name, .. }) => live.phase(name),
-            Event::Within(load::Event::Tick { acquired, .. }) => live.acquired(*acquired),
-            Event::Within(load::Event::Note(_) | load::Event::Warning(_)) | Event::AlreadyThere(_) => {}
-            Event::TrialEnded(trial) => live.trial_ended(trial),
-            Event::RoundAdded(trials, _) | Event::MadeAgain(trials) => live.more_planned(trials.len()),
+            RunEvent::Within(load::EnvironmentEvent::Phase { name, .. }) => live.phase(name),
+            RunEvent::Within(load::EnvironmentEvent::Tick { acquired, .. }) => live.acquired(*acquired),
+            RunEvent::Within(load::EnvironmentEvent::Note(_) | load::EnvironmentEvent::Warning(_))
+            | RunEvent::AlreadyThere(_) => {}
+            RunEvent::TrialEnded(trial) => live.trial_ended(trial),
+            RunEvent::RoundAdded(trials, _) | RunEvent::MadeAgain(trials) => live.more_planned(trials.len()),
         }
     }
 }
@@ -133,7 +134,7 @@ impl Drop for Endpoint {
     }
 }
 
-impl Shared {
+impl MetricsShared {
     /// The text, not older than [`TEXT_LASTS`].
     fn text(&self) -> String {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,7 +151,7 @@ impl Shared {
 }
 
 /// Serves connections until it is stopped.
-fn accept(listener: TcpListener, shared: &Arc<Shared>, stop: &CancellationToken) {
+fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &CancellationToken) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
@@ -190,7 +191,7 @@ fn accept(listener: TcpListener, shared: &Arc<Shared>, stop: &CancellationToken)
     });
 }
 
-fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<String> {
+fn answer(request: &Request<Incoming>, shared: &MetricsShared) -> Response<String> {
     let text = |status, text: &str| {
         let mut response = Response::new(text.to_owned());
         *response.status_mut() = status;

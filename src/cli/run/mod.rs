@@ -28,7 +28,7 @@ use crate::report::ci::{CiReport, Live};
 use crate::report::page::{Source, document};
 use crate::report::{self, Summary, View};
 use crate::results::{self, Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
-use crate::run::{self, Course, Ran};
+use crate::run::{self, Ran, RunContext};
 use crate::scenario::{Plan, Scenario, advice};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
@@ -41,7 +41,7 @@ use capabilities::Needs;
 use gates::{Baseline, Gated};
 use metrics::{Endpoint, Port};
 use progress::Progress;
-use world::World;
+use world::OpenEnsemble;
 
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
 pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -87,7 +87,7 @@ fn nothing_to_do(
 ) -> Result<Exit, Error> {
     output::note("nothing to do: the run is complete");
     let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
-    Finding::of(&file.parsed.scenario, path, stored, baseline.as_ref(), args.strict).tell(
+    RunResult::of(&file.parsed.scenario, path, stored, baseline.as_ref(), args.strict).tell(
         &file.parsed.scenario,
         outputs,
         None,
@@ -102,7 +102,7 @@ async fn measure(
     there: Option<(RunWriter, StoredRun)>,
     port: Option<Port>,
     stop: &CancellationToken,
-) -> Result<Measured, Error> {
+) -> Result<MeasuredRun, Error> {
     let needs = Needs::of(&file.parsed.scenario);
     needs.check(&file.parsed.scenario, args.allow_faults, args.opening.access.wants_tls())?;
     // Found right or wrong before anything is started.
@@ -148,13 +148,13 @@ async fn measure(
                     (planned, ran.precision.clone(), ran.outcome.clone());
                 let run = Run { planned_trials, precision, outcome, ..stored.run.run.clone() };
                 writer.begins(run.clone(), &ran.trials, ran.judge())?;
-                return Ok(Measured { args, baseline, file, writer, run, ran });
+                return Ok(MeasuredRun { args, baseline, file, writer, run, ran });
             }
             progress.note(&resume::announcement(stored));
         }
     }
     let logs = writer.server_logs();
-    let opening = World::open(&file.parsed.scenario, &args.opening, &needs, &logs, &progress);
+    let opening = OpenEnsemble::open(&file.parsed.scenario, &args.opening, &needs, &logs, &progress);
     let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
     let there = stored.as_ref().map_or(0, |stored| stored.trials.len());
     let live = Live::new(scenario, started_at, plan.trials.len().saturating_sub(there));
@@ -162,7 +162,7 @@ async fn measure(
     if let Some(metrics) = &metrics {
         progress.note(&format!("metrics at {}", metrics.url()));
     }
-    let session = Session {
+    let session = RunInProgress {
         args,
         access,
         baseline,
@@ -194,7 +194,7 @@ fn unique(name: &str) -> String {
     format!("{name}-{:04x}", rand::random::<u16>())
 }
 
-struct Session {
+struct RunInProgress {
     args: RunArgs,
     /// Read once, so that its files are the same for all that follows.
     access: Access,
@@ -204,7 +204,7 @@ struct Session {
     plan: Plan,
     progress: Progress,
     metrics: Option<Endpoint>,
-    world: World,
+    world: OpenEnsemble,
     writer: RunWriter,
     started_at: SystemTime,
     /// What ran before, of a run that is resumed.
@@ -213,13 +213,13 @@ struct Session {
     run_id: String,
 }
 
-impl Session {
+impl RunInProgress {
     #[expect(clippy::disallowed_methods, reason = "when a run ended is a label")]
     async fn measure(
         mut self,
         stored: Option<StoredRun>,
         stop: &CancellationToken,
-    ) -> Result<Measured, Error> {
+    ) -> Result<MeasuredRun, Error> {
         let contenders = self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0);
         host::allow_sessions(contenders, self.needs.files_of_a_session(self.world.addresses().len()))?;
         let target = Target { connect: self.world.connect(), access: self.world.access(self.access.clone()) };
@@ -266,7 +266,7 @@ impl Session {
         }
         let Self { args, baseline, file, world, writer, .. } = self;
         world.close(&writer.server_logs());
-        Ok(Measured { args, baseline, file, writer, run, ran })
+        Ok(MeasuredRun { args, baseline, file, writer, run, ran })
     }
 
     /// Warms up, measures the floor and runs the trials; gives what was true of the run before them, and what they came to.
@@ -298,7 +298,7 @@ impl Session {
             self.progress.note("the first trial begins");
         }
         let (progress, metrics) = (self.progress.clone(), self.metrics.as_ref());
-        let course = Course {
+        let course = RunContext {
             environment,
             stop,
             tell: &move |event| {
@@ -372,7 +372,7 @@ impl Session {
 }
 
 /// What measuring came to.
-struct Measured {
+struct MeasuredRun {
     args: RunArgs,
     baseline: Option<Baseline>,
     file: ScenarioFile,
@@ -381,15 +381,15 @@ struct Measured {
     ran: Ran,
 }
 
-impl Measured {
+impl MeasuredRun {
     fn conclude(self, outputs: &Prepared) -> Result<Exit, Error> {
         let Self { args, baseline, file, writer, run, ran } = self;
         let scenario = &file.parsed.scenario;
         let outcome = ran.outcome.clone();
         let mut sealed = writer.seal(run, ran.judge())?;
         let stored = results::read(sealed.dir())?;
-        let found = Finding::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), args.strict);
-        let Finding { view, summary, .. } = &found;
+        let found = RunResult::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), args.strict);
+        let RunResult { view, summary, .. } = &found;
         // What follows can be made again from what is there.
         if let Err(error) = sealed.summary(report::summary::FILE, summary) {
             output::note(&format!("warning: {error}"));
@@ -416,7 +416,7 @@ impl Measured {
                 path.display()
             ))
         });
-        Finding { path, ..found }.tell(scenario, outputs, aborted.or(unfinished))
+        RunResult { path, ..found }.tell(scenario, outputs, aborted.or(unfinished))
     }
 }
 
@@ -459,7 +459,7 @@ fn write_markdown(view: &View, summary: &Summary, directory: &Path) {
 }
 
 /// What a run comes to.
-struct Finding {
+struct RunResult {
     path: PathBuf,
     /// The run alone, as gates and comparisons take it.
     side: Side,
@@ -469,7 +469,7 @@ struct Finding {
     exit: Exit,
 }
 
-impl Finding {
+impl RunResult {
     fn of(
         scenario: &Scenario,
         path: PathBuf,

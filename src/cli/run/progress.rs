@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::cli::output;
 use crate::load;
 use crate::record::{Standstill, Trial};
-use crate::run::Event;
+use crate::run::RunEvent;
 use crate::scenario::{Plan, TrialSpec};
 use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, format_duration, format_micros};
@@ -68,16 +68,16 @@ impl Progress {
         }
     }
 
-    pub fn event(&self, event: &Event<'_>) {
+    pub fn event(&self, event: &RunEvent<'_>) {
         match event {
-            Event::AlreadyThere(spec) => self.already_there(spec),
-            Event::TrialBegins(spec) => self.trial_begins(spec),
-            Event::Within(event) => self.within(event),
-            Event::TrialEnded(trial) => self.trial_ended(trial),
-            Event::RoundAdded(trials, so_far) => {
+            RunEvent::AlreadyThere(spec) => self.already_there(spec),
+            RunEvent::TrialBegins(spec) => self.trial_begins(spec),
+            RunEvent::Within(event) => self.within(event),
+            RunEvent::TrialEnded(trial) => self.trial_ended(trial),
+            RunEvent::RoundAdded(trials, so_far) => {
                 self.added(trials, &format!("{}: running another repetition of each", so_far.describe()));
             }
-            Event::MadeAgain(trials) => {
+            RunEvent::MadeAgain(trials) => {
                 let count = counted(trials.len(), "invalid trial", "invalid trials");
                 self.added(trials, &format!("running {count} again"));
             }
@@ -124,18 +124,18 @@ impl Progress {
         self.note(why);
     }
 
-    fn within(&self, event: &load::Event<'_>) {
+    fn within(&self, event: &load::EnvironmentEvent<'_>) {
         match event {
-            load::Event::Warning(text) => match &self.bar {
+            load::EnvironmentEvent::Warning(text) => match &self.bar {
                 Some(bar) => bar.suspend(|| output::note(&format!("warning: {text}"))),
                 None => output::note(&format!("warning: {text}")),
             },
-            load::Event::Note(text) => self.note(text),
-            load::Event::Phase { name, .. } => self.show(name),
-            load::Event::Tick { acquired, of: Some(all) } => {
+            load::EnvironmentEvent::Note(text) => self.note(text),
+            load::EnvironmentEvent::Phase { name, .. } => self.show(name),
+            load::EnvironmentEvent::Tick { acquired, of: Some(all) } => {
                 self.show(&format!("{acquired} of {all} acquired"))
             }
-            load::Event::Tick { acquired, of: None } => self.show(&format!("{acquired} acquired")),
+            load::EnvironmentEvent::Tick { acquired, of: None } => self.show(&format!("{acquired} acquired")),
         }
     }
 

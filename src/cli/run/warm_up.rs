@@ -5,7 +5,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::load::{Environment, Event, run_trial};
+use crate::load::{Environment, EnvironmentEvent, run_trial};
 use crate::lock;
 use crate::scenario::{Plan, parse};
 use crate::words::error::Error;
@@ -39,7 +39,7 @@ pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Res
             break;
         }
         let Some(entry) = lock::find(&spec.strategy.name) else { continue };
-        let ignore = |_: Event<'_>| {};
+        let ignore = |_: EnvironmentEvent<'_>| {};
         let trial = run_trial(environment, spec, entry, stop, &ignore).await?;
         match trial.cut_short {
             Some(cut) if !stop.is_cancelled() => {

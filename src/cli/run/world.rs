@@ -20,7 +20,7 @@ use crate::world::ensemble::{
 use crate::world::zk::{Access, Secret, Target, admin, keep_awake};
 
 /// The ensemble in use.
-pub enum World {
+pub enum OpenEnsemble {
     Fresh(Arc<Local>),
     Contained(Arc<Compose>),
     /// Kept by `ensemble up`.
@@ -28,7 +28,7 @@ pub enum World {
     External(External),
 }
 
-impl World {
+impl OpenEnsemble {
     /// Starts or finds what the scenario asks for. Servers that it starts write their logs into that directory.
     ///
     /// # Errors

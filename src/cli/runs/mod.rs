@@ -10,12 +10,12 @@ use crate::words::error::Error;
 use crate::words::units::format_duration;
 
 /// How many runs together ended, in the words of the command, and what cut them short.
-pub struct End<E> {
+pub struct SeriesEnd<E> {
     pub ending: E,
     pub why: Option<String>,
 }
 
-impl<E> End<E> {
+impl<E> SeriesEnd<E> {
     pub fn of(ending: E) -> Self {
         Self { ending, why: None }
     }

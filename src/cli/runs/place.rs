@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::run::capabilities::Needs;
 use crate::cli::run::progress::Progress;
-use crate::cli::run::world::World;
+use crate::cli::run::world::OpenEnsemble;
 use crate::cli::run::{floor, warm_up};
 use crate::cli::shared_args::OpeningArgs;
 use crate::load::{Workspace, make_chroot};
@@ -17,8 +17,8 @@ use crate::words::error::Error;
 use crate::world::zk::{Access, Secret, Target, keep_awake, reactor};
 
 /// An ensemble, ready for runs.
-pub struct Place {
-    world: World,
+pub struct ReadyEnsemble {
+    world: OpenEnsemble,
     access: Access,
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once.
@@ -26,7 +26,7 @@ pub struct Place {
     _awake: Option<Awake>,
 }
 
-impl Place {
+impl ReadyEnsemble {
     /// Starts or finds the ensemble of a scenario, warms it up if it is ours, and measures its floor.
     pub async fn open(
         scenario: &Scenario,
@@ -37,7 +37,7 @@ impl Place {
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
         let progress = Progress::new(&Plan::of(scenario), args.quiet, false);
-        let opening = World::open(scenario, args, needs, logs, &progress);
+        let opening = OpenEnsemble::open(scenario, args, needs, logs, &progress);
         let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
         let access = world.access(access.clone());
         let target = Target { connect: world.connect(), access: access.clone() };
@@ -79,7 +79,7 @@ impl Place {
 
 /// Warms the servers up and measures their floor.
 async fn prepare(
-    world: &World,
+    world: &OpenEnsemble,
     target: &Target,
     ensemble: &EnsembleInfo,
     args: &OpeningArgs,
@@ -103,7 +103,7 @@ async fn prepare(
 struct Awake(CancellationToken);
 
 impl Awake {
-    fn begin(world: &World, access: &Access) -> Result<Self, Error> {
+    fn begin(world: &OpenEnsemble, access: &Access) -> Result<Self, Error> {
         let stop = CancellationToken::new();
         let target = |connect| Target { connect, access: access.clone() };
         let targets: Vec<Target> = world.addresses().into_iter().map(target).collect();

@@ -21,8 +21,8 @@ use super::output;
 use super::run::capabilities::Needs;
 use super::run::{host, tool_commit};
 use super::runs::child::{self, Ended};
-use super::runs::place::Place;
-use super::runs::{End, whole_seconds};
+use super::runs::place::ReadyEnsemble;
+use super::runs::{SeriesEnd, whole_seconds};
 use super::shared_args::PlaceArgs;
 use crate::answer::sweep::{
     Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, VERSION, Why, find, next,
@@ -35,7 +35,7 @@ use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, format_duration};
 use args::SweepArgs;
-use question::{Question, announcement};
+use question::{SweepQuestion, announcement};
 
 /// How long it may take when nobody says.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
@@ -78,7 +78,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     };
     let spent_before = file.spent_us;
     let name = format!("sweep-{:08x}", rand::random::<u32>());
-    let mut session = Session {
+    let mut session = SweepInProgress {
         args,
         question,
         ask,
@@ -90,12 +90,14 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         name,
     };
     let measured = session.measure(stop).await;
-    session
-        .conclude(measured.map_or_else(|error| End::by(error, Ending::Interrupted, Ending::Aborted), End::of))
+    session.conclude(
+        measured
+            .map_or_else(|error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted), SeriesEnd::of),
+    )
 }
 
-fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
-    let question = Question::read(args)?;
+fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
+    let question = SweepQuestion::read(args)?;
     let needs = Needs::of(&question.scenario);
     needs.check(&question.scenario, args.allow_faults, args.opening.access.wants_tls())?;
     args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
@@ -146,10 +148,10 @@ fn begin(args: &SweepArgs) -> Result<(Question, SweepFile, PathBuf), Error> {
 }
 
 /// A sweep that was begun before.
-fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, PathBuf), Error> {
+fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
     let mut file = read(&directory)?;
     let at = |why: &str| Error::usage(format!("{}: {why}", directory.join(FILE).display()));
-    let question = Question::of(&file.scenario_text, file.over.clone(), file.objective.clone())?;
+    let question = SweepQuestion::of(&file.scenario_text, file.over.clone(), file.objective.clone())?;
     // Where it goes on is named once more where that takes trust, and can be no other place.
     let PlaceArgs { connect, compose, .. } = &args.overrides.place;
     let is_elsewhere = match &question.scenario.ensemble {
@@ -167,7 +169,7 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(Question, SweepFile, 
         return Err(at("its strategies are not those of its scenario"));
     }
     if args.resume.is_none() {
-        let asked = Question::read(args)?;
+        let asked = SweepQuestion::read(args)?;
         let is_same = asked.text == question.text
             && asked.over == question.over
             && asked.objective == question.objective;
@@ -204,7 +206,7 @@ fn check_folders(directory: &Path) -> Result<(), Error> {
 }
 
 /// The values to begin with: fewer where covering the range with all of them would take too much of the time.
-fn grid(question: &Question, budget: Duration, at_most: usize) -> Vec<f64> {
+fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> {
     let over = &question.over[0];
     let mut grid = over.grid();
     let beside = question.beside();
@@ -227,7 +229,7 @@ fn grid(question: &Question, budget: Duration, at_most: usize) -> Vec<f64> {
 }
 
 /// What a run takes in seconds, by the scenario alone.
-fn estimate(question: &Question, step: &Step) -> f64 {
+fn estimate(question: &SweepQuestion, step: &Step) -> f64 {
     let trials = |scenario: &Scenario| -> f64 {
         Plan::of(scenario).trials.iter().map(|trial| trial.estimated_duration().as_secs_f64()).sum()
     };
@@ -235,8 +237,8 @@ fn estimate(question: &Question, step: &Step) -> f64 {
 }
 
 /// The ensemble of the points that are measured now.
-struct Ground {
-    place: Place,
+struct SweepEnsemble {
+    place: ReadyEnsemble,
     /// How many servers, where the sweep changes that.
     servers: Option<usize>,
     /// Its position among the ensembles of the sweep.
@@ -245,20 +247,20 @@ struct Ground {
     logs: PathBuf,
 }
 
-struct Session {
+struct SweepInProgress {
     args: SweepArgs,
-    question: Question,
+    question: SweepQuestion,
     ask: Ask,
     file: SweepFile,
     directory: PathBuf,
-    place: Option<Ground>,
+    place: Option<SweepEnsemble>,
     began: Instant,
     spent_before: u64,
     /// What the names of its runs begin with on the ensemble.
     name: String,
 }
 
-impl Session {
+impl SweepInProgress {
     async fn measure(&mut self, stop: &CancellationToken) -> Result<Ending, Error> {
         loop {
             if stop.is_cancelled() {
@@ -272,7 +274,7 @@ impl Session {
                 Next::NoTime { covered: false } => return Ok(Ending::NotCovered),
             };
             self.step(&step, stop).await?;
-            self.refresh(End::of(Ending::GoingOn));
+            self.refresh(SeriesEnd::of(Ending::GoingOn));
             self.file.write(&self.directory)?;
         }
     }
@@ -325,9 +327,9 @@ impl Session {
         let logs = self.free_logs(number);
         let needs = Needs::of(&scenario);
         let access = self.args.opening.access.access(self.args.overrides.unnamed(&scenario))?;
-        let place = Place::open(&scenario, &needs, &self.args.opening, &access, &logs, stop).await?;
+        let place = ReadyEnsemble::open(&scenario, &needs, &self.args.opening, &access, &logs, stop).await?;
         self.file.ensembles.push(place.ensemble.clone());
-        self.place = Some(Ground { place, servers, number, logs });
+        self.place = Some(SweepEnsemble { place, servers, number, logs });
         Ok(())
     }
 
@@ -448,7 +450,7 @@ impl Session {
         ));
     }
 
-    fn refresh(&mut self, End { ending, why }: End<Ending>) {
+    fn refresh(&mut self, SeriesEnd { ending, why }: SeriesEnd<Ending>) {
         self.file.spent_us = self.spent();
         self.file.written_at = SystemTime::now();
         (self.file.ending, self.file.why) = (ending, why);
@@ -456,7 +458,7 @@ impl Session {
     }
 
     /// Ends the ensemble, writes what came out of it and prints it.
-    fn conclude(mut self, end: End<Ending>) -> Result<Exit, Error> {
+    fn conclude(mut self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         self.leave();
         self.refresh(end);
         self.file.write(&self.directory)?;

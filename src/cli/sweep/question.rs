@@ -19,7 +19,7 @@ use crate::world::fault;
 /// Keys that a sweep decides by itself, or has no use for.
 const DROPPED: [&str; 5] = ["repetitions", "precision", "repetitions_at_most", "gate", "order"];
 
-pub struct Question {
+pub struct SweepQuestion {
     /// What is swept: one or two variables.
     pub over: Vec<Over>,
     pub objective: Option<Objective>,
@@ -31,7 +31,7 @@ pub struct Question {
     base: Table,
 }
 
-impl Question {
+impl SweepQuestion {
     /// Reads the scenario and what is asked.
     pub fn read(args: &SweepArgs) -> Result<Self, Error> {
         let path = args.scenario.as_deref().ok_or_else(|| Error::usage("name the scenario file"))?;
@@ -284,7 +284,7 @@ fn table_at(base: &Table, over: &[Over], at: At) -> Result<Table, Error> {
 }
 
 /// What is about to be done, in a line.
-pub fn announcement(question: &Question, grid: &[f64], budget: Duration) -> String {
+pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) -> String {
     let over = &question.over[0];
     let values: Vec<String> = grid.iter().map(|value| over.variable.show(*value)).collect();
     let beside = question.over.get(1).map_or_else(String::new, |over| {

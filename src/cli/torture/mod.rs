@@ -30,7 +30,7 @@ use crate::world::ensemble::links_capability;
 use crate::world::fault;
 use crate::{lock, results};
 use draw::{Faults, LeftOut, Round, Rounds};
-use outcome::{Outcome, Tally};
+use outcome::{RoundOutcome, Tally};
 
 /// About how long a round takes, for `--show`.
 const ROUND: Duration = Duration::from_secs(30);
@@ -59,7 +59,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     output::note(&format!("seed {seed}; the same rounds again: {}", again(seed, &args)));
     let left_out = std::mem::take(&mut rounds.left_out);
     tell_left_out(&left_out);
-    let mut session = Session { args, seed, directory, left_out, outcomes: Vec::new() };
+    let mut session = TortureInProgress { args, seed, directory, left_out, outcomes: Vec::new() };
     let ended = session.run(rounds, stop).await;
     session.conclude(ended.err())
 }
@@ -101,15 +101,15 @@ fn tell_left_out(left_out: &[LeftOut]) {
     }
 }
 
-struct Session {
+struct TortureInProgress {
     args: TortureArgs,
     seed: u64,
     directory: PathBuf,
     left_out: Vec<LeftOut>,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<RoundOutcome>,
 }
 
-impl Session {
+impl TortureInProgress {
     async fn run(&mut self, rounds: Rounds, stop: &CancellationToken) -> Result<(), Error> {
         let began = Instant::now();
         let lasts = Duration::from_secs(60 * self.args.minutes);
@@ -127,7 +127,7 @@ impl Session {
         Ok(())
     }
 
-    async fn round(&self, round: &Round, stop: &CancellationToken) -> Result<Outcome, Error> {
+    async fn round(&self, round: &Round, stop: &CancellationToken) -> Result<RoundOutcome, Error> {
         let name = format!("{:03}", round.number);
         let place = self.directory.join(ROUNDS);
         let (scenario, said) = (place.join(format!("{name}.toml")), place.join(format!("{name}.txt")));
@@ -142,7 +142,7 @@ impl Session {
         if stop.is_cancelled() {
             return Err(Error::Interrupted);
         }
-        Outcome::of(round.number, scenario, place.join(&name), &ended, &said)
+        RoundOutcome::of(round.number, scenario, place.join(&name), &ended, &said)
     }
 
     fn run_again(&self, scenario: &Path) -> String {

@@ -20,7 +20,7 @@ use crate::world::fault;
 
 /// What became of a round.
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct RoundOutcome {
     pub number: u64,
     pub scenario: PathBuf,
     /// The run's directory; `None` where it left none.
@@ -40,7 +40,7 @@ pub struct Outcome {
     pub took_us: u64,
 }
 
-impl Outcome {
+impl RoundOutcome {
     /// Of a run that has ended: by its results; without them, it was never begun, or the program failed.
     ///
     /// # Errors
@@ -166,13 +166,13 @@ fn kinds(faults: &[(String, bool)]) -> String {
 
 /// What all rounds come to.
 pub struct Tally<'a> {
-    outcomes: &'a [Outcome],
+    outcomes: &'a [RoundOutcome],
     /// Of each kind of fault, how often it was to fire and how often its effect was seen.
     pub faults: BTreeMap<&'static str, (usize, usize)>,
 }
 
 impl<'a> Tally<'a> {
-    pub fn of(outcomes: &'a [Outcome]) -> Self {
+    pub fn of(outcomes: &'a [RoundOutcome]) -> Self {
         let all = || outcomes.iter().flat_map(|outcome| &outcome.faults);
         let times = |name: &str| {
             let fired = all().filter(|(kind, _)| kind == name).count();
@@ -238,8 +238,8 @@ impl<'a> Tally<'a> {
 mod tests {
     use super::*;
 
-    fn outcome(number: u64, verdict: Verdict, faults: &[(&str, bool)]) -> Outcome {
-        Outcome {
+    fn outcome(number: u64, verdict: Verdict, faults: &[(&str, bool)]) -> RoundOutcome {
+        RoundOutcome {
             number,
             scenario: format!("rounds/{number:03}.toml").into(),
             results: None,

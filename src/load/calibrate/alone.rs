@@ -6,7 +6,7 @@ use futures_util::future::{try_join, try_join_all};
 
 use super::nodes::{DATA, Lists, Nodes};
 use super::plan::Slice;
-use super::sessions::{self, ServerSessions, Site, timed};
+use super::sessions::{self, CalibrationSite, ServerSessions, timed};
 use crate::record::{RawRequest, Timing};
 use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram};
@@ -17,7 +17,7 @@ const WITHIN: Duration = Duration::from_secs(10);
 /// Where one request at a time is measured.
 pub(super) struct On<'a> {
     pub(super) sessions: &'a ServerSessions,
-    pub(super) site: &'a Site,
+    pub(super) site: &'a CalibrationSite,
     pub(super) lists: &'a Lists,
     pub(super) server: usize,
 }

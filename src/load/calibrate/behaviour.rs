@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all, try_join_all};
 
-use super::sessions::{self, ServerSessions, Site, timed};
+use super::sessions::{self, CalibrationSite, ServerSessions, timed};
 use crate::record::{
     Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, QueueSeen, Raced, Timing,
     WatchCell, WatchedBy,
@@ -37,7 +37,7 @@ const BYSTANDING: Duration = Duration::from_secs(1);
 const BETWEEN_CHANGES: Duration = Duration::from_millis(20);
 
 /// Tries everything below the site's place. What fails is named as missing.
-pub(super) async fn try_all(sessions: &ServerSessions, site: &Site) -> Behaviour {
+pub(super) async fn try_all(sessions: &ServerSessions, site: &CalibrationSite) -> Behaviour {
     let mut all = Behaviour::default();
     let mut missing = Vec::new();
     let on = On { sessions, site };
@@ -56,7 +56,10 @@ pub(super) async fn try_all(sessions: &ServerSessions, site: &Site) -> Behaviour
 
 /// Changes a node's data again and again under one watch. Who asks the server how many events it sent tells how many came of
 /// it: the client library shows none that nobody waits for.
-pub(super) async fn change_under_one_watch(sessions: &ServerSessions, site: &Site) -> Result<u64, Failure> {
+pub(super) async fn change_under_one_watch(
+    sessions: &ServerSessions,
+    site: &CalibrationSite,
+) -> Result<u64, Failure> {
     const CHANGES: u64 = 5;
     let on = On { sessions, site };
     let node = on.directory("one-shot").await?;
@@ -80,7 +83,7 @@ fn told<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> 
 
 struct On<'a> {
     sessions: &'a ServerSessions,
-    site: &'a Site,
+    site: &'a CalibrationSite,
 }
 
 impl On<'_> {

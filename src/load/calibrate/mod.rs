@@ -18,9 +18,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-pub use plan::{Plan, Slice};
+pub use plan::{CalibrationPlan, Slice};
 pub use saturation::{IN_FLIGHT, SESSIONS};
-pub use sessions::Site;
+pub use sessions::CalibrationSite;
 
 use crate::record::{
     Behaviour, Floor, OneShot, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing,
@@ -37,7 +37,7 @@ use sessions::ServerSessions;
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct CalibrationResult {
     pub floor: Floor,
     /// Each server that could be used, in the order of the connect string.
     pub servers: Vec<ServerFigures>,
@@ -56,7 +56,7 @@ const OPEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Measures the floor within that time. What fails on the way leaves the floor without figures, and it says why: a run can
 /// do without.
-pub async fn floor(site: Site, within: Duration, stop: &CancellationToken) -> Floor {
+pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationToken) -> Floor {
     let (begun, stop) = (clock::now(), stop.clone());
     let measured = on_a_thread(async move || {
         let mut sessions = ServerSessions::open(&site, 2, within.mul_f64(TO_OPEN)).await?;
@@ -105,7 +105,7 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
 ///
 /// # Errors
 /// As [`calibrate`]; what fails beside that is named in what it gives.
-pub async fn behaviour(site: Site, stop: &CancellationToken) -> Result<Behaviour, Error> {
+pub async fn behaviour(site: CalibrationSite, stop: &CancellationToken) -> Result<Behaviour, Error> {
     let (asked, token) = (site.clone(), stop.clone());
     let tried = on_a_thread(async move || {
         let sessions = ServerSessions::open(&asked, SESSIONS, OPEN_WITHIN).await?;
@@ -122,7 +122,7 @@ pub async fn behaviour(site: Site, stop: &CancellationToken) -> Result<Behaviour
 }
 
 /// How many of several changes one watch tells of, by the server's own count.
-async fn one_shot(site: Site) -> Result<OneShot, String> {
+async fn one_shot(site: CalibrationSite) -> Result<OneShot, String> {
     let server = site.servers.first().ok_or("no server")?.clone();
     let before = behaviour::fired(&server).await?;
     let changed = on_a_thread(async move || {
@@ -141,7 +141,11 @@ async fn one_shot(site: Site) -> Result<OneShot, String> {
 /// # Errors
 /// [`Error::Environment`] when no server grants a session, or a request fails; [`Error::Interrupted`] when it is told to
 /// stop. Its sessions, and with them their nodes, are gone in either case.
-pub async fn calibrate(site: Site, plan: Plan, stop: &CancellationToken) -> Result<Measured, Error> {
+pub async fn calibrate(
+    site: CalibrationSite,
+    plan: CalibrationPlan,
+    stop: &CancellationToken,
+) -> Result<CalibrationResult, Error> {
     let (asked, token) = (site.clone(), stop.clone());
     let measured = on_a_thread(async move || {
         let sessions = ServerSessions::open(&site, SESSIONS, OPEN_WITHIN).await?;
@@ -188,7 +192,7 @@ impl Figures {
         asked: &[String],
         words: Vec<Words>,
         mut missing: Vec<String>,
-    ) -> Measured {
+    ) -> CalibrationResult {
         let mut floor = self.handoffs.floor();
         floor.took_us = self.handoffs.took_us();
         let pairs = self.handoffs.told(addresses);
@@ -206,7 +210,7 @@ impl Figures {
                 ruok: word.and_then(|word| Timing::of(&word.ruok)),
             });
         }
-        Measured { floor, servers, pairs, missing }
+        CalibrationResult { floor, servers, pairs, missing }
     }
 }
 
@@ -220,8 +224,8 @@ fn requests(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> {
 /// all figures alike.
 async fn measure(
     sessions: &ServerSessions,
-    site: &Site,
-    plan: &Plan,
+    site: &CalibrationSite,
+    plan: &CalibrationPlan,
     figures: &mut Figures,
 ) -> Result<(), String> {
     let place = &site.place;
@@ -241,9 +245,9 @@ async fn measure(
 
 async fn one_round(
     sessions: &ServerSessions,
-    site: &Site,
+    site: &CalibrationSite,
     lists: &Lists,
-    plan: &Plan,
+    plan: &CalibrationPlan,
     figures: &mut Figures,
 ) -> Result<(), String> {
     let place = &site.place;

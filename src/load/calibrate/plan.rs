@@ -13,7 +13,7 @@ pub struct Slice {
 
 /// How much a calibration measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plan {
+pub struct CalibrationPlan {
     /// How often all of it is done, one after the other.
     pub rounds: u32,
     /// Whether an eighth of a round is done before, for nothing: so that the servers have met every kind of request.
@@ -36,7 +36,7 @@ const SATURATED: u32 = 10;
 /// More samples of a kind of request tell nothing more.
 const SAMPLES: u64 = 500;
 
-impl Plan {
+impl CalibrationPlan {
     /// All that fits into that time on so many servers.
     pub fn within(budget: Duration, servers: usize) -> Self {
         // A short one has no time for rounds that would each be a handful of samples.
@@ -79,9 +79,9 @@ mod tests {
         #[test]
         fn what_is_planned_fits_into_the_time_that_there_is(seconds in 1_u64..600, servers in 1_usize..9) {
             let budget = Duration::from_secs(seconds);
-            let plan = Plan::within(budget, servers);
+            let plan = CalibrationPlan::within(budget, servers);
             let servers = u32::try_from(servers).unwrap();
-            let a_round = |plan: &Plan| {
+            let a_round = |plan: &CalibrationPlan| {
                 plan.handoffs.lasts + (plan.alone.lasts * ALONE + plan.saturation * SATURATED) * servers
             };
             prop_assert!(a_round(&plan) * plan.rounds + a_round(&plan.rehearsal().unwrap()) <= budget);

@@ -11,14 +11,14 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use crate::words::clock;
-use crate::words::measure::Sheet;
+use crate::words::measure::ThreadRecorder;
 use crate::world::zk::keep_awake::{Unread, keep_awake};
 use crate::world::zk::reactor::{self, Task};
 use crate::world::zk::{Failure, Observed, Session, Target};
 
 /// Where it is measured.
 #[derive(Debug, Clone)]
-pub struct Site {
+pub struct CalibrationSite {
     pub target: Target,
     pub servers: Vec<String>,
     /// A node that is there and empty; all that is made is made below it.
@@ -27,7 +27,7 @@ pub struct Site {
     pub keep_awake: Option<Duration>,
 }
 
-impl Site {
+impl CalibrationSite {
     pub(super) fn single(&self, server: &str) -> Target {
         let connect = &self.target.connect;
         let chroot = connect.find('/').map_or("", |at| &connect[at..]);
@@ -57,7 +57,7 @@ pub(super) struct ServerSessions {
 
 impl ServerSessions {
     /// Opens so many sessions on each server. A server that grants none is left out.
-    pub(super) async fn open(site: &Site, each: usize, within: Duration) -> Result<Self, String> {
+    pub(super) async fn open(site: &CalibrationSite, each: usize, within: Duration) -> Result<Self, String> {
         let (used, spare) = site.servers.split_at(site.servers.len().min(SERVERS_AT_MOST));
         let opened = join_all(used.iter().map(|address| on_server(site, address, each, within))).await;
         let (mut servers, mut left_out) = (Vec::new(), Vec::new());
@@ -108,7 +108,12 @@ impl ServerSessions {
     }
 }
 
-async fn on_server(site: &Site, address: &str, each: usize, within: Duration) -> Result<OnServer, String> {
+async fn on_server(
+    site: &CalibrationSite,
+    address: &str,
+    each: usize,
+    within: Duration,
+) -> Result<OnServer, String> {
     let target = site.single(address);
     let opened = join_all((0..each).map(|_| open(&target, within))).await;
     let sessions: Result<Vec<Session>, Failure> = opened.into_iter().collect();
@@ -123,7 +128,7 @@ pub(super) async fn open(target: &Target, within: Duration) -> Result<Session, F
 /// Sessions write what they see to a sheet, as all do; what is wanted here is timed by the caller.
 fn observed() -> Observed {
     Observed {
-        sheet: Rc::new(RefCell::new(Sheet::new(1))),
+        sheet: Rc::new(RefCell::new(ThreadRecorder::new(1))),
         pulse: Arc::default(),
         last_reply: Arc::new(AtomicU64::new(0)),
         changes: Rc::from([]),

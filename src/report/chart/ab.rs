@@ -3,7 +3,7 @@
 use super::compared::of_ratios;
 use crate::answer::ab::{AbFile, Comparison, Turn, Values};
 use crate::report::document::{
-    Axis, Chart, Guide, GuideCourse, Kind, Lines, Mark, Panels, Place, RatioRow, Ratios, Series, Weight,
+    Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, Mark, Panels, PlotPoint, RatioRow, Ratios, Weight,
     float,
 };
 use crate::report::sides;
@@ -54,14 +54,14 @@ pub fn blocks(file: &AbFile) -> Result<Chart, String> {
 }
 
 fn panel(one: &Comparison, labels: &[String], margin: f64) -> Option<(String, Lines)> {
-    let series: Vec<Series> = (0..OVER_A.len())
-        .map(|which| Series::new(which, OVER_A[which]).through(over_a(one, which).collect(), Mark::default()))
+    let series: Vec<Curve> = (0..OVER_A.len())
+        .map(|which| Curve::new(which, OVER_A[which]).through(over_a(one, which).collect(), Mark::default()))
         .collect();
     if series.iter().all(|series| series.line.is_empty()) {
         return None;
     }
     let rules = [1.0 / (1.0 + margin), 1.0, 1.0 + margin];
-    let heights = || series.iter().flat_map(Series::heights).chain(rules);
+    let heights = || series.iter().flat_map(Curve::heights).chain(rules);
     let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
     let (x, y) = (Axis::columns("block", labels), Axis::logarithmic("ratio", low, high));
     let guides = rules.map(|rule| Guide::new(GuideCourse::Level(rule), "", Weight::Faint)).into();
@@ -78,7 +78,7 @@ fn label(one: &Comparison) -> String {
 }
 
 /// The ratio of each block that has one, with the block's place: of B, or of A again.
-fn over_a(one: &Comparison, which: usize) -> impl Iterator<Item = Place> + '_ {
+fn over_a(one: &Comparison, which: usize) -> impl Iterator<Item = PlotPoint> + '_ {
     let value = move |values: &Values| if which == 0 { values.b } else { values.again };
     one.values.iter().enumerate().filter_map(move |(at, values)| {
         let (a, of) = (values.a?, value(values)?);

@@ -3,7 +3,7 @@
 
 use super::percentile;
 use crate::answer::compare::{CellUnderLoad, Comparison, Row, Side, StoredRatio};
-use crate::report::document::{Axis, Chart, Kind, Lines, Mark, Panels, RatioRow, Ratios, Series};
+use crate::report::document::{Axis, Chart, Curve, Kind, Lines, Mark, Panels, RatioRow, Ratios};
 use crate::words::measure::Measure;
 use crate::words::units::number;
 
@@ -105,13 +105,13 @@ fn panel(cell: &CellUnderLoad, sides: [&Side; 2]) -> Option<(String, Lines)> {
         let samples = side.pooled(cell, Measure::Wait)?;
         Some(percentile::series(look, SIDES[look], &samples, Mark::default()))
     };
-    let series: Vec<Series> = sides.iter().enumerate().filter_map(of).collect();
+    let series: Vec<Curve> = sides.iter().enumerate().filter_map(of).collect();
     if series.is_empty() {
         return None;
     }
     let furthest =
         series.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(10.0, f64::max);
-    let y = Axis::durations("wait", series.iter().flat_map(Series::heights));
+    let y = Axis::durations("wait", series.iter().flat_map(Curve::heights));
     let grew: Vec<&str> = SIDES
         .into_iter()
         .zip(sides)

@@ -2,7 +2,7 @@
 
 use super::marks::{caption_of, mark_of};
 use crate::report::View;
-use crate::report::document::{Axis, Chart, Kind, Lines, Mark, Place, Series, float};
+use crate::report::document::{Axis, Chart, Curve, Kind, Lines, Mark, PlotPoint, float};
 use crate::report::view::Cell;
 use crate::words::measure::{Woken, rank_label};
 use crate::words::units::{self, format_micros};
@@ -12,11 +12,11 @@ pub fn herd(view: &View) -> Result<Chart, String> {
     let contenders = view.herd_count().ok_or("no release woke two waiters")?;
     let shown = |cell: &Cell| cell.contenders == contenders && !cell.herd().is_empty();
     let cells = || view.cells.iter().filter(|cell| shown(cell));
-    let all: Vec<Series> = cells().map(|cell| series(view, cell)).collect();
+    let all: Vec<Curve> = cells().map(|cell| series(view, cell)).collect();
     let last = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
     let labels: Vec<String> = (0..last as usize).map(rank_label).collect();
     let x = Axis::columns("k: place among the waiters that one release wakes", &labels);
-    let heights = all.iter().flat_map(Series::heights);
+    let heights = all.iter().flat_map(Curve::heights);
     let y = Axis::durations_either_way("from the release to the notification", heights);
     let said: Vec<String> = cells().filter_map(|cell| said(view, cell)).collect();
     Ok(Chart {
@@ -33,13 +33,13 @@ const HOW_TO_READ: &str = "One release may wake many waiters, one after the othe
     the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
 
 /// A column for each class of places, the first at 1: the medians as a line, the 99th percentiles as dots.
-fn series(view: &View, cell: &Cell) -> Series {
+fn series(view: &View, cell: &Cell) -> Curve {
     let herd = cell.herd();
     let point = |woken: &Woken, us: u64| (float(woken.class() + 1), us.max(1) as f64);
-    let line: Vec<Place> = herd.iter().map(|woken| point(woken, woken.p50_us)).collect();
+    let line: Vec<PlotPoint> = herd.iter().map(|woken| point(woken, woken.p50_us)).collect();
     let plain = Mark { violated: false, ..mark_of(cell) };
     let dots = herd.iter().map(|woken| (point(woken, woken.p99_us), plain)).collect();
-    Series { dots, ..Series::new(cell.strategy, view.label(cell)).through(line, mark_of(cell)) }
+    Curve { dots, ..Curve::new(cell.strategy, view.label(cell)).through(line, mark_of(cell)) }
 }
 
 fn said(view: &View, cell: &Cell) -> Option<String> {

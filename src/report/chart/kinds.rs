@@ -2,7 +2,7 @@
 
 use super::marks::{caption_of, mark_of};
 use crate::report::View;
-use crate::report::document::{Axis, Bars, Chart, Kind, Part, PartName, Row};
+use crate::report::document::{Axis, Bar, BarPart, Bars, Chart, Kind, PartName};
 use crate::report::view::Cell;
 use crate::words::measure::RequestKind;
 use crate::words::units::{contenders, listed, number};
@@ -40,15 +40,15 @@ pub fn kinds(view: &View) -> Result<Chart, String> {
     })
 }
 
-fn row(view: &View, cell: &Cell, kinds: &[RequestKind]) -> Row {
+fn row(view: &View, cell: &Cell, kinds: &[RequestKind]) -> Bar {
     let requests = cell.requests();
     let total: f64 = requests.iter().map(|(_, amount)| amount).sum();
     let part = |(kind, amount): &(RequestKind, f64)| {
         let share = 100.0 * amount / total;
         let of = kinds.iter().position(|one| one == kind)?;
-        Some(Part { of, length: share, label: format!("{share:.0} %") })
+        Some(BarPart { of, length: share, label: format!("{share:.0} %") })
     };
-    Row {
+    Bar {
         look: cell.strategy,
         label: view.label(cell).to_owned(),
         parts: requests.iter().filter_map(part).collect(),

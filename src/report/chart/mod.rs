@@ -34,7 +34,7 @@ pub struct Drawn {
 }
 
 /// A chart by its name, or why there is none.
-type Found = (&'static str, Result<Chart, String>);
+type NamedChart = (&'static str, Result<Chart, String>);
 
 /// A chart of a run: on its page and, for some, in files.
 pub struct RunChart {
@@ -122,7 +122,7 @@ pub const OF_A_RUN: [RunChart; 13] = [
 ];
 
 /// The charts of a run that have files.
-fn of_run(view: &View) -> Vec<Found> {
+fn of_run(view: &View) -> Vec<NamedChart> {
     let with_files = OF_A_RUN.iter().filter(|chart| chart.has_files);
     with_files.filter_map(|chart| Some((chart.name, chart.of(view)?))).collect()
 }
@@ -141,14 +141,14 @@ pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
     let text = |chart: &Chart| {
         draw::svg_text(&draw(chart, Medium::File { place: &place })).map_err(|error| error.to_string())
     };
-    let named = |(name, chart): Found| match chart {
+    let named = |(name, chart): NamedChart| match chart {
         Ok(chart) => (chart.id.clone(), text(&chart)),
         Err(why) => (name.to_owned(), Err(why)),
     };
     of_run(view).into_iter().map(named).collect()
 }
 
-fn draw_each(charts: Vec<Found>, place: &str, dir: &Path) -> Result<Drawn, Error> {
+fn draw_each(charts: Vec<NamedChart>, place: &str, dir: &Path) -> Result<Drawn, Error> {
     let mut drawn = Drawn::default();
     for (name, chart) in charts {
         match chart {

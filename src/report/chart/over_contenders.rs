@@ -4,7 +4,7 @@
 use super::marks::{caption_of, mark_of, mark_of_one};
 use crate::report::View;
 use crate::report::document::{
-    Axis, Bars, Chart, Guide, GuideCourse, Kind, Lines, Mark, Part, PartName, Row, Series, Weight, float,
+    Axis, Bar, BarPart, Bars, Chart, Curve, Guide, GuideCourse, Kind, Lines, Mark, PartName, Weight, float,
 };
 use crate::report::view::{Cell, Repetition};
 use crate::words::units::{contenders, number};
@@ -41,13 +41,13 @@ impl Figure {
     }
 
     /// One series for each strategy that measured the figure.
-    fn series(&self, view: &View) -> Vec<Series> {
+    fn series(&self, view: &View) -> Vec<Curve> {
         let all = (0..view.strategies.len()).map(|strategy| self.one(view, strategy));
         all.filter(|series| !series.line.is_empty()).collect()
     }
 
-    fn one(&self, view: &View, strategy: usize) -> Series {
-        let mut series = Series::new(strategy, &view.strategies[strategy]);
+    fn one(&self, view: &View, strategy: usize) -> Curve {
+        let mut series = Curve::new(strategy, &view.strategies[strategy]);
         for cell in view.cells_of(strategy).filter(|cell| self.is_in(cell)) {
             let point = (float(cell.contenders), self.median(cell));
             series.line.push(point);
@@ -78,7 +78,7 @@ impl Figure {
         &self,
         view: &View,
         said: Vec<String>,
-        y: impl FnOnce(&[Series]) -> [Axis; 2],
+        y: impl FnOnce(&[Curve]) -> [Axis; 2],
         guides: impl FnOnce(&[usize]) -> Vec<Guide>,
         references: impl FnOnce(usize) -> Vec<(f64, String)>,
     ) -> Option<Chart> {
@@ -109,16 +109,16 @@ impl Figure {
     fn bars(&self, view: &View, references: Vec<(f64, String)>) -> Bars {
         let row = |cell: &Cell| {
             let length = self.median(cell);
-            Row {
+            Bar {
                 look: cell.strategy,
                 label: view.label(cell).to_owned(),
-                parts: vec![Part { of: 0, length, label: String::new() }],
+                parts: vec![BarPart { of: 0, length, label: String::new() }],
                 value: number(length),
                 mark: mark_of(cell),
                 dots: self.dots(cell).map(|(value, mark)| (value, mark.doubtful)).collect(),
             }
         };
-        let rows: Vec<Row> = self.cells(view).map(row).collect();
+        let rows: Vec<Bar> = self.cells(view).map(row).collect();
         let lengths = rows.iter().flat_map(|row| {
             row.parts.iter().map(|part| part.length).chain(row.dots.iter().map(|(value, _)| *value))
         });
@@ -135,8 +135,8 @@ fn on_repetitions(view: &View) -> Vec<String> {
     if most > 1 { vec![said] } else { Vec::new() }
 }
 
-fn amounts(figure: &Figure, series: &[Series]) -> [Axis; 2] {
-    Axis::amounts_either_way(figure.axis, series.iter().flat_map(Series::heights))
+fn amounts(figure: &Figure, series: &[Curve]) -> [Axis; 2] {
+    Axis::amounts_either_way(figure.axis, series.iter().flat_map(Curve::heights))
 }
 
 /// The throughput; the error says why there is no chart.
@@ -148,7 +148,7 @@ pub fn throughput(view: &View) -> Result<Chart, String> {
         of: |one| one.throughput,
         from: 1,
     };
-    let y = |series: &[Series]| amounts(&figure, series);
+    let y = |series: &[Curve]| amounts(&figure, series);
     let chart = figure.chart(view, on_repetitions(view), y, |_| Vec::new(), |_| Vec::new());
     chart.ok_or_else(|| "no trial measured a throughput".to_owned())
 }
@@ -162,7 +162,7 @@ pub fn requests(view: &View) -> Result<Chart, String> {
         of: Repetition::requests_total,
         from: 1,
     };
-    let y = |series: &[Series]| amounts(&figure, series);
+    let y = |series: &[Curve]| amounts(&figure, series);
     let chart = figure.chart(view, on_repetitions(view), y, |_| Vec::new(), |_| Vec::new());
     chart.ok_or_else(|| super::kinds::why_none(view))
 }
@@ -183,9 +183,9 @@ pub fn fan_out(view: &View) -> Result<Chart, String> {
     if figure.cells(view).any(|cell| cell.median(figure.of) == Some(0.0)) {
         said.push("0: waiters are not notified, but look again after a time.".to_owned());
     }
-    let y = |series: &[Series]| {
+    let y = |series: &[Curve]| {
         let last = figure.counts(view).last().map_or(1.0, |most| float(*most) - 1.0);
-        Axis::counts_either_way(figure.axis, series.iter().flat_map(Series::heights).fold(last, f64::max))
+        Axis::counts_either_way(figure.axis, series.iter().flat_map(Curve::heights).fold(last, f64::max))
     };
     let guides = |counts: &[usize]| {
         let (low, high) = (float(counts[0]), float(counts[counts.len() - 1]));

@@ -4,7 +4,7 @@
 use super::marks::{caption_of, mark_of};
 use crate::report::View;
 use crate::report::document::{
-    Axis, Band, Chart, Guide, GuideCourse, Kind, Lines, Place, Series, Weight, float,
+    Axis, Band, Chart, Curve, Guide, GuideCourse, Kind, Lines, PlotPoint, Weight, float,
 };
 use crate::report::view::{Broken, Cell, Fault};
 use crate::words::units::{self, number};
@@ -19,7 +19,7 @@ pub fn over_time(view: &View) -> Result<Chart, String> {
         .best_common_count(lasted)
         .ok_or_else(|| "no measured phase was long enough to plot over time".to_owned())?;
     let cells = || view.cells_at(contenders).filter(|cell| lasted(cell));
-    let all: Vec<Series> = cells().map(|cell| series(view, cell)).collect();
+    let all: Vec<Curve> = cells().map(|cell| series(view, cell)).collect();
     let mut how_to_read = Vec::new();
     if cells().any(|cell| cell.repetitions.len() > 1) {
         how_to_read.push("Each step: the median over the repetitions.".to_owned());
@@ -31,7 +31,7 @@ pub fn over_time(view: &View) -> Result<Chart, String> {
     how_to_read.extend(shade.said());
     let elections = Elections::of(view, cells(), last);
     how_to_read.extend(elections.said());
-    let y = Axis::amounts_either_way("acquisitions per second", all.iter().flat_map(Series::heights));
+    let y = Axis::amounts_either_way("acquisitions per second", all.iter().flat_map(Curve::heights));
     let said: Vec<String> = all.iter().map(said).collect();
     Ok(Chart {
         id: format!("throughput-over-time-n{contenders}"),
@@ -46,23 +46,23 @@ pub fn over_time(view: &View) -> Result<Chart, String> {
     })
 }
 
-fn said(series: &Series) -> String {
+fn said(series: &Curve) -> String {
     let low = series.heights().fold(f64::INFINITY, f64::min);
     let high = series.heights().fold(0.0, f64::max);
     format!("{}: from {} to {}", series.label, number(low), number(high))
 }
 
 /// The points of each step, at its middle; markers on about a dozen of them.
-fn series(view: &View, cell: &Cell) -> Series {
-    let line: Vec<Place> = cell.over_time().map_or_else(Vec::new, |course| {
+fn series(view: &View, cell: &Cell) -> Curve {
+    let line: Vec<PlotPoint> = cell.over_time().map_or_else(Vec::new, |course| {
         let long = course.bin_us as f64 / 1e6;
         let middles = (0_u32..).map(|step| (f64::from(step) + 0.5) * long);
         middles.zip(course.per_second).collect()
     });
     let every = (line.len() / 12).max(1);
     let marked = line.iter().skip(cell.strategy % every).step_by(every).copied();
-    let markers = Series::marked(marked, mark_of(cell));
-    Series { markers, line, ..Series::new(cell.strategy, view.label(cell)) }
+    let markers = Curve::marked(marked, mark_of(cell));
+    Curve { markers, line, ..Curve::new(cell.strategy, view.label(cell)) }
 }
 
 /// When a fault lasted, in seconds since the measured phase began.

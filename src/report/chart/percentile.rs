@@ -3,7 +3,7 @@
 use super::marks::{caption_of, mark_of};
 use crate::report::View;
 use crate::report::document::{
-    Axis, Chart, Guide, GuideCourse, Kind, Lines, Mark, Marked, PERCENTILES, Place, Series, Weight,
+    Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, Mark, Marked, PERCENTILES, PlotPoint, Weight,
 };
 use crate::report::view::{Cell, Repetition};
 use crate::results::record::Timing;
@@ -22,7 +22,7 @@ pub fn by_percentile(view: &View, measure: Measure) -> Result<Chart, String> {
     })?;
     let shown = |cell: &Cell| cell.contenders == contenders && has(cell);
     let cells = || view.cells.iter().filter(|cell| shown(cell));
-    let all: Vec<(Series, Survival)> = cells()
+    let all: Vec<(Curve, Survival)> = cells()
         .filter_map(|cell| {
             let samples = cell.pooled(measure)?;
             Some((series(cell.strategy, view.label(cell), &samples, mark_of(cell)), samples))
@@ -91,12 +91,12 @@ fn how_to_read(measure: Measure, floor: Option<Timing>, unserved: bool) -> Strin
 }
 
 /// The line of these samples, with markers at the percentiles that have a tick, and at its end.
-pub(super) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -> Series {
-    Series { line: curve(samples), markers: markers(samples, mark), ..Series::new(look, label) }
+pub(super) fn series(look: usize, label: &str, samples: &Survival, mark: Mark) -> Curve {
+    Curve { line: curve(samples), markers: markers(samples, mark), ..Curve::new(look, label) }
 }
 
 /// A step for each length, as long as the share of those that took that long.
-fn curve(samples: &Survival) -> Vec<Place> {
+fn curve(samples: &Survival) -> Vec<PlotPoint> {
     let end = samples.rarest_shown();
     let rarity = |share: f64| if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY };
     let mut points = Vec::new();
@@ -122,5 +122,5 @@ fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
     let longest = samples.longest();
     let shows_all = end >= samples.count() as f64 && !longest.at_least;
     let last = (end, if shows_all { longest.us.max(1) as f64 } else { value(end) });
-    Series::marked(inner.map(|rarity| (rarity, value(rarity))).chain([last]), mark)
+    Curve::marked(inner.map(|rarity| (rarity, value(rarity))).chain([last]), mark)
 }

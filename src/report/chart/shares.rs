@@ -3,7 +3,9 @@
 use super::marks::{caption_of, mark_of};
 use crate::answer::stats::median;
 use crate::report::View;
-use crate::report::document::{Axis, Chart, Guide, GuideCourse, Kind, Lines, Place, Series, Weight, float};
+use crate::report::document::{
+    Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, PlotPoint, Weight, float,
+};
 use crate::report::view::Cell;
 use crate::words::units::{contenders, number};
 
@@ -17,18 +19,18 @@ pub fn shares(view: &View) -> Result<Chart, String> {
     let of = |cell: &Cell| {
         let line = line(cell);
         let every = (line.len() / 8).max(1);
-        let marked: Vec<Place> = line.iter().step_by(every).chain(line.last()).copied().collect();
-        let markers = Series::marked(marked, mark_of(cell));
-        (!line.is_empty()).then(|| Series { line, markers, ..Series::new(cell.strategy, view.label(cell)) })
+        let marked: Vec<PlotPoint> = line.iter().step_by(every).chain(line.last()).copied().collect();
+        let markers = Curve::marked(marked, mark_of(cell));
+        (!line.is_empty()).then(|| Curve { line, markers, ..Curve::new(cell.strategy, view.label(cell)) })
     };
-    let all: Vec<Series> = view.cells.iter().filter(|cell| shown(cell)).filter_map(of).collect();
+    let all: Vec<Curve> = view.cells.iter().filter(|cell| shown(cell)).filter_map(of).collect();
     let said = all.iter().filter_map(|one| {
         let (most, least) = (one.line.first()?.1, one.line.last()?.1);
         Some(format!("{}: {} to {}", one.label, number(most), number(least)))
     });
     let said: Vec<String> = said.collect();
     let x = Axis::from_zero("contenders, the one with the most acquisitions first", float(count));
-    let highest = all.iter().flat_map(Series::heights).fold(1.0, f64::max);
+    let highest = all.iter().flat_map(Curve::heights).fold(1.0, f64::max);
     let guide = Guide::new(GuideCourse::Level(1.0), "even share", Weight::Faint);
     let caption = "A flat line at 1 is perfectly fair. Medians over the repetitions, contender by contender in the order \
                    of what they got.";
@@ -48,7 +50,7 @@ pub fn shares(view: &View) -> Result<Chart, String> {
 }
 
 /// The median share of each rank, from the first.
-fn line(cell: &Cell) -> Vec<Place> {
+fn line(cell: &Cell) -> Vec<PlotPoint> {
     let mut shares = vec![Vec::new(); cell.contenders];
     for repetition in cell.counting() {
         let mut turns = repetition.turns.clone();

@@ -2,7 +2,7 @@
 
 use crate::answer::sweep::{Estimate, Finding, Knee, KneeFigure, Point, State, SweepFile, Variable};
 use crate::report::document::{
-    Axis, Chart, Ends, Guide, GuideCourse, Intervals, Kind, KneeMark, Lines, Mark, Series, Weight,
+    Axis, Chart, Curve, Ends, Guide, GuideCourse, Intervals, Kind, KneeMark, Lines, Mark, Weight,
 };
 use crate::report::table::sweep_title;
 use crate::words::measure::{Figure, Measure, Statistic};
@@ -58,7 +58,7 @@ struct Swept {
 impl Swept {
     fn chart(&self, file: &SweepFile) -> Option<Chart> {
         let variable = file.over.first()?.variable;
-        let mut all: Vec<Series> =
+        let mut all: Vec<Curve> =
             file.findings.iter().enumerate().map(|(at, finding)| self.series(file, at, finding)).collect();
         all.retain(|series| !series.line.is_empty());
         let measured: Vec<f64> = all.iter().flat_map(|series| &series.line).map(|point| point.0).collect();
@@ -75,7 +75,7 @@ impl Swept {
         if !knees.is_empty() {
             caption.push("Lines from the bottom: knees, each with the interval in which it lies.".to_owned());
         }
-        let heights = all.iter().flat_map(Series::heights).chain(limit.map(|objective| objective.limit));
+        let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
         let y = match self.knee {
             KneeFigure::Throughput => Axis::amounts_either_way(self.axis, heights),
             KneeFigure::WaitP50 | KneeFigure::WaitP99 => Axis::durations_either_way(self.axis, heights),
@@ -94,7 +94,7 @@ impl Swept {
         })
     }
 
-    fn series(&self, file: &SweepFile, at: usize, finding: &Finding) -> Series {
+    fn series(&self, file: &SweepFile, at: usize, finding: &Finding) -> Curve {
         let known = || finding.series.points.iter().filter_map(|point| Some((point, (self.of)(point)?)));
         let place = |(point, found): (&Point, Estimate)| (point.at.x, found.value);
         let mark = |point: &Point| Mark {
@@ -103,17 +103,17 @@ impl Swept {
         };
         let ends = known()
             .filter_map(|(point, found)| Some(Ends { at: point.at.x, low: found.low?, high: found.high? }));
-        Series {
+        Curve {
             line: known().map(place).collect(),
             markers: known().map(|known| (place(known), mark(known.0))).collect(),
             intervals: Intervals::Whiskers(ends.collect()),
-            ..Series::new(at, sweep_title(file, finding))
+            ..Curve::new(at, sweep_title(file, finding))
         }
     }
 }
 
-fn said(all: &[Series]) -> String {
-    let one = |series: &Series| {
+fn said(all: &[Curve]) -> String {
+    let one = |series: &Curve| {
         let (first, last) = (series.line.first()?, series.line.last()?);
         let [from, to] = [first, last].map(|(at, value)| format!("{} at {}", number(*value), number(*at)));
         Some(format!("{}: from {from} to {to}", series.label))

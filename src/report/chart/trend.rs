@@ -1,6 +1,6 @@
 //! A figure over runs: a line for each cell, a column for each run.
 
-use crate::report::document::{Axis, Chart, Guide, GuideCourse, Kind, Lines, Mark, Series, Weight, float};
+use crate::report::document::{Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, Mark, Weight, float};
 use crate::report::{Trend, TrendLine};
 use crate::words::measure::Unit;
 use crate::words::units::{capitalised, shown};
@@ -14,7 +14,7 @@ pub(super) const PLACE: &str = "One column for each run, the oldest first.";
 /// The chart; the error says why there is none.
 pub fn by_commit(trend: &Trend) -> Result<Chart, String> {
     let lines = trend.lines.iter().take(LINES).enumerate();
-    let mut all: Vec<Series> = lines.map(|(at, line)| series(at, trend, line)).collect();
+    let mut all: Vec<Curve> = lines.map(|(at, line)| series(at, trend, line)).collect();
     all.retain(|series| !series.line.is_empty());
     if all.is_empty() {
         return Err(format!("none of the runs measured {}", trend.figure));
@@ -30,7 +30,7 @@ pub fn by_commit(trend: &Trend) -> Result<Chart, String> {
     }
     caption.extend(trend.notes.iter().map(|note| format!("{}.", capitalised(note))));
     let labels: Vec<String> = trend.runs.iter().map(|run| run.commit.chars().take(8).collect()).collect();
-    let heights = all.iter().flat_map(Series::heights);
+    let heights = all.iter().flat_map(Curve::heights);
     let y = match trend.unit {
         Unit::Micros => Axis::durations(&trend.figure, heights),
         Unit::PerSecond => Axis::amounts(&format!("{} (per second)", trend.figure), heights),
@@ -52,12 +52,12 @@ fn hosts(trend: &Trend) -> Vec<Guide> {
     pairs.map(|(at, pair)| guide(at, &pair[1].host)).collect()
 }
 
-fn series(at: usize, trend: &Trend, line: &TrendLine) -> Series {
+fn series(at: usize, trend: &Trend, line: &TrendLine) -> Curve {
     let points = line.points.iter().take(trend.runs.len()).enumerate();
     let known = || points.clone().filter_map(|(run, point)| Some((float(run) + 1.0, point.as_ref()?)));
     let medians = known().map(|(column, point)| (column, point.median)).collect();
     let ends = known().filter(|(_, point)| point.count > 1);
     let dots = ends
         .flat_map(|(column, point)| [point.min, point.max].map(|value| ((column, value), Mark::default())));
-    Series { dots: dots.collect(), ..Series::new(at, line.label()).through(medians, Mark::default()) }
+    Curve { dots: dots.collect(), ..Curve::new(at, line.label()).through(medians, Mark::default()) }
 }

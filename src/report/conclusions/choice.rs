@@ -1,6 +1,6 @@
 //! Which strategy to use in the settings of the run, and what it costs.
 
-use super::ranking::Field;
+use super::ranking::RankingContext;
 use super::standing::{Aspect, Standing};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::answer::compare::ComparisonVerdict as Compared;
@@ -14,7 +14,7 @@ use crate::words::verdict::Verdict;
 ///
 /// Of those that kept their promises the fastest is taken; where several are not shown to differ, the one that is shown to
 /// be the lightest of them.
-pub(super) fn of(field: &Field<'_>, standings: &[Standing], focus: usize) -> Option<Conclusion> {
+pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usize) -> Option<Conclusion> {
     let find = |aspect| standings.iter().find(|one| one.aspect == aspect && one.contenders == focus);
     let speed = find(Aspect::Speed)?;
     let is_proven = |label: &str| {
@@ -101,7 +101,7 @@ fn lightest_of<'a>(fastest: &[&'a str], load: &Standing) -> Vec<&'a str> {
 }
 
 /// What the chosen one costs: what it asks of the ensemble, how long one waits, and what a lighter one would save.
-fn costs(field: &Field<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
+fn costs(field: &RankingContext<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
     let Some(cell) = field.ranked_at(focus).find(|cell| field.label(cell) == label) else {
         return String::new();
     };

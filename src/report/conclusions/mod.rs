@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::View;
 use crate::answer::compare::Limits;
 use crate::results::StoredRun;
-use ranking::Field;
+use ranking::RankingContext;
 use standing::Aspect;
 
 /// One thing that a run shows, or does not.
@@ -125,7 +125,7 @@ impl Evidence {
 pub fn conclusions(stored: &StoredRun, view: &View) -> Vec<Conclusion> {
     let limits = Limits::default();
     let warnings = warnings::of(stored, view);
-    let Some(field) = Field::of(stored, view) else { return warnings };
+    let Some(field) = RankingContext::of(stored, view) else { return warnings };
     let standings = field.standings(limits);
     let of = |aspect: Aspect| standings.iter().filter(move |one| one.aspect == aspect);
     let focus = field.focus();

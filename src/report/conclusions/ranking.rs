@@ -1,6 +1,6 @@
 //! Who is the fastest, the lightest, the fairest: the readings of each strategy, and the sentences on how they stand.
 
-use super::standing::{Against, Aspect, Entry, Question, Standing, answers};
+use super::standing::{Against, Aspect, OpenQuestion, Standing, StrategyReadings, answers};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::answer::compare::Limits;
 use crate::report::View;
@@ -22,13 +22,13 @@ pub(super) enum Speed {
     Wait,
 }
 
-pub(super) struct Field<'a> {
+pub(super) struct RankingContext<'a> {
     view: &'a View,
     trials: &'a [Trial],
     pub speed: Speed,
 }
 
-impl<'a> Field<'a> {
+impl<'a> RankingContext<'a> {
     /// Of a stored run; `None` where nothing was acquired.
     pub fn of(stored: &'a StoredRun, view: &'a View) -> Option<Self> {
         let first = stored.trials.iter().find(|trial| trial.measured.acquired() > 0)?;
@@ -71,21 +71,21 @@ impl<'a> Field<'a> {
         answers(questions.filter(|question| question.entries.len() > 1).collect(), limits)
     }
 
-    fn question(&self, aspect: Aspect, contenders: usize) -> Question {
+    fn question(&self, aspect: Aspect, contenders: usize) -> OpenQuestion {
         let entries = self.ranked_at(contenders).filter_map(|cell| self.entry(aspect, cell)).collect();
         let better = match (aspect, self.speed) {
             (Aspect::Speed, Speed::Throughput) | (Aspect::Fairness, _) => Better::Higher,
             _ => Better::Lower,
         };
-        Question { aspect, contenders, better, entries }
+        OpenQuestion { aspect, contenders, better, entries }
     }
 
-    fn entry(&self, aspect: Aspect, cell: &Cell) -> Option<Entry> {
+    fn entry(&self, aspect: Aspect, cell: &Cell) -> Option<StrategyReadings> {
         let sound = || cell.counting().filter_map(|one| Some((one.number, one.recorded(self.trials)?)));
         let readings: Option<Vec<(u32, Reading)>> =
             sound().map(|(number, trial)| Some((number, self.reading(aspect, trial)?))).collect();
         let determined = aspect == Aspect::Load && sound().all(|(_, trial)| is_determined(trial));
-        let entry = Entry {
+        let entry = StrategyReadings {
             strategy: cell.strategy,
             label: self.view.label(cell).to_owned(),
             readings: readings?,
@@ -156,7 +156,7 @@ impl Standing {
     }
 
     /// What a strategy's median comes to, in words.
-    pub fn value(&self, entry: &Entry, speed: Speed) -> String {
+    pub fn value(&self, entry: &StrategyReadings, speed: Speed) -> String {
         let median = entry.median();
         match (self.aspect, speed) {
             (Aspect::Speed, Speed::Throughput) => format!("{} acquisitions a second", number(median)),
@@ -167,7 +167,7 @@ impl Standing {
         }
     }
 
-    fn compared(&self, other: &Entry, against: &Against) -> Option<String> {
+    fn compared(&self, other: &StrategyReadings, against: &Against) -> Option<String> {
         let ratio = against.ratio?;
         let inverted = self.better == Better::Lower;
         let turn = |value: f64| if inverted { 1.0 / value } else { value };
@@ -201,7 +201,10 @@ impl Standing {
     }
 
     /// What the nearest and the last of these are to the best.
-    fn compared_with<'a>(&'a self, others: impl Iterator<Item = (&'a Entry, &'a Against)>) -> String {
+    fn compared_with<'a>(
+        &'a self,
+        others: impl Iterator<Item = (&'a StrategyReadings, &'a Against)>,
+    ) -> String {
         let all: Vec<_> = others.collect();
         let ends = match all.as_slice() {
             [] => Vec::new(),
@@ -216,7 +219,9 @@ impl Standing {
     fn conclude(&self, speed: Speed, limits: Limits) -> Conclusion {
         let (words, at) = (self.words(), contenders(self.contenders));
         let best = self.best();
-        let names = |entries: &[&Entry]| entries.iter().map(|entry| entry.label.clone()).collect::<Vec<_>>();
+        let names = |entries: &[&StrategyReadings]| {
+            entries.iter().map(|entry| entry.label.clone()).collect::<Vec<_>>()
+        };
         let value = self.value(best, speed);
         let repeated = counted(self.repetitions, "repetition", "repetitions");
         let more = match self.needed {
@@ -264,7 +269,7 @@ impl Standing {
             (Certainty::Unknown, Vec::new(), said)
         } else {
             let leaders = self.in_front();
-            let behind: Vec<(&Entry, &Against)> =
+            let behind: Vec<(&StrategyReadings, &Against)> =
                 self.others().filter(|(_, against)| against.ahead).collect();
             if behind.is_empty() {
                 let said = format!(
@@ -297,7 +302,7 @@ impl Standing {
     }
 }
 
-fn names_of(behind: &[(&Entry, &Against)]) -> String {
+fn names_of(behind: &[(&StrategyReadings, &Against)]) -> String {
     let names: Vec<&str> = behind.iter().map(|(entry, _)| entry.label.as_str()).collect();
     listed(&names)
 }

@@ -19,7 +19,7 @@ pub(super) enum Aspect {
 
 /// The readings of one strategy.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct StrategyReadings {
     pub strategy: usize,
     pub label: String,
     /// What each of its sound repetitions gave, by the number of the repetition.
@@ -28,7 +28,7 @@ pub(super) struct Entry {
     pub determined: bool,
 }
 
-impl Entry {
+impl StrategyReadings {
     pub fn median(&self) -> f64 {
         median(&self.values()).unwrap_or(f64::NAN)
     }
@@ -52,7 +52,7 @@ pub(super) struct Standing {
     pub aspect: Aspect,
     pub contenders: usize,
     pub better: Better,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<StrategyReadings>,
     /// What the best is to each of the others, in their order.
     pub against: Vec<Against>,
     /// How many repetitions the strategy with the fewest has.
@@ -73,14 +73,14 @@ pub(super) struct Against {
 
 /// A question before it has an answer.
 #[derive(Debug, Clone)]
-pub(super) struct Question {
+pub(super) struct OpenQuestion {
     pub aspect: Aspect,
     pub contenders: usize,
     pub better: Better,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<StrategyReadings>,
 }
 
-impl Question {
+impl OpenQuestion {
     /// Every pair of it takes a test, whichever turns out to be the best: to count only those of the best would be to
     /// choose after having looked.
     fn pairs(&self) -> usize {
@@ -89,10 +89,10 @@ impl Question {
 }
 
 /// What all the questions come to together.
-pub(super) fn answers(questions: Vec<Question>, limits: Limits) -> Vec<Standing> {
-    let family: usize = questions.iter().map(Question::pairs).sum();
+pub(super) fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
+    let family: usize = questions.iter().map(OpenQuestion::pairs).sum();
     let mut tests = Vec::new();
-    let mut open: Vec<(Question, Vec<Pair>)> = Vec::new();
+    let mut open: Vec<(OpenQuestion, Vec<Pair>)> = Vec::new();
     for mut question in questions {
         question.entries.sort_by(|one, other| {
             let order = one.median().total_cmp(&other.median());
@@ -131,7 +131,13 @@ struct Pair {
 /// Strategies of one repetition ran side by side, so they are pairs, where there are enough of these for the family to be
 /// decided by pairs; else the sides are compared as a whole, for which fewer repetitions suffice. Which of the two depends
 /// on how many repetitions there are, and not on what they gave.
-fn test(best: &Entry, other: &Entry, better: Better, limits: Limits, family: usize) -> Test {
+fn test(
+    best: &StrategyReadings,
+    other: &StrategyReadings,
+    better: Better,
+    limits: Limits,
+    family: usize,
+) -> Test {
     let block = |(number, new): &(u32, Reading)| {
         let found = other.readings.iter().find(|(same, _)| same == number);
         found.map(|(_, base)| Block { base: *base, new: *new })
@@ -145,8 +151,8 @@ fn test(best: &Entry, other: &Entry, better: Better, limits: Limits, family: usi
 }
 
 impl Standing {
-    fn of(question: Question, found: Vec<(Pair, Compared)>, limits: Limits, family: usize) -> Self {
-        let Question { aspect, contenders, better, entries } = question;
+    fn of(question: OpenQuestion, found: Vec<(Pair, Compared)>, limits: Limits, family: usize) -> Self {
+        let OpenQuestion { aspect, contenders, better, entries } = question;
         let of_best = found.into_iter().filter(|(pair, _)| pair.first == 0);
         let mut exact = true;
         let against = of_best
@@ -166,23 +172,23 @@ impl Standing {
         Self { aspect, contenders, better, entries, against, repetitions, needed, decidable }
     }
 
-    pub fn best(&self) -> &Entry {
+    pub fn best(&self) -> &StrategyReadings {
         &self.entries[0]
     }
 
     /// The others, each with what the best is to it.
-    pub fn others(&self) -> impl Iterator<Item = (&Entry, &Against)> {
+    pub fn others(&self) -> impl Iterator<Item = (&StrategyReadings, &Against)> {
         self.entries[1..].iter().zip(&self.against)
     }
 
     /// The best and those that it is not shown to be better than by more than the margin.
-    pub fn leaders(&self) -> Vec<&Entry> {
+    pub fn leaders(&self) -> Vec<&StrategyReadings> {
         let level = self.others().filter(|(_, against)| against.verdict != ComparisonVerdict::Improved);
         std::iter::once(self.best()).chain(level.map(|(entry, _)| entry)).collect()
     }
 
     /// Those that no other came out ahead of in every repetition; none where nobody came out ahead of anybody.
-    pub fn in_front(&self) -> Vec<&Entry> {
+    pub fn in_front(&self) -> Vec<&StrategyReadings> {
         if !self.against.iter().any(|one| one.ahead) {
             return Vec::new();
         }
@@ -199,15 +205,15 @@ impl Standing {
 }
 
 /// Whether each repetition of the best is better than every one of the other, by more than the margin.
-fn is_ahead(best: &Entry, other: &Entry, better: Better, limits: Limits) -> bool {
-    let span = |entry: &Entry| {
+fn is_ahead(best: &StrategyReadings, other: &StrategyReadings, better: Better, limits: Limits) -> bool {
+    let span = |entry: &StrategyReadings| {
         let values = entry.values();
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
     };
     let ((low, high), (other_low, other_high)) = (span(best), span(other));
     let beyond = 1.0 + limits.margin;
-    let bound = |entry: &Entry| entry.readings.iter().any(|(_, reading)| reading.at_least);
+    let bound = |entry: &StrategyReadings| entry.readings.iter().any(|(_, reading)| reading.at_least);
     match better {
         Better::Higher => low > other_high * beyond,
         Better::Lower => high * beyond < other_low && !bound(best),

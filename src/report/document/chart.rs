@@ -5,7 +5,7 @@ use super::Axis;
 use crate::answer::compare::{ComparisonVerdict, StoredRatio};
 
 /// A pair of values, along the axis below and along the upright one.
-pub type Place = (f64, f64);
+pub type PlotPoint = (f64, f64);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
@@ -35,7 +35,7 @@ pub struct Lines {
     pub y: Axis,
     /// The upright axis on another scale, for a reader of a page who prefers it.
     pub other_y: Option<Axis>,
-    pub series: Vec<Series>,
+    pub series: Vec<Curve>,
     pub bands: Vec<Band>,
     pub guides: Vec<Guide>,
     pub knees: Vec<KneeMark>,
@@ -44,13 +44,13 @@ pub struct Lines {
 impl Lines {
     /// Just lines.
     #[must_use]
-    pub const fn new(x: Axis, y: Axis, series: Vec<Series>) -> Self {
+    pub const fn new(x: Axis, y: Axis, series: Vec<Curve>) -> Self {
         Self { x, y, other_y: None, series, bands: Vec::new(), guides: Vec::new(), knees: Vec::new() }
     }
 
     /// The same with two scales for the upright axis, of which the first is shown.
     #[must_use]
-    pub fn either_way(x: Axis, [y, other]: [Axis; 2], series: Vec<Series>) -> Self {
+    pub fn either_way(x: Axis, [y, other]: [Axis; 2], series: Vec<Curve>) -> Self {
         Self { other_y: Some(other), ..Self::new(x, y, series) }
     }
 }
@@ -65,24 +65,24 @@ pub struct Mark {
 }
 
 /// A pair of values with its mark.
-pub type Marked = (Place, Mark);
+pub type Marked = (PlotPoint, Mark);
 
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
+pub struct Curve {
     /// Which colour, dash pattern and marker it has: the place of its strategy among those of its document.
     pub look: usize,
     pub label: String,
-    pub line: Vec<Place>,
+    pub line: Vec<PlotPoint>,
     pub markers: Vec<Marked>,
     /// Single values around it, such as one for each repetition.
     pub dots: Vec<Marked>,
     pub intervals: Intervals,
     /// What was measured of what the line predicts.
-    pub measured: Vec<Place>,
+    pub measured: Vec<PlotPoint>,
 }
 
-impl Series {
+impl Curve {
     /// One without points.
     pub fn new(look: usize, label: impl Into<String>) -> Self {
         Self {
@@ -98,12 +98,12 @@ impl Series {
 
     /// The same with a line through these points, each of them marked; one cross a line is enough, so it's at the last.
     #[must_use]
-    pub fn through(self, line: Vec<Place>, mark: Mark) -> Self {
+    pub fn through(self, line: Vec<PlotPoint>, mark: Mark) -> Self {
         Self { markers: Self::marked(line.iter().copied(), mark), line, ..self }
     }
 
     /// Marks of these points, with the cross at the last.
-    pub fn marked(places: impl IntoIterator<Item = Place>, mark: Mark) -> Vec<Marked> {
+    pub fn marked(places: impl IntoIterator<Item = PlotPoint>, mark: Mark) -> Vec<Marked> {
         let plain = Mark { violated: false, ..mark };
         let mut all: Vec<Marked> = places.into_iter().map(|at| (at, plain)).collect();
         if let Some(last) = all.last_mut() {
@@ -170,7 +170,7 @@ pub enum GuideCourse {
     Level(f64),
     /// From top to bottom, at that place of the axis below.
     Upright(f64),
-    Along(Vec<Place>),
+    Along(Vec<PlotPoint>),
     /// Only a label above the chart.
     Above(f64),
 }
@@ -216,7 +216,7 @@ pub struct Bars {
     pub parts: Vec<PartName>,
     /// Values to compare with, and their names.
     pub references: Vec<(f64, String)>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<Bar>,
 }
 
 /// What a part of a bar is.
@@ -229,11 +229,11 @@ pub struct PartName {
 
 /// One bar.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct Bar {
     pub look: usize,
     pub label: String,
     /// Its parts that are not nothing.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BarPart>,
     /// What is written beside it.
     pub value: String,
     pub mark: Mark,
@@ -243,7 +243,7 @@ pub struct Row {
 
 /// A part of a bar.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct BarPart {
     /// Which of [`Bars::parts`].
     pub of: usize,
     pub length: f64,

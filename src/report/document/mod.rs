@@ -10,8 +10,8 @@ pub mod value;
 
 pub use axis::{Axis, PERCENTILES, float};
 pub use chart::{
-    Band, Bars, Chart, Ends, Guide, GuideCourse, Heat, HeatRow, Intervals, Kind, KneeMark, Lines, Mark,
-    Marked, Panels, Part, PartName, Place, RatioRow, Ratios, Row, Series, Shade, Tile, Weight,
+    Band, Bar, BarPart, Bars, Chart, Curve, Ends, Guide, GuideCourse, Heat, HeatRow, Intervals, Kind,
+    KneeMark, Lines, Mark, Marked, Panels, PartName, PlotPoint, RatioRow, Ratios, Shade, Tile, Weight,
 };
 pub use curve::simplified;
 pub use table::{Column, Table, numbers, words};

@@ -3,7 +3,7 @@
 use super::frame::{ChartFrame, Medium};
 use super::look::{Paint, Point};
 use super::picture::{Anchor, Dot, Group, MEDIUM, Picture, SMALL, label_lines, text_width};
-use crate::report::document::{Bars, Chart, PartName, Row, float};
+use crate::report::document::{Bar, Bars, Chart, PartName, float};
 
 const LINE: f64 = 17.0;
 /// The room of a bar that stands alone, and the height of the bar.
@@ -108,7 +108,7 @@ impl Field<'_> {
         }
     }
 
-    fn row(&self, picture: &mut Picture, row: &Row, name: &[String], middle: f64) {
+    fn row(&self, picture: &mut Picture, row: &Bar, name: &[String], middle: f64) {
         let mut at = middle - float(name.len().saturating_sub(1)) * LINE / 2.0;
         for line in name {
             picture.text((self.left - 10.0, at), line.as_str(), MEDIUM, Paint::Ink, Anchor::End);
@@ -125,7 +125,7 @@ impl Field<'_> {
         picture.text((beside, middle), row.value.as_str(), MEDIUM, Paint::Ink, Anchor::Start);
     }
 
-    fn bar(&self, picture: &mut Picture, row: &Row, middle: f64) {
+    fn bar(&self, picture: &mut Picture, row: &Bar, middle: f64) {
         let (above, below) = (middle - BAR / 2.0, middle + BAR / 2.0);
         let is_whole = self.bars.parts.len() < 2;
         let mut done = 0.0;

@@ -5,7 +5,7 @@ use super::frame::{ABOVE_PLOT, BELOW_PLOT, ChartFrame, Medium};
 use super::look::{Paint, Point, dash};
 use super::picture::{Anchor, Group, MEDIUM, Picture, SMALL, shorten, text_width, wrap};
 use crate::report::document::{
-    Axis, Band, Chart, Ends, Guide, GuideCourse, Intervals, KneeMark, Lines, Mark, Series, Weight, float,
+    Axis, Band, Chart, Curve, Ends, Guide, GuideCourse, Intervals, KneeMark, Lines, Mark, Weight, float,
     simplified,
 };
 
@@ -249,7 +249,7 @@ fn draw_knees(picture: &mut Picture, plot: &Plot<'_>, knees: &[KneeMark]) {
 }
 
 /// Draws all series: intervals and dots below all lines, those below all markers.
-fn draw_series(picture: &mut Picture, plot: &Plot<'_>, all: &[Series]) {
+fn draw_series(picture: &mut Picture, plot: &Plot<'_>, all: &[Curve]) {
     for series in all {
         picture.group(Group::Series(series.look), |picture| below(picture, plot, series));
     }
@@ -263,7 +263,7 @@ fn draw_series(picture: &mut Picture, plot: &Plot<'_>, all: &[Series]) {
     markers(picture, plot, all);
 }
 
-fn below(picture: &mut Picture, plot: &Plot<'_>, series: &Series) {
+fn below(picture: &mut Picture, plot: &Plot<'_>, series: &Curve) {
     match &series.intervals {
         Intervals::None => {}
         Intervals::Shaded(ends) => {
@@ -300,7 +300,7 @@ fn whisker(picture: &mut Picture, plot: &Plot<'_>, ends: &Ends, paint: Paint) {
 }
 
 /// Draws all markers. Those that would cover one another stand side by side, around their common place.
-fn markers(picture: &mut Picture, plot: &Plot<'_>, all: &[Series]) {
+fn markers(picture: &mut Picture, plot: &Plot<'_>, all: &[Curve]) {
     let mut places: Vec<(Point, Vec<(usize, Mark)>)> = Vec::new();
     for series in all {
         for ((x, y), mark) in &series.markers {
@@ -327,7 +327,7 @@ fn close(one: Point, other: Point) -> bool {
 
 /// The keys of a file; a page has them below.
 fn keys(lines: &Lines, medium: Medium<'_>) -> Vec<Key> {
-    let key = |series: &Series| {
+    let key = |series: &Curve| {
         let end = *series.line.last()?;
         Some(Key { look: series.look, label: series.label.clone(), end })
     };

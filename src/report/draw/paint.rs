@@ -28,7 +28,7 @@ const BAND: u32 = 400;
 
 /// How a backend differs from the SVG one in placing text.
 #[derive(Clone, Copy)]
-struct Fit {
+struct TextFit {
     dots: f64,
     size: f64,
     /// How far down to move text, as a share of its size.
@@ -47,7 +47,7 @@ pub fn svg_text(picture: &Picture) -> Result<String, Error> {
     let (width, height) = size(picture, DENSITY);
     let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
     area.fill(&WHITE)
-        .and_then(|()| paint(picture, &area, Fit { dots: f64::from(DENSITY), size: 1.0, down: 0.0 }))
+        .and_then(|()| paint(picture, &area, TextFit { dots: f64::from(DENSITY), size: 1.0, down: 0.0 }))
         .map_err(|error| Error::environment(format!("cannot draw an SVG: {error}")))?;
     drop(area);
     // Shown at its size in pixels; the view box keeps the finer coordinates.
@@ -65,8 +65,8 @@ pub fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
         let rows = BAND.min(height - above);
         let mut fine = vec![u8::MAX; width as usize * rows as usize * 3];
         {
-            let area = Band::new(&mut fine, (width, height), above..above + rows).into_drawing_area();
-            paint(picture, &area, Fit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12 })
+            let area = RowBand::new(&mut fine, (width, height), above..above + rows).into_drawing_area();
+            paint(picture, &area, TextFit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12 })
                 .map_err(Error::cannot("write", path))?;
         }
         halve(&fine, width as usize, &mut kept);
@@ -116,7 +116,7 @@ type Refusal<DB> = plotters::drawing::DrawingAreaErrorKind<<DB as DrawingBackend
 fn paint<DB: DrawingBackend>(
     picture: &Picture,
     area: &DrawingArea<DB, Shift>,
-    fit: Fit,
+    fit: TextFit,
 ) -> Result<(), Refusal<DB>> {
     Painter { area, fit }.all(&picture.shapes)?;
     area.present()
@@ -124,7 +124,7 @@ fn paint<DB: DrawingBackend>(
 
 struct Painter<'a, DB: DrawingBackend> {
     area: &'a DrawingArea<DB, Shift>,
-    fit: Fit,
+    fit: TextFit,
 }
 
 impl<DB: DrawingBackend> Painter<'_, DB> {
@@ -232,29 +232,29 @@ fn rgb((red, green, blue): Colour) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-fn all_dots(points: &[Point], fit: Fit) -> Vec<(i32, i32)> {
+fn all_dots(points: &[Point], fit: TextFit) -> Vec<(i32, i32)> {
     points.iter().map(|(x, y)| (dots(*x, fit), dots(*y, fit))).collect()
 }
 
-fn dots(pixels: f64, fit: Fit) -> i32 {
+fn dots(pixels: f64, fit: TextFit) -> i32 {
     (pixels * fit.dots).round() as i32
 }
 
 /// Some rows of a picture, three bytes a dot: what is painted outside of them is left out.
-struct Band<'a> {
+struct RowBand<'a> {
     dots: &'a mut [u8],
     size: (u32, u32),
     rows: Range<u32>,
 }
 
-impl<'a> Band<'a> {
+impl<'a> RowBand<'a> {
     /// Those rows of a picture of that size, with room for each dot's three bytes.
     fn new(dots: &'a mut [u8], size: (u32, u32), rows: Range<u32>) -> Self {
         Self { dots, size, rows }
     }
 }
 
-impl DrawingBackend for Band<'_> {
+impl DrawingBackend for RowBand<'_> {
     type ErrorType = Infallible;
 
     fn get_size(&self) -> (u32, u32) {
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn only_dots_within_the_rows_are_kept_and_half_a_colour_is_mixed() {
         let mut dots = [255; 2 * 2 * 3];
-        let mut band = Band::new(&mut dots, (2, 10), 4..6);
+        let mut band = RowBand::new(&mut dots, (2, 10), 4..6);
         let black = |alpha| BackendColor { alpha, rgb: (0, 0, 0) };
         for (at, alpha) in [((0, 3), 1.0), ((0, 6), 1.0), ((-1, 4), 1.0), ((2, 4), 1.0), ((1, 5), 0.5)] {
             band.draw_pixel(at, black(alpha)).unwrap();

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::text;
-use crate::report::document::{Chart, Kind, Lines, Mark, Place, Series};
+use crate::report::document::{Chart, Curve, Kind, Lines, Mark, PlotPoint};
 use crate::report::draw::look::{MARKER_COUNT, Paint, Point, marker};
 use crate::report::draw::picture::{Anchor, Dot, Group, Shape};
 use crate::report::draw::{Medium, Plot, draw, plot_on_page};
@@ -160,7 +160,7 @@ fn path(points: &[Point]) -> String {
 
 /// What stands under the pointer, place by place: where it is, what it is called, and each strategy's value there.
 fn values(lines: &Lines, plot: &Plot<'_>, width: f64) -> String {
-    let points = |series: &Series| -> Vec<Place> {
+    let points = |series: &Curve| -> Vec<PlotPoint> {
         match lines.x.is_of_percentiles() {
             true => series.markers.iter().map(|(place, _)| *place).collect(),
             false => series.line.clone(),

@@ -4,8 +4,8 @@ use super::facts::{fact, place, program};
 use super::section;
 use crate::answer::plan::{Answer, CurvePoint, PlanFile, wait_of};
 use crate::report::document::{
-    Axis, Block, Chart, Document, Ends, Finding, Guide, GuideCourse, Intervals, Kind, Lines, Link, Mark,
-    Series, Tone, Value, Weight,
+    Axis, Block, Chart, Curve, Document, Ends, Finding, Guide, GuideCourse, Intervals, Kind, Lines, Link,
+    Mark, Tone, Value, Weight,
 };
 use crate::report::table::plan::{
     Explained, checked, doubt, ensemble, fits, left_out, missing, recommendation, sensitivities, unverified,
@@ -90,7 +90,7 @@ fn curve(plan: &PlanFile) -> Block {
     let question = &plan.question;
     let figure = wait_of(&question.objective);
     let title = format!("Predicted {figure} over the rate");
-    let series: Vec<Series> =
+    let series: Vec<Curve> =
         plan.answers.iter().zip(0..).filter_map(|(one, at)| line(plan, one, at)).collect();
     if series.is_empty() {
         let is_predicted = plan.answers.iter().any(|answer| answer.prediction.is_some());
@@ -114,7 +114,7 @@ fn curve(plan: &PlanFile) -> Block {
     );
     let limit = Some(question.objective.limit).filter(|_| figure == question.objective.figure);
     let y =
-        Axis::durations_either_way(&figure.to_string(), series.iter().flat_map(Series::heights).chain(limit));
+        Axis::durations_either_way(&figure.to_string(), series.iter().flat_map(Curve::heights).chain(limit));
     let x = match most >= 10.0 * least {
         true => Axis::logarithmic("lock requests a second", least, most),
         false => Axis::from_zero("lock requests a second", most),
@@ -151,15 +151,15 @@ fn measured(plan: &PlanFile, answer: &Answer) -> Vec<(f64, f64)> {
     .collect()
 }
 
-fn line(plan: &PlanFile, answer: &Answer, strategy: usize) -> Option<Series> {
+fn line(plan: &PlanFile, answer: &Answer, strategy: usize) -> Option<Curve> {
     let asked = asked(plan, answer)?;
     let ends = |point: &CurvePoint| Ends { at: point.rate, low: point.wait.low, high: point.wait.high };
-    Some(Series {
+    Some(Curve {
         line: answer.curve.iter().map(|point| (point.rate, point.wait.middle)).collect(),
         intervals: Intervals::Shaded(answer.curve.iter().map(ends).collect()),
         markers: vec![((asked.rate, asked.wait.middle), Mark::default())],
         measured: measured(plan, answer),
-        ..Series::new(strategy, answer.strategy.as_str())
+        ..Curve::new(strategy, answer.strategy.as_str())
     })
 }
 

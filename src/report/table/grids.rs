@@ -406,8 +406,9 @@ fn of_faults(figures: &FaultFigures) -> [Value; 5] {
 }
 
 fn of_trials(figures: &TrialFigures) -> [Value; 12] {
-    let order =
-        |order: crate::report::view::Order| Value::from(format!("{} of {}", order.too_early, order.compared));
+    let order = |order: crate::report::view::EntryOrder| {
+        Value::from(format!("{} of {}", order.too_early, order.compared))
+    };
     [
         Value::Count(figures.violations),
         Value::or_missing(figures.order, order),

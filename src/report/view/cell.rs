@@ -396,7 +396,7 @@ pub struct Broken {
     /// The faults in the order of firing.
     pub faults: Vec<Fault>,
     /// Exclusion as the ensemble saw it; `None` where it told nothing.
-    pub order: Option<Order>,
+    pub order: Option<EntryOrder>,
     /// Entries beside a contender whose session was suspended or gone.
     pub zombies: u64,
     /// The longest time for which one of those was inside beside another, in microseconds.
@@ -420,13 +420,13 @@ pub struct Broken {
 
 /// Entries, compared with when the ensemble deleted the node of the holder before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Order {
+pub struct EntryOrder {
     pub compared: u64,
     /// Those before the deletion: by the servers' clock or by their transactions, whichever tells more.
     pub too_early: u64,
 }
 
-impl Order {
+impl EntryOrder {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { compared: self.compared + other.compared, too_early: self.too_early + other.too_early }

@@ -4,7 +4,7 @@
 //! fault's label. Everything else is known of the trial as a whole, and stands with all that was broken in it.
 
 use super::cell::verdict_word;
-use super::{Broken, Cell, Fault, Order, Repetition, View};
+use super::{Broken, Cell, EntryOrder, Fault, Repetition, View};
 use crate::words::units::format_micros;
 
 /// One label, or several that one trial had together.
@@ -134,7 +134,7 @@ pub struct TrialFigures {
     pub verdict: Option<&'static str>,
     pub violations: u64,
     /// See [`Broken::order`]: the sum of those trials of which the ensemble told something.
-    pub order: Option<Order>,
+    pub order: Option<EntryOrder>,
     /// See [`Broken::zombies`].
     pub zombies: u64,
     /// The longest of all; see [`Broken::longest_unsafe_us`].
@@ -250,7 +250,7 @@ impl TrialFigures {
         (!trials.is_empty()).then(|| Self {
             verdict: verdict_word(&trials, cell.contenders),
             violations: trials.iter().map(|one| one.violations).sum(),
-            order: all().filter_map(|broken| broken.order).reduce(Order::and),
+            order: all().filter_map(|broken| broken.order).reduce(EntryOrder::and),
             zombies: sum(|broken| broken.zombies),
             longest_unsafe_us: all().map(|broken| broken.longest_unsafe_us).max().unwrap_or(0),
             uncertain: sum(|broken| broken.uncertain),

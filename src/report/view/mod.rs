@@ -13,7 +13,7 @@ mod stored;
 
 pub use accounting::{AccountingRow, Compared, CrossCheck};
 pub use bins::Bins;
-pub use cell::{Broken, Cell, Fault, Order, Percentile, Repetition, Spread};
+pub use cell::{Broken, Cell, EntryOrder, Fault, Percentile, Repetition, Spread};
 pub use course::Course;
 pub use faults::{
     Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,

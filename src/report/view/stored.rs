@@ -1,7 +1,7 @@
 //! From the stored run to the view.
 
 use super::open::OpenFigures;
-use super::{Bins, Broken, Cell, Fault, Order, Repetition, View};
+use super::{Bins, Broken, Cell, EntryOrder, Fault, Repetition, View};
 use crate::results::record::{
     Election, EnsembleInfo, EnsembleOrder, FaultRecord, Floor, Precision, RunEnding, Stuck, Trial,
 };
@@ -224,8 +224,8 @@ fn broken(trial: &Trial) -> Option<Broken> {
     })
 }
 
-fn order(stored: &EnsembleOrder) -> Order {
-    Order { compared: stored.checked, too_early: stored.overlaps.max(stored.too_early) }
+fn order(stored: &EnsembleOrder) -> EntryOrder {
+    EntryOrder { compared: stored.checked, too_early: stored.overlaps.max(stored.too_early) }
 }
 
 fn fault(stored: &FaultRecord) -> Fault {

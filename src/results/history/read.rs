@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::super::layout::cannot;
 use super::wire::{EventLine, FORMAT, HeaderLine, VERSION, Versioned};
-use crate::record::history::{Event, Header, Place};
+use crate::record::history::{Event, Header, LinePosition};
 use crate::words::error::Error;
 use crate::words::units::one_line;
 
@@ -28,7 +28,7 @@ pub struct HistoryReader {
 #[derive(Debug)]
 pub struct Numbered<'a> {
     /// Where its line lies.
-    pub place: Place,
+    pub place: LinePosition,
     line: EventLine<'a>,
 }
 
@@ -80,7 +80,7 @@ impl HistoryReader {
     /// [`Error::Usage`] naming the line and what is wrong with it; [`Error::Environment`] when the disk refuses.
     pub fn next_event(&mut self) -> Result<Option<Numbered<'_>>, Error> {
         let number = self.lines.number();
-        let Found { place, text, ended } = match self.lines.next_line() {
+        let LineRead { place, text, ended } = match self.lines.next_line() {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(None),
             Err(error) => return Err(unreadable(&self.path, number, &error)),
@@ -147,8 +147,8 @@ fn broken(path: &Path, line: u64, what: &str) -> Error {
 const LONGEST: u64 = 4 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Found<'a> {
-    place: Place,
+struct LineRead<'a> {
+    place: LinePosition,
     /// Its bytes, without the end of the line.
     text: &'a [u8],
     /// Whether it has an end: the last line of a file that was cut off has none.
@@ -160,16 +160,16 @@ struct Found<'a> {
 struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
-    next: Place,
+    next: LinePosition,
 }
 
 impl<R: BufRead> Lines<R> {
     fn new(input: R) -> Self {
-        Self { input, buffer: Vec::new(), next: Place { line: 1, offset: 0 } }
+        Self { input, buffer: Vec::new(), next: LinePosition { line: 1, offset: 0 } }
     }
 
     /// The next line that is not empty; `None` after the last.
-    fn next_line(&mut self) -> io::Result<Option<Found<'_>>> {
+    fn next_line(&mut self) -> io::Result<Option<LineRead<'_>>> {
         loop {
             let place = self.next;
             self.buffer.clear();
@@ -177,13 +177,13 @@ impl<R: BufRead> Lines<R> {
             if read == 0 {
                 return Ok(None);
             }
-            self.next = Place { line: place.line + 1, offset: place.offset + read };
+            self.next = LinePosition { line: place.line + 1, offset: place.offset + read };
             let ended = self.buffer.last() == Some(&b'\n');
             if !ended && read == LONGEST {
                 return Err(io::Error::from(io::ErrorKind::InvalidData));
             }
             if !self.buffer.trim_ascii().is_empty() {
-                return Ok(Some(Found { place, text: self.buffer.trim_ascii_end(), ended }));
+                return Ok(Some(LineRead { place, text: self.buffer.trim_ascii_end(), ended }));
             }
         }
     }
@@ -198,10 +198,10 @@ impl<R: BufRead> Lines<R> {
 ///
 /// # Errors
 /// [`Error::Environment`] when the file can no longer be read.
-pub fn lines_at(path: &Path, places: &[Place]) -> Result<Vec<String>, Error> {
+pub fn lines_at(path: &Path, places: &[LinePosition]) -> Result<Vec<String>, Error> {
     let read = || {
         let mut file = BufReader::new(File::open(path)?);
-        let line = |place: &Place| {
+        let line = |place: &LinePosition| {
             file.seek(SeekFrom::Start(place.offset))?;
             let mut text = Vec::new();
             file.by_ref().take(LONGEST).read_until(b'\n', &mut text)?;

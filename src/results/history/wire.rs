@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::record::history::{
-    Acquire, Claim, Event, Header, LockKind, Release, SessionState, Step, What, Write,
+    Acquire, Event, Header, LockClaim, LockKind, Release, SessionState, Step, What, Write,
 };
 use crate::words::catalog::Mode;
 
@@ -194,7 +194,7 @@ impl EventLine<'_> {
             OpWord::Acquire => What::Acquire(Acquire {
                 lock,
                 step: called()?,
-                claim: Claim {
+                claim: LockClaim {
                     mode: self.mode.map_or(Mode::Write, Into::into),
                     leases: self.leases.unwrap_or(1),
                 },
@@ -308,7 +308,7 @@ mod tests {
                 What::Acquire(Acquire {
                     lock,
                     step,
-                    claim: Claim { mode: Mode::Read, leases: 2 },
+                    claim: LockClaim { mode: Mode::Read, leases: 2 },
                     depth: Some(2),
                     token,
                     zxid,
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_is_usual_is_left_out() {
-        let (lock, step, claim) = ("a", Step::Invoke, Claim::WRITE);
+        let (lock, step, claim) = ("a", Step::Invoke, LockClaim::WRITE);
         let usual = Acquire { lock, step, claim, depth: None, token: None, zxid: None };
         let event = Event { clock: None, session: None, state: None, ..event(What::Acquire(usual)) };
         let text = serde_json::to_string(&EventLine::from(&event)).unwrap();

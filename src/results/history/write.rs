@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::layout::cannot;
 use super::wire::{EventLine, HeaderLine};
-use crate::record::history::{Acquire, Claim, Event, Header, LockKind, Release, Step, What, Write};
+use crate::record::history::{Acquire, Event, Header, LockClaim, LockKind, Release, Step, What, Write};
 use crate::record::{Deed, Moment, Moments, Trial};
 use crate::words::error::Error;
 
@@ -169,7 +169,7 @@ fn waits_of_the_stuck(history: &Moments, trial: &Trial) -> io::Result<BTreeSet<u
 }
 
 fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: Option<i64>) -> Event<'a> {
-    let acquire = |step: Step, claim: Claim, token: Option<i64>, zxid: Option<i64>| {
+    let acquire = |step: Step, claim: LockClaim, token: Option<i64>, zxid: Option<i64>| {
         What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
     };
     let release = |step: Step, deleted_zxid: Option<i64>| {
@@ -178,7 +178,7 @@ fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: 
     let (what, state) = match moment.deed {
         Deed::Asks(claim) => (acquire(Step::Invoke, claim, None, None), None),
         Deed::Enters { claim, token, zxid } => (acquire(Step::Ok, claim, token, zxid), None),
-        Deed::Fails => (acquire(Step::Fail, Claim::WRITE, None, None), None),
+        Deed::Fails => (acquire(Step::Fail, LockClaim::WRITE, None, None), None),
         Deed::Leaves { alone } => {
             (What::Release(Release { lock, step: Step::Invoke, alone, deleted_zxid: None }), None)
         }

@@ -14,7 +14,7 @@ pub use figure::{Better, Count, Figure, Ratio, Statistic, Unit};
 pub use herd::{RANK_CLASSES, Woken, rank_class, rank_label};
 pub use latency::{Latency, pooled, value_at};
 pub use request::{PerRequest, RequestKind};
-pub use sheet::{Second, Sheet, Window};
+pub use sheet::{Second, ThreadRecorder, Window};
 pub use steady::{Growth, Slope, Truncation, growth, truncation};
 pub use survival::{Quantile, Survival};
 

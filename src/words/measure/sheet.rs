@@ -95,7 +95,7 @@ struct Sample {
 
 /// Histograms, counts and timeline of one generator thread.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sheet {
+pub struct ThreadRecorder {
     /// One for each measure, then one for each class of ranks.
     histograms: Vec<Histogram>,
     samples: Vec<Sample>,
@@ -106,7 +106,7 @@ pub struct Sheet {
     timeline: Vec<Second>,
 }
 
-impl Sheet {
+impl ThreadRecorder {
     /// An empty sheet with room for a timeline of that many seconds; later seconds go into the last one.
     #[must_use]
     pub fn new(seconds: usize) -> Self {
@@ -207,13 +207,13 @@ impl Sheet {
         self.timeline.get_mut(index.min(last))
     }
 
-    /// The histogram of one measure, as of the last [`Sheet::settle`].
+    /// The histogram of one measure, as of the last [`ThreadRecorder::settle`].
     #[must_use]
     pub fn histogram(&self, measure: Measure) -> &Histogram {
         &self.histograms[measure.index()]
     }
 
-    /// The classes of ranks that have samples, as of the last [`Sheet::settle`].
+    /// The classes of ranks that have samples, as of the last [`ThreadRecorder::settle`].
     #[must_use]
     pub fn herd(&self) -> Vec<Woken> {
         let classes = self.histograms[Measure::COUNT..].iter().enumerate();
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn samples_outside_the_window_are_dropped_from_measured_but_kept_in_whole() {
-        let mut sheet = Sheet::new(2);
+        let mut sheet = ThreadRecorder::new(2);
         sheet.count(5, |counts| counts.releases += 1);
         sheet.set_window(Window { start: 10, end: 3_000_010 });
         sheet.record(Measure::Wait, 9, 1);
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_was_not_served_counts_as_long_as_it_lasted_before_the_window_closed() {
-        let mut sheet = Sheet::new(1);
+        let mut sheet = ThreadRecorder::new(1);
         assert_eq!(sheet.record_unserved(1, 5), None, "no window has begun");
         sheet.set_window(Window { start: 100, end: 200 });
         assert_eq!(sheet.record_unserved(10, 99), None, "it ended before the window");
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_second_past_the_timeline_goes_into_the_last_one() {
-        let mut sheet = Sheet::new(2);
+        let mut sheet = ThreadRecorder::new(2);
         sheet.set_window(Window { start: 0, end: Stamp::MAX });
         sheet.second(9_000_000).unwrap().acquisitions += 1;
         assert_eq!(sheet.timeline()[1].acquisitions, 1);
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn every_sample_reaches_its_histogram_however_many_there_are() {
-        let mut sheet = Sheet::new(1);
+        let mut sheet = ThreadRecorder::new(1);
         sheet.set_window(Window { start: 0, end: Stamp::MAX });
         let many = SAMPLES_AT_ONCE as u64 * 2 + 7;
         for value in 1..=many {
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_value_above_the_range_is_kept_as_the_highest_and_counted() {
-        let mut sheet = Sheet::new(1);
+        let mut sheet = ThreadRecorder::new(1);
         sheet.set_window(Window { start: 0, end: 10 });
         for value in [HIGHEST_US, HIGHEST_US + 1, u64::MAX] {
             sheet.record(Measure::Wait, 1, value);
@@ -315,7 +315,7 @@ mod tests {
         let window = Window { start: 10, end: 20 };
         assert_eq!([9, 10, 19, 20].map(|at| window.contains(at)), [false, true, true, false]);
         assert!(![0, 1, Stamp::MAX].iter().any(|at| Window::CLOSED.contains(*at)));
-        let mut sheet = Sheet::new(1);
+        let mut sheet = ThreadRecorder::new(1);
         assert_eq!(sheet.window(), Window::CLOSED, "nothing counts before somebody says so");
         sheet.set_window(window);
         assert_eq!(sheet.window(), window);
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn what_happens_is_entered_in_the_second_of_the_window_in_which_it_happens() {
-        let mut sheet = Sheet::new(3);
+        let mut sheet = ThreadRecorder::new(3);
         sheet.set_window(Window { start: 500_000, end: 4_000_000 });
         for at in [499_999, 500_000, 1_499_999, 1_500_000, 2_500_000, 3_999_999, 4_000_000] {
             if let Some(second) = sheet.second(at) {
@@ -331,13 +331,13 @@ mod tests {
             }
         }
         assert_eq!(sheet.timeline().iter().map(|second| second.acquisitions).collect::<Vec<_>>(), [2, 1, 2]);
-        assert_eq!(Sheet::new(0).timeline().len(), 1, "there is always one to enter things in");
+        assert_eq!(ThreadRecorder::new(0).timeline().len(), 1, "there is always one to enter things in");
     }
 
     #[test]
     fn sheets_of_several_threads_add_up_in_all_that_they_hold() {
         let filled = |times: u64| {
-            let mut sheet = Sheet::new(2);
+            let mut sheet = ThreadRecorder::new(2);
             sheet.set_window(Window { start: 0, end: Stamp::MAX });
             for value in 1..=times {
                 sheet.record(Measure::Handoff, 1, value);
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn a_sample_shorter_than_the_shortest_is_kept_as_that() {
-        let mut sheet = Sheet::new(1);
+        let mut sheet = ThreadRecorder::new(1);
         sheet.set_window(Window { start: 0, end: Stamp::MAX });
         sheet.record(Measure::Wait, 1, 0);
         sheet.settle();

@@ -8,8 +8,8 @@ use super::config;
 use super::directory::{EnsembleDir, describe_placement};
 use super::install::Installation;
 use super::network::Network;
-use super::ports::{Claim, ServerPorts};
-use super::server::{Life, Server, Site};
+use super::ports::{ClaimedPorts, ServerPorts};
+use super::server::{Life, Server, ServerSite};
 use super::state::{self, Numbered};
 use crate::words::error::Error;
 
@@ -55,7 +55,7 @@ pub struct Local {
     addresses: Vec<String>,
     placement: String,
     origin: String,
-    claim: Option<Claim>,
+    claim: Option<ClaimedPorts>,
     nicer_by: u8,
 }
 
@@ -93,7 +93,7 @@ impl Local {
 
     fn spawn(spec: &LocalSpec, installation: &Installation, life: Life, skip: usize) -> Result<Self, Error> {
         let network = if spec.apart { Some(network_for(spec.servers)?) } else { None };
-        let claim = if spec.apart { None } else { Some(Claim::new(spec.servers, skip)?) };
+        let claim = if spec.apart { None } else { Some(ClaimedPorts::new(spec.servers, skip)?) };
         let directory = EnsembleDir::create(spec.data_dir.as_deref())?;
         let placement = describe_placement(directory.path().parent().unwrap_or(directory.path()));
         let mut local = Self {
@@ -113,7 +113,7 @@ impl Local {
         for number in 1..=spec.servers {
             let namespace = local.network.as_ref().map(|network| network.namespace(number));
             let (directory, nicer_by) = (local.directory.path(), spec.nicer_by);
-            let site = Site { directory, logs: &logs, namespace, nicer_by };
+            let site = ServerSite { directory, logs: &logs, namespace, nicer_by };
             let server = Server::start(installation, number, &ports, &site, life).map_err(|error| {
                 let java = installation.java.display();
                 Error::environment(format!("cannot start server {number} with {java}: {error}"))

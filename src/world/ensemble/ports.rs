@@ -26,7 +26,7 @@ pub struct ServerPorts {
 
 /// Ports for each server of an ensemble, claimed until dropped.
 #[derive(Debug)]
-pub struct Claim {
+pub struct ClaimedPorts {
     pub servers: Vec<ServerPorts>,
     _claimed: File,
 }
@@ -36,7 +36,7 @@ const BLOCK: u16 = 20;
 /// Above the ports of well-known services, below every default of an ephemeral range.
 const POOL: RangeInclusive<u16> = 21_000..=31_990;
 
-impl Claim {
+impl ClaimedPorts {
     /// Claims a block of ports that are free now and that no other run has claimed. `skip` blocks are passed
     /// over first: those whose ports turned out to be taken.
     pub fn new(servers: usize, skip: usize) -> Result<Self, Error> {
@@ -70,7 +70,7 @@ fn ephemeral_range() -> RangeInclusive<u16> {
     told.unwrap_or(32_768..=60_999)
 }
 
-fn claim_block(directory: &Path, first: u16, servers: usize) -> Option<Claim> {
+fn claim_block(directory: &Path, first: u16, servers: usize) -> Option<ClaimedPorts> {
     let claimed = private::open_lock(&directory.join(first.to_string()), true).ok()?;
     flock(&claimed, FlockOperation::NonBlockingLockExclusive).ok()?;
     let ports = |server: u16| {
@@ -78,7 +78,7 @@ fn claim_block(directory: &Path, first: u16, servers: usize) -> Option<Claim> {
         ServerPorts { host: Ipv4Addr::LOCALHOST, client: base, quorum: base + 1, election: base + 2 }
     };
     let servers: Vec<ServerPorts> = (0..u16::try_from(servers).ok()?).map(ports).collect();
-    servers.iter().all(|ports| is_free(*ports)).then_some(Claim { servers, _claimed: claimed })
+    servers.iter().all(|ports| is_free(*ports)).then_some(ClaimedPorts { servers, _claimed: claimed })
 }
 
 /// Whether nobody listens on any of these ports now.
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn two_claims_at_the_same_time_share_no_port() {
-        let (one, other) = (Claim::new(3, 0).unwrap(), Claim::new(3, 0).unwrap());
+        let (one, other) = (ClaimedPorts::new(3, 0).unwrap(), ClaimedPorts::new(3, 0).unwrap());
         assert_ne!(one.servers[0].client, other.servers[0].client);
     }
 
@@ -105,17 +105,17 @@ mod tests {
 
     #[test]
     fn a_port_that_somebody_listens_on_is_passed_over() {
-        let first = Claim::new(1, 0).unwrap();
+        let first = ClaimedPorts::new(1, 0).unwrap();
         let port = first.servers[0].client;
         let _listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
         drop(first);
-        assert_ne!(Claim::new(1, 0).unwrap().servers[0].client, port);
+        assert_ne!(ClaimedPorts::new(1, 0).unwrap().servers[0].client, port);
     }
 
     #[test]
     fn no_claimed_port_is_one_that_outgoing_connections_get() {
         let ephemeral = ephemeral_range();
-        let claim = Claim::new(5, 0).unwrap();
+        let claim = ClaimedPorts::new(5, 0).unwrap();
         assert!(claim.servers.iter().all(|ports| !ephemeral.contains(&ports.election)));
     }
 }

@@ -24,7 +24,7 @@ pub enum Life {
 
 /// Where a server's files lie, in which network it lives, and how much it lets others go first.
 #[derive(Debug, Clone)]
-pub struct Site<'a> {
+pub struct ServerSite<'a> {
     /// Its own directory `server-N` is made in there.
     pub directory: &'a Path,
     /// Its output goes to `server-N.log` in there.
@@ -68,7 +68,7 @@ impl Server {
         installation: &Installation,
         number: usize,
         ports: &[ServerPorts],
-        site: &Site<'_>,
+        site: &ServerSite<'_>,
         life: Life,
     ) -> io::Result<Self> {
         let own = site.directory.join(format!("server-{number}"));

@@ -1,6 +1,6 @@
 //! `bandwidth`: what a contender sends and receives passes slowly.
 
-use super::{Active, Entry, Firing, wire};
+use super::{Active, FaultEntry, Firing, wire};
 use crate::words::catalog::fault::FaultCard;
 use crate::words::catalog::{Param, ParamKind, ParamValue};
 use crate::words::units::counted;
@@ -29,7 +29,7 @@ list for longer than the session timeout, the session ends.",
     ..FaultCard::CONNECTIONS
 };
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;

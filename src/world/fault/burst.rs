@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::admission::KeptAway;
 use super::seen::{only_if, proof, until};
-use super::{Active, Entry, Firing, aim};
+use super::{Active, FaultEntry, Firing, aim};
 use crate::words::catalog::fault::{Ends, FaultCard};
 
 pub const CARD: FaultCard = FaultCard {
@@ -29,7 +29,7 @@ closed loop the queue is soon as long as before; with think time, the difference
 /// How long it may take until the last of them has been served and has let go.
 const TAKES_EFFECT: Duration = Duration::from_secs(120);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;

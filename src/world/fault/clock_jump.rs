@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::seen::{proof, until};
-use super::{Active, Entry, Firing, aim, wire};
+use super::{Active, FaultEntry, Firing, aim, wire};
 use crate::words::catalog::fault::FaultCard;
 use crate::words::catalog::{Param, ParamKind};
 use crate::words::clock;
@@ -35,7 +35,7 @@ A jump shorter than the remaining time only shortens that. `acquire_timeout` mus
 /// How long the contender may take until it has noticed.
 const NOTICES: Duration = Duration::from_secs(10);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;

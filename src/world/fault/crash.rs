@@ -1,7 +1,7 @@
 //! `crash`: a contender is gone, and its session is not closed.
 
 use super::seen::{proof, until};
-use super::{Active, CrashOrder, Doing, Entry, Firing, aim};
+use super::{Active, CrashOrder, Doing, FaultEntry, Firing, aim};
 use crate::words::catalog::fault::{FaultCard, Target};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ Where it misleads: an election in the meantime restarts the timeout.",
 /// A contender that is between two turns dies when the next one begins.
 const AT_MOST: Duration = Duration::from_secs(30);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;

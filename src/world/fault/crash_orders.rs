@@ -19,14 +19,14 @@ pub enum Doing {
 /// The orders that one contender has been given, in their order.
 #[derive(Debug, Default)]
 pub struct CrashOrders {
-    given: Mutex<Vec<Arc<Order>>>,
+    given: Mutex<Vec<Arc<OrderState>>>,
     /// The one that it is carrying out.
-    taken: Mutex<Option<Arc<Order>>>,
+    taken: Mutex<Option<Arc<OrderState>>>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct Order {
+struct OrderState {
     doing: Doing,
     is_carried_out: AtomicBool,
 }
@@ -34,7 +34,7 @@ struct Order {
 impl CrashOrders {
     /// Orders the contender to crash once it does that.
     pub fn give(self: &Arc<Self>, doing: Doing) -> CrashOrder {
-        let order = Arc::new(Order { doing, is_carried_out: AtomicBool::new(false) });
+        let order = Arc::new(OrderState { doing, is_carried_out: AtomicBool::new(false) });
         self.given().push(Arc::clone(&order));
         self.changed.notify_one();
         CrashOrder { order, orders: Arc::clone(self) }
@@ -50,7 +50,7 @@ impl CrashOrders {
 
     fn take(&self, doing: Doing) -> bool {
         let mut given = self.given();
-        let meant = |order: &Arc<Order>| order.doing == Doing::Anything || order.doing == doing;
+        let meant = |order: &Arc<OrderState>| order.doing == Doing::Anything || order.doing == doing;
         let Some(first) = given.iter().position(meant) else { return false };
         *self.taken() = Some(given.remove(first));
         true
@@ -68,11 +68,11 @@ impl CrashOrders {
         }
     }
 
-    fn given(&self) -> MutexGuard<'_, Vec<Arc<Order>>> {
+    fn given(&self) -> MutexGuard<'_, Vec<Arc<OrderState>>> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn taken(&self) -> MutexGuard<'_, Option<Arc<Order>>> {
+    fn taken(&self) -> MutexGuard<'_, Option<Arc<OrderState>>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -81,7 +81,7 @@ impl CrashOrders {
 #[derive(Debug)]
 #[must_use = "dropped, it is taken back"]
 pub struct CrashOrder {
-    order: Arc<Order>,
+    order: Arc<OrderState>,
     orders: Arc<CrashOrders>,
 }
 

@@ -2,7 +2,7 @@
 
 use rand::Rng;
 
-use super::{Active, Entry, Firing, wire};
+use super::{Active, FaultEntry, Firing, wire};
 use crate::words::catalog::fault::FaultCard;
 use crate::words::catalog::{Param, ParamKind};
 use crate::world::proxy::Delay;
@@ -40,7 +40,7 @@ a single large reply.",
     ..FaultCard::CONNECTIONS
 };
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;

@@ -1,6 +1,6 @@
 //! `drop-reply`: one request is carried out, but its reply never arrives.
 
-use super::Entry;
+use super::FaultEntry;
 use super::wire::{REQUEST, lose};
 use crate::words::catalog::Param;
 use crate::words::catalog::fault::{Ends, FaultCard};
@@ -30,8 +30,8 @@ After a `list` or a `watch` it looks again.",
     ..FaultCard::CONNECTIONS
 };
 
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |firing| Box::pin(lose(firing, Proxy::drop_reply, tell)) };
+pub const ENTRY: FaultEntry =
+    FaultEntry { card: CARD, inject: |firing| Box::pin(lose(firing, Proxy::drop_reply, tell)) };
 
 fn tell(struck: &Struck) -> String {
     format!("the server had done it by transaction 0x{:x}", struck.zxid)

@@ -1,6 +1,6 @@
 //! `drop-request`: one request never reaches the ensemble.
 
-use super::Entry;
+use super::FaultEntry;
 use super::wire::{REQUEST, lose};
 use crate::words::catalog::Param;
 use crate::words::catalog::fault::{Ends, FaultCard};
@@ -27,8 +27,8 @@ node. After a `list` or a `watch` it looks again.",
     ..FaultCard::CONNECTIONS
 };
 
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |firing| Box::pin(lose(firing, Proxy::drop_request, tell)) };
+pub const ENTRY: FaultEntry =
+    FaultEntry { card: CARD, inject: |firing| Box::pin(lose(firing, Proxy::drop_request, tell)) };
 
 fn tell(struck: &Struck) -> String {
     format!("kept back: {} {}", struck.request.kind.name(), struck.request.path)

@@ -1,6 +1,6 @@
 //! `expire`: a contender's session ends while the contender is alive.
 
-use super::{Active, Entry, Firing, aim};
+use super::{Active, FaultEntry, Firing, aim};
 use crate::words::catalog::fault::{FaultCard, Proof};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ with the new session what it acquired with the old one.",
 /// How long it may take to reach a server and to have it close the session: servers may just be electing.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;

@@ -2,7 +2,7 @@
 
 use super::reach::FaultReach;
 use super::seen::{only_if, stands_still};
-use super::{Active, Entry, Firing, aim};
+use super::{Active, FaultEntry, Firing, aim};
 use crate::words::catalog::fault::{Ends, FaultCard, FaultChoice, Proof, Target};
 use crate::world::zk::gate::{Gate, Shut};
 use rand_chacha::ChaCha8Rng;
@@ -34,7 +34,7 @@ const LOOKS_FOR: Duration = Duration::from_millis(30);
 /// A holder may have left before its gate was shut; then another one is chosen.
 const TRIES: u32 = 100;
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let (hit, gates, shut) = shut(choice, reach, &mut draw).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::in_effect::Effect;
 use super::outage::{until_joined, until_whole};
 use super::seen::{all_still, do_and_see, do_each, proof};
-use super::{Active, Entry, Firing, aim};
+use super::{Active, FaultEntry, Firing, aim};
 use crate::words::catalog::fault::{Capability, FaultCard};
 
 pub const CARD: FaultCard = FaultCard {
@@ -34,7 +34,7 @@ needs `partition`. With `all` no server reaches another one and nobody serves.",
 /// How long it may take until nothing gets through, or everything.
 const TAKES_EFFECT: Duration = Duration::from_secs(30);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let (processes, links) = (reach.processes()?, reach.links()?);

@@ -1,6 +1,6 @@
 //! `kill`: a server's process ends without a warning, and is started again when the fault ends.
 
-use super::Entry;
+use super::FaultEntry;
 use super::in_effect::How;
 use super::outage::take_targets_down;
 use crate::words::catalog::fault::FaultCard;
@@ -24,5 +24,5 @@ Where it misleads: on one host an election takes a few tenths of a second, less 
     ..FaultCard::SERVERS
 };
 
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Killed, firing)) };
+pub const ENTRY: FaultEntry =
+    FaultEntry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Killed, firing)) };

@@ -7,7 +7,7 @@ use rand::Rng;
 use super::in_effect::How;
 use super::outage::take_down;
 use super::seen::proof;
-use super::{Active, Entry, Firing};
+use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{FaultCard, Proof};
 use crate::world::ensemble::eventually;
 
@@ -34,7 +34,7 @@ is freed only a whole timeout after the ensemble is back.",
 /// How long it may take until the rest has noticed that it is too few.
 const NOTICES: Duration = Duration::from_secs(60);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = reach.processes()?;

@@ -55,7 +55,7 @@ pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>>
 
 /// One kind of fault.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct FaultEntry {
     /// What is known of it.
     pub card: FaultCard,
     /// Does it, and returns when its effect was seen, or could not be.

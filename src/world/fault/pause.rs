@@ -6,7 +6,7 @@ use super::in_effect::Effect;
 use super::outage::lift;
 use super::reach::FaultReach;
 use super::seen::{all_still, do_and_see, proof};
-use super::{Active, Entry, Firing, aim};
+use super::{Active, FaultEntry, Firing, aim};
 use crate::words::catalog::fault::FaultCard;
 
 pub const CARD: FaultCard = FaultCard {
@@ -31,7 +31,7 @@ Where it misleads: a pause shorter than what the others tolerate shows up only a
 /// How long it may take until a server is seen still.
 const FALLS_SILENT: Duration = Duration::from_secs(20);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = reach.processes()?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::seen::{proof, until};
-use super::{Active, Entry, Firing, wire};
+use super::{Active, FaultEntry, Firing, wire};
 use crate::words::catalog::fault::FaultCard;
 
 pub const CARD: FaultCard = FaultCard {
@@ -24,7 +24,7 @@ timeout to stop its work.",
 /// How long it may take until the connections are gone.
 const TAKES_EFFECT: Duration = Duration::from_secs(5);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;

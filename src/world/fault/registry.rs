@@ -1,15 +1,15 @@
 //! The list of faults, one line each, and `docs/faults.md`, made from their descriptions.
 
 use super::{
-    Entry, bandwidth, burst, clock_jump, crash, delay, drop_reply, drop_request, expire, freeze, isolate,
-    kill, lose_majority, partition, pause, refuse, reset, restart, rolling_restart, slow_consumer, stall,
-    wipe,
+    FaultEntry, bandwidth, burst, clock_jump, crash, delay, drop_reply, drop_request, expire, freeze,
+    isolate, kill, lose_majority, partition, pause, refuse, reset, restart, rolling_restart, slow_consumer,
+    stall, wipe,
 };
 use crate::words::catalog::fault::FaultCard;
 use crate::words::units::capitalised;
 
 /// Every kind, in the order in which lists show them.
-pub const FAULTS: &[Entry] = &[
+pub const FAULTS: &[FaultEntry] = &[
     kill::ENTRY,
     restart::ENTRY,
     rolling_restart::ENTRY,
@@ -37,7 +37,7 @@ pub fn cards() -> Vec<FaultCard> {
     FAULTS.iter().map(|entry| entry.card).collect()
 }
 
-pub fn find(name: &str) -> Option<&'static Entry> {
+pub fn find(name: &str) -> Option<&'static FaultEntry> {
     FAULTS.iter().find(|entry| entry.card.name == name)
 }
 

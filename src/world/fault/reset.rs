@@ -1,7 +1,7 @@
 //! `reset`: a contender's connection breaks.
 
 use super::seen::proof;
-use super::{Active, Entry, Firing, aim, wire};
+use super::{Active, FaultEntry, Firing, aim, wire};
 use crate::words::catalog::fault::{Ends, FaultCard};
 use crate::words::units::counted;
 use crate::world::ensemble::eventually;
@@ -22,7 +22,7 @@ be checked before it is repeated. The client sets watches again and reports what
     ..FaultCard::CONNECTIONS
 };
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;

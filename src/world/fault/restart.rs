@@ -1,6 +1,6 @@
 //! `restart`: a server is stopped in order, and is started again when the fault ends.
 
-use super::Entry;
+use super::FaultEntry;
 use super::in_effect::How;
 use super::outage::take_targets_down;
 use crate::words::catalog::fault::FaultCard;
@@ -19,5 +19,5 @@ and do not wait for a timeout.",
     ..FaultCard::SERVERS
 };
 
-pub const ENTRY: Entry =
-    Entry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Stopped, firing)) };
+pub const ENTRY: FaultEntry =
+    FaultEntry { card: CARD, inject: |firing| Box::pin(take_targets_down(How::Stopped, firing)) };

@@ -6,7 +6,7 @@ use super::in_effect::{Effect, How};
 use super::outage::lift;
 use super::reach::FaultReach;
 use super::seen::proof;
-use super::{Active, Entry, Firing, aim};
+use super::{Active, FaultEntry, Firing, aim};
 use crate::words::catalog::fault::{Ends, FaultCard};
 use crate::words::clock::{self, Stamp};
 use crate::world::ensemble::eventually;
@@ -33,7 +33,7 @@ a single server, nobody serves during the restart.",
 /// How long it may take until a server is seen down.
 const GOES_DOWN: Duration = Duration::from_secs(20);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = reach.processes()?;

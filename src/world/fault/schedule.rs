@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use tokio_util::sync::CancellationToken;
 
 use super::reach::FaultReach;
-use super::{Active, Entry, Firing, outage, registry};
+use super::{Active, FaultEntry, Firing, outage, registry};
 use crate::words::catalog::fault::{FaultChoice, Proof, Start};
 use crate::words::clock::{self, Stamp};
 use crate::words::units::counted;
@@ -77,7 +77,7 @@ pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> 
 
 struct Shot<'a> {
     choice: &'a FaultChoice,
-    entry: &'static Entry,
+    entry: &'static FaultEntry,
     fired: Fired,
     is_cut_short: bool,
 }
@@ -114,7 +114,7 @@ async fn fire<'a>(
 }
 
 impl<'a> Shot<'a> {
-    fn at(fault: usize, choice: &'a FaultChoice, entry: &'static Entry) -> Self {
+    fn at(fault: usize, choice: &'a FaultChoice, entry: &'static FaultEntry) -> Self {
         let fired = Fired {
             fault,
             target: "nobody".into(),

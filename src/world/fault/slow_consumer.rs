@@ -1,6 +1,6 @@
 //! `slow-consumer`: a contender looks late at what it is told.
 
-use super::{Active, Entry, Firing, wire};
+use super::{Active, FaultEntry, Firing, wire};
 use crate::words::catalog::fault::FaultCard;
 use crate::words::catalog::{Param, ParamKind};
 
@@ -25,7 +25,7 @@ Where it misleads: the lag is the proxy's; the contender itself is as fast as be
     ..FaultCard::CONNECTIONS
 };
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::seen::stands_still;
-use super::{Active, Entry, Firing, wire};
+use super::{Active, FaultEntry, Firing, wire};
 use crate::words::catalog::fault::{FaultCard, Proof};
 
 pub const CARD: FaultCard = FaultCard {
@@ -27,7 +27,7 @@ lock that then starts over must not find its old node and believe in it.",
 
 const LOOKS_FOR: Duration = Duration::from_millis(50);
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = wire::aim_at(choice, reach, &mut draw).await?;

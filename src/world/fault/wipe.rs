@@ -1,6 +1,6 @@
 //! `wipe`: a server ends, loses its data, and comes back empty.
 
-use super::Entry;
+use super::FaultEntry;
 use super::outage::wipe_target;
 use crate::words::catalog::fault::FaultCard;
 
@@ -24,4 +24,4 @@ its locks, too, and no lock can be correct then.",
     ..FaultCard::SERVERS
 };
 
-pub const ENTRY: Entry = Entry { card: CARD, inject: |firing| Box::pin(wipe_target(firing)) };
+pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(wipe_target(firing)) };

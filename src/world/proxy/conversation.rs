@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::frame::{Frames, NotFrames};
-use super::loss::{Part, Struck};
+use super::loss::{LostPart, Struck};
 use super::protocol::{self, Request};
 use super::table::Registration;
 use super::traffic::{Direction, Mark, Traffic};
@@ -30,7 +30,7 @@ pub struct Replies {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ConversationState {
     traffic: Arc<Traffic>,
     requests: Frames,
     replies: Frames,
@@ -44,12 +44,13 @@ struct State {
 #[derive(Debug)]
 pub struct Conversation<'a> {
     registration: &'a Registration,
-    state: Mutex<State>,
+    state: Mutex<ConversationState>,
 }
 
 impl<'a> Conversation<'a> {
     pub fn new(registration: &'a Registration) -> Self {
-        let state = State { traffic: registration.identify(None), ..State::default() };
+        let state =
+            ConversationState { traffic: registration.identify(None), ..ConversationState::default() };
         Self { registration, state: Mutex::new(state) }
     }
 
@@ -123,12 +124,12 @@ impl<'a> Conversation<'a> {
         self.registration.strike(lost.loss, lost.struck);
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
+    fn locked(&self) -> MutexGuard<'_, ConversationState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ConversationState {
     fn belongs_to(&mut self, registration: &Registration, session: i64) {
         self.traffic = registration.identify((session != 0).then_some(session));
     }
@@ -138,8 +139,8 @@ impl State {
     fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(Request, u64)> {
         let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
         match registration.loss_for(request.kind)? {
-            (loss, Part::Request) => return Some((request, loss)),
-            (loss, Part::Reply) => self.doomed = Some((request, loss)),
+            (loss, LostPart::Request) => return Some((request, loss)),
+            (loss, LostPart::Reply) => self.doomed = Some((request, loss)),
         }
         None
     }
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
     use crate::words::measure::RequestKind;
     use crate::world::proxy::setting::Who;
-    use crate::world::proxy::table::Table;
+    use crate::world::proxy::table::ProxyTable;
 
     fn frame(parts: &[&[u8]]) -> Vec<u8> {
         let body = parts.concat();
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_connection_belongs_to_the_session_that_it_asks_for_until_that_is_over() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(7));
@@ -186,13 +187,13 @@ mod tests {
 
     #[test]
     fn the_lost_reply_and_what_comes_after_it_is_not_marked() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
         conversation.requested(&create(1));
-        let (_, told) = table.arm(Who::Session(7), Part::Reply, &[RequestKind::Create]);
+        let (_, told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&[create(2), create(3)].concat());
         let before = [reply(1, 11), reply(-1, -1)].concat();
         let found = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat());
@@ -207,12 +208,12 @@ mod tests {
 
     #[test]
     fn a_refusal_is_passed_on_and_the_next_reply_is_lost() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, _told) = table.arm(Who::Session(7), Part::Reply, &[RequestKind::Create]);
+        let (_, _told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
         let found = conversation.replied(&refusal);
@@ -223,12 +224,12 @@ mod tests {
 
     #[test]
     fn a_request_that_is_to_be_lost_is_found_where_it_begins_and_before_any_server_has_seen_it() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
         conversation.requested(&asks_for(0));
         conversation.replied(&grants(7));
-        let (_, told) = table.arm(Who::Session(7), Part::Request, &[RequestKind::Create]);
+        let (_, told) = table.arm(Who::Session(7), LostPart::Request, &[RequestKind::Create]);
         let ping = frame(&[&(-2_i32).to_be_bytes(), &11_i32.to_be_bytes()]);
         let lost = conversation.requested(&[ping.clone(), create(2), create(3)].concat()).unwrap();
         assert_eq!((lost.start, told.borrow().is_none()), (ping.len(), true));
@@ -240,7 +241,7 @@ mod tests {
 
     #[test]
     fn without_a_connect_request_nothing_is_understood() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
         conversation.requested(&create(1));

@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 use super::conversation::Conversation;
 use super::pump::{Pump, has_hung_up};
 use super::setting::{Ending, Orders};
-use super::table::{Registration, Table};
+use super::table::{ProxyTable, Registration};
 use crate::words::error::Error;
 
 /// All contenders of a trial may connect at the same moment.
@@ -38,7 +38,7 @@ pub struct Listening {
 }
 
 impl Listening {
-    pub fn start(servers: &[String], table: &Arc<Table>) -> Result<Self, Error> {
+    pub fn start(servers: &[String], table: &Arc<ProxyTable>) -> Result<Self, Error> {
         servers.iter().try_for_each(|server| check(server))?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(cannot("start"))?;
         let handle = runtime.handle().clone();
@@ -55,7 +55,7 @@ impl Listening {
     }
 
     /// Where that client connects to, `host:port` in the order of the servers; listens there from the first time on.
-    pub fn addresses_for(&self, client: usize, table: &Arc<Table>) -> Result<Vec<String>, Error> {
+    pub fn addresses_for(&self, client: usize, table: &Arc<ProxyTable>) -> Result<Vec<String>, Error> {
         let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(addresses) = own.get(&client) {
             return Ok(addresses.clone());
@@ -98,7 +98,7 @@ fn listen_before(
     servers: &[Arc<str>],
     client: Option<usize>,
     runtime: &Handle,
-    table: &Arc<Table>,
+    table: &Arc<ProxyTable>,
 ) -> Result<Vec<String>, Error> {
     let listen = |server: &Arc<str>| {
         let (listener, address) =
@@ -127,7 +127,7 @@ fn listen(client: Option<usize>, runtime: &Handle) -> std::io::Result<(TcpListen
     Ok((listener, address))
 }
 
-async fn accept(listener: TcpListener, server: Arc<str>, of: Option<usize>, table: Arc<Table>) {
+async fn accept(listener: TcpListener, server: Arc<str>, of: Option<usize>, table: Arc<ProxyTable>) {
     loop {
         match listener.accept().await {
             Ok((client, _)) => drop(tokio::spawn(serve(client, server.clone(), table.join(of)))),

@@ -11,7 +11,7 @@ use crate::words::measure::RequestKind;
 
 /// What of a request is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum LostPart {
     /// The request itself: no server ever sees it.
     Request,
     /// The reply: a server has carried the request out. A refusal is passed on.
@@ -44,7 +44,7 @@ impl Struck {
 #[derive(Debug)]
 struct Armed {
     who: Who,
-    part: Part,
+    part: LostPart,
     kinds: Vec<RequestKind>,
     /// The connection with the request that it has found.
     found_on: Option<u64>,
@@ -61,7 +61,7 @@ impl Losses {
         &mut self,
         number: u64,
         who: Who,
-        part: Part,
+        part: LostPart,
         kinds: &[RequestKind],
     ) -> watch::Receiver<Option<Struck>> {
         let (told, hears) = watch::channel(None);
@@ -70,7 +70,7 @@ impl Losses {
     }
 
     /// The loss that such a request on that connection is for, if any is, and what is to be lost.
-    pub fn find(&mut self, connection: u64, owner: Owner, kind: RequestKind) -> Option<(u64, Part)> {
+    pub fn find(&mut self, connection: u64, owner: Owner, kind: RequestKind) -> Option<(u64, LostPart)> {
         let is_for = |armed: &Armed| {
             armed.found_on.is_none() && armed.who.covers(owner) && armed.kinds.contains(&kind)
         };
@@ -127,10 +127,10 @@ mod tests {
     #[test]
     fn one_request_of_its_session_and_kind_is_found_and_no_second() {
         let mut losses = Losses::default();
-        let told = losses.arm(1, Who::Session(10), Part::Reply, &[CREATE]);
+        let told = losses.arm(1, Who::Session(10), LostPart::Reply, &[CREATE]);
         assert_eq!(losses.find(1, of(11), CREATE), None);
         assert_eq!(losses.find(1, of(10), RequestKind::Delete), None);
-        assert_eq!(losses.find(1, of(10), CREATE), Some((1, Part::Reply)));
+        assert_eq!(losses.find(1, of(10), CREATE), Some((1, LostPart::Reply)));
         assert_eq!(losses.find(1, of(10), CREATE), None);
         assert!(told.borrow().is_none());
         losses.strike(1, struck());
@@ -141,12 +141,12 @@ mod tests {
     #[test]
     fn a_connection_that_breaks_on_its_own_leaves_the_loss_to_the_next() {
         let mut losses = Losses::default();
-        let _told = losses.arm(1, Who::Session(10), Part::Reply, &[CREATE]);
-        assert_eq!(losses.find(1, of(10), CREATE), Some((1, Part::Reply)));
+        let _told = losses.arm(1, Who::Session(10), LostPart::Reply, &[CREATE]);
+        assert_eq!(losses.find(1, of(10), CREATE), Some((1, LostPart::Reply)));
         losses.gone(2);
         assert_eq!(losses.find(2, of(10), CREATE), None);
         losses.gone(1);
-        assert_eq!(losses.find(2, of(10), CREATE), Some((1, Part::Reply)));
+        assert_eq!(losses.find(2, of(10), CREATE), Some((1, LostPart::Reply)));
         losses.disarm(1);
         losses.strike(1, struck());
         assert_eq!(losses.len(), 0);

@@ -34,14 +34,14 @@ pub use traffic::{Passed, Waits};
 use crate::words::error::Error;
 use crate::words::measure::RequestKind;
 use listen::Listening;
-use loss::Part;
+use loss::LostPart;
 use setting::{Ending, Setting};
-use table::Table;
+use table::ProxyTable;
 
 /// A proxy with one listener for each server. Dropped, it listens no more and all its connections are closed.
 #[derive(Debug)]
 pub struct Proxy {
-    table: Arc<Table>,
+    table: Arc<ProxyTable>,
     listening: Listening,
 }
 
@@ -134,13 +134,13 @@ impl Proxy {
     /// sends before the reply arrives, then the connection is cut. If the connection breaks for another reason
     /// first, the next such request is taken.
     pub fn drop_reply(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
-        LostMessage::arm(&self.table, who, Part::Reply, kinds)
+        LostMessage::arm(&self.table, who, LostPart::Reply, kinds)
     }
 
     /// Loses their next request of one of these kinds: what was sent before it reaches the server, the
     /// request does not, and the connection is cut.
     pub fn drop_request(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
-        LostMessage::arm(&self.table, who, Part::Request, kinds)
+        LostMessage::arm(&self.table, who, LostPart::Request, kinds)
     }
 
     /// Bytes passed on so far, to servers and to clients; a session's or a client's on all its connections.
@@ -171,12 +171,12 @@ impl Proxy {
 #[must_use = "dropped, it undoes what was set"]
 #[derive(Debug)]
 pub struct Guard {
-    table: Arc<Table>,
+    table: Arc<ProxyTable>,
     number: u64,
 }
 
 impl Guard {
-    fn set(table: &Arc<Table>, who: Who, setting: Setting) -> Self {
+    fn set(table: &Arc<ProxyTable>, who: Who, setting: Setting) -> Self {
         Self { table: Arc::clone(table), number: table.set(who, setting) }
     }
 
@@ -194,13 +194,13 @@ impl Drop for Guard {
 #[must_use = "dropped, it loses nothing"]
 #[derive(Debug)]
 pub struct LostMessage {
-    table: Arc<Table>,
+    table: Arc<ProxyTable>,
     number: u64,
     told: watch::Receiver<Option<Struck>>,
 }
 
 impl LostMessage {
-    fn arm(table: &Arc<Table>, who: Who, part: Part, kinds: &[RequestKind]) -> Self {
+    fn arm(table: &Arc<ProxyTable>, who: Who, part: LostPart, kinds: &[RequestKind]) -> Self {
         let (number, told) = table.arm(who, part, kinds);
         Self { table: Arc::clone(table), number, told }
     }

@@ -22,7 +22,7 @@ use super::traffic::{Direction, Mark};
 /// So much is read at once.
 const BUFFER: usize = 16 << 10;
 
-enum Turn {
+enum PumpTurn {
     Look,
     Read,
     Write,
@@ -93,9 +93,9 @@ impl<'a> Pump<'a> {
                 return self.finish();
             }
             let goes_on = match self.turn().await {
-                Turn::Look => true,
-                Turn::Read => self.read()?,
-                Turn::Write => self.write(),
+                PumpTurn::Look => true,
+                PumpTurn::Read => self.read()?,
+                PumpTurn::Write => self.write(),
             };
             if !goes_on {
                 // The receiver is gone, which the other direction notices by itself.
@@ -104,7 +104,7 @@ impl<'a> Pump<'a> {
         }
     }
 
-    async fn turn(&mut self) -> Turn {
+    async fn turn(&mut self) -> PumpTurn {
         let Self { from, to, orders, .. } = self;
         let now = Instant::now();
         let moves = !self.settings.stalled;
@@ -118,11 +118,11 @@ impl<'a> Pump<'a> {
             _ = orders.changed() => {
                 // Heard, but not obeyed yet.
                 orders.mark_changed();
-                Turn::Look
+                PumpTurn::Look
             }
-            _ = to.writable(), if due.is_some_and(is_over) => Turn::Write,
-            _ = from.readable(), if reads && reads_at.is_none_or(is_over) => Turn::Read,
-            () = sleep_until(later.unwrap_or(now)), if later.is_some() => Turn::Look,
+            _ = to.writable(), if due.is_some_and(is_over) => PumpTurn::Write,
+            _ = from.readable(), if reads && reads_at.is_none_or(is_over) => PumpTurn::Read,
+            () = sleep_until(later.unwrap_or(now)), if later.is_some() => PumpTurn::Look,
         }
     }
 

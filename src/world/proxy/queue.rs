@@ -28,7 +28,7 @@ struct Piece {
 
 /// The rest of the first piece, or as much of it as may go at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part<'a> {
+pub struct RestOfPiece<'a> {
     pub bytes: &'a [u8],
     /// Where it begins in its piece.
     pub from: usize,
@@ -105,13 +105,13 @@ impl Queue {
         Some(self.carried(part.bytes.len()).unwrap_or(self.pieces.front()?.due))
     }
 
-    pub fn part(&self) -> Option<Part<'_>> {
+    pub fn part(&self) -> Option<RestOfPiece<'_>> {
         let piece = self.pieces.front()?;
         let rest = &piece.bytes[piece.sent..];
         let most = self
             .bandwidth
             .map_or(usize::MAX, |rate| usize::try_from(rate.div_ceil(PARTS_A_SECOND)).unwrap_or(usize::MAX));
-        Some(Part { bytes: &rest[..most.clamp(1, rest.len())], from: piece.sent, marks: &piece.marks })
+        Some(RestOfPiece { bytes: &rest[..most.clamp(1, rest.len())], from: piece.sent, marks: &piece.marks })
     }
 
     /// Strikes off so many bytes of the next part, which have gone. Tells how long their piece was kept back, if it has gone as

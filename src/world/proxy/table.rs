@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::loss::{Losses, Part, Struck};
+use super::loss::{Losses, LostPart, Struck};
 use super::setting::{Ending, Orders, Owner, Setting, Settings, Who};
 use super::traffic::{Passed, Traffic};
 use crate::words::measure::RequestKind;
@@ -43,18 +43,18 @@ struct Inner {
 
 /// What is set by others and the connections read.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct ProxyTable {
     inner: Mutex<Inner>,
     /// How many losses are to be, so that requests need not ask as long as there is none.
     armed: AtomicUsize,
 }
 
-impl Table {
+impl ProxyTable {
     fn locked(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets a setting; the number is for [`Table::unset`].
+    /// Sets a setting; the number is for [`ProxyTable::unset`].
     pub fn set(&self, who: Who, setting: Setting) -> u64 {
         let mut inner = self.locked();
         let number = inner.number();
@@ -89,7 +89,12 @@ impl Table {
     }
 
     /// Arms the loss of a request or of the reply to it.
-    pub fn arm(&self, who: Who, part: Part, kinds: &[RequestKind]) -> (u64, watch::Receiver<Option<Struck>>) {
+    pub fn arm(
+        &self,
+        who: Who,
+        part: LostPart,
+        kinds: &[RequestKind],
+    ) -> (u64, watch::Receiver<Option<Struck>>) {
         let mut inner = self.locked();
         let number = inner.number();
         let hears = inner.losses.arm(number, who, part, kinds);
@@ -207,7 +212,7 @@ impl Inner {
 /// One connection's place in the table, which it leaves when this is dropped.
 #[derive(Debug)]
 pub struct Registration {
-    table: Arc<Table>,
+    table: Arc<ProxyTable>,
     number: u64,
     heard: watch::Receiver<Orders>,
 }
@@ -230,7 +235,7 @@ impl Registration {
     }
 
     /// The armed loss that such a request is for, if any is, and what is to be lost.
-    pub fn loss_for(&self, kind: RequestKind) -> Option<(u64, Part)> {
+    pub fn loss_for(&self, kind: RequestKind) -> Option<(u64, LostPart)> {
         if self.table.armed.load(Ordering::SeqCst) == 0 {
             return None;
         }
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_setting_reaches_those_there_are_and_those_to_come_until_it_is_undone() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let [one, other] = [table.join(None), table.join(None)];
         one.identify(Some(1));
         let setting = table.set(ONE, Setting::Stall);
@@ -296,7 +301,7 @@ mod tests {
 
     #[test]
     fn what_is_set_for_a_client_holds_for_each_of_its_sessions_and_before_it_has_any() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let client = Who::Client(7);
         let first = table.join(Some(7));
         first.identify(Some(1));
@@ -312,7 +317,7 @@ mod tests {
 
     #[test]
     fn bytes_of_all_its_sessions_count_for_a_client() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         for session in [1, 2] {
             let registration = table.join(Some(7));
             registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(10)).unwrap();
@@ -325,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_session_that_its_client_has_replaced_is_forgotten_and_what_passed_for_it_still_counts() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let send = |registration: &Registration, session, bytes| {
             registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
         };
@@ -347,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_passes_for_the_new_session_counts_at_once_though_the_one_before_connects_again_to_be_closed() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let send = |registration: &Registration, session, bytes| {
             registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
         };
@@ -363,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_connection_is_ended_once() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let registrations = [table.join(None), table.join(None)];
         registrations[0].identify(Some(1));
         assert_eq!(table.end(ONE, Ending::Reset), 1);
@@ -375,7 +380,7 @@ mod tests {
 
     #[test]
     fn bytes_count_for_the_session_from_the_connections_beginning_and_stay_when_it_goes() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         for _ in 0..2 {
             let registration = table.join(None);
             registration.identify(None).write(Direction::ToServer, 0, &[], || Ok(3)).unwrap();
@@ -391,12 +396,12 @@ mod tests {
 
     #[test]
     fn a_loss_is_found_by_its_sessions_request_alone() {
-        let table = Arc::new(Table::default());
+        let table = Arc::new(ProxyTable::default());
         let registrations = [table.join(None), table.join(None)];
         registrations[0].identify(Some(1));
-        let (number, _told) = table.arm(ONE, Part::Reply, &[RequestKind::Create]);
+        let (number, _told) = table.arm(ONE, LostPart::Reply, &[RequestKind::Create]);
         assert_eq!(registrations[1].loss_for(RequestKind::Create), None);
-        assert_eq!(registrations[0].loss_for(RequestKind::Create), Some((number, Part::Reply)));
+        assert_eq!(registrations[0].loss_for(RequestKind::Create), Some((number, LostPart::Reply)));
         table.disarm(number);
         assert_eq!(table.armed.load(Ordering::SeqCst), 0);
     }

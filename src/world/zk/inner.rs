@@ -15,7 +15,7 @@ use super::arrival::{Arm, Armed, Arrival, EventKind, Pulse, StampWaker};
 use super::changes::ChangeLog;
 use super::wire;
 use crate::words::clock::{self, Stamp};
-use crate::words::measure::{Measure, RequestKind, Sheet};
+use crate::words::measure::{Measure, RequestKind, ThreadRecorder};
 
 /// A request as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Sent {
 /// Where a session writes what it sees. Shared by the sessions of one generator thread.
 #[derive(Clone)]
 pub struct Observed {
-    pub sheet: Rc<RefCell<Sheet>>,
+    pub sheet: Rc<RefCell<ThreadRecorder>>,
     pub pulse: Pulse,
     pub last_reply: Arc<AtomicU64>,
     /// The change log of each lock path.

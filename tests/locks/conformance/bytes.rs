@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 
-use zklockbench::words::measure::Sheet;
+use zklockbench::words::measure::ThreadRecorder;
 use zklockbench::world::zk::{Failure, NodeKind, Op, reactor};
 
 use crate::support::proxy::Proxy;
 use crate::support::sessions::scene;
 
 /// The books and the wire, before or after a request.
-fn reading(sheet: &RefCell<Sheet>, proxy: &Proxy) -> [(u64, u64); 2] {
+fn reading(sheet: &RefCell<ThreadRecorder>, proxy: &Proxy) -> [(u64, u64); 2] {
     let whole = sheet.borrow().whole;
     [(whole.bytes_sent, whole.bytes_received), proxy.passed()]
 }

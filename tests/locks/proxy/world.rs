@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zklockbench::words::clock;
-use zklockbench::words::measure::Sheet;
+use zklockbench::words::measure::ThreadRecorder;
 use zklockbench::world::proxy::Proxy;
 use zklockbench::world::zk::{Access, Observed, Session, Target, reactor};
 
@@ -44,7 +44,7 @@ pub async fn session(scene: &Scene, proxy: &Proxy) -> Session {
 /// One that soon expires.
 pub async fn short_session(proxy: &Proxy) -> Session {
     let observed = Observed {
-        sheet: Rc::new(RefCell::new(Sheet::new(1))),
+        sheet: Rc::new(RefCell::new(ThreadRecorder::new(1))),
         pulse: Arc::default(),
         last_reply: Arc::default(),
         changes: Rc::from([]),

@@ -17,7 +17,7 @@ const SERVICE: &str = "com.docker.compose.service";
 pub struct Container {
     pub id: String,
     pub image: String,
-    pub state: State,
+    pub state: ContainerState,
     /// What it was made from.
     pub config: Config,
     /// What the system was asked to do for it.
@@ -29,7 +29,7 @@ pub struct Container {
 /// Whether a container runs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct State {
+pub struct ContainerState {
     /// Its process is there, be it held still.
     pub running: bool,
     pub paused: bool,
@@ -105,12 +105,12 @@ pub struct Endpoint {
     /// The names by which others find it.
     pub aliases: Option<Vec<String>>,
     #[serde(rename = "IPAMConfig")]
-    pub asked: Option<Asked>,
+    pub asked: Option<RequestedAddress>,
 }
 
 /// An address that was asked for.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Asked {
+pub struct RequestedAddress {
     #[serde(rename = "IPv4Address")]
     pub address: Option<String>,
 }

@@ -21,7 +21,7 @@ pub struct Member {
 
 /// A container's place on its network, to be given back to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct NetworkAttachment {
     pub network: String,
     pub address: Ipv4Addr,
     /// The names by which others find it.
@@ -116,7 +116,7 @@ impl Member {
         ))
     }
 
-    pub fn place(&self) -> Result<Place, String> {
+    pub fn place(&self) -> Result<NetworkAttachment, String> {
         let service = self.made.service();
         let networks: Vec<_> = self.made.network_settings.networks.iter().collect();
         let [(network, endpoint)] = networks[..] else {
@@ -135,7 +135,7 @@ impl Member {
         // Docker gives the beginning of the id back by itself.
         let names = endpoint.aliases.iter().flatten().filter(|alias| !self.id().starts_with(*alias));
         let aliases = names.cloned().chain([service.to_owned()]).collect::<std::collections::BTreeSet<_>>();
-        Ok(Place { network: network.clone(), address, aliases: aliases.into_iter().collect() })
+        Ok(NetworkAttachment { network: network.clone(), address, aliases: aliases.into_iter().collect() })
     }
 
     /// What it is meant to be from now on.

@@ -13,7 +13,7 @@ use super::container::{Container, inspect, inspect_now};
 use super::member::Member;
 use super::project::{Project, remove_left_projects};
 use crate::words::error::Error;
-use crate::world::ensemble::ports::Claim;
+use crate::world::ensemble::ports::ClaimedPorts;
 use crate::world::ensemble::state::{self, Numbered};
 use crate::world::ensemble::{Logs, Started, subnet};
 
@@ -33,7 +33,7 @@ pub struct Compose {
     pub(super) members: Vec<Member>,
     pub(super) project: Project,
     file: PathBuf,
-    _ports: Claim,
+    _ports: ClaimedPorts,
 }
 
 impl Compose {
@@ -217,16 +217,16 @@ impl Compose {
     }
 }
 
-fn ports_for(servers: usize, file: &Path) -> Result<Claim, Error> {
+fn ports_for(servers: usize, file: &Path) -> Result<ClaimedPorts, Error> {
     if servers > MOST {
         let file = file.display();
         return Err(Error::usage(format!("{file} has {servers} services; {MOST} servers are the most")));
     }
-    Claim::new(servers, 0)
+    ClaimedPorts::new(servers, 0)
 }
 
 /// Has Compose make all that is in the file, with ports and addresses that are free.
-async fn make(program: &[&str], file: &str, project: &Project, ports: &Claim) -> Result<(), Error> {
+async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPorts) -> Result<(), Error> {
     let mut attempt = 1;
     loop {
         let mut up = command(program, &["-p", project.name(), "-f", file, "up", "--no-start"]);
@@ -253,7 +253,7 @@ fn not_made(why: &str) -> Error {
 
 /// What a Compose file may leave to the suite, so that any number of runs get along: ports of this host for each
 /// server, and the first three parts of the network's addresses.
-fn variables(ports: &Claim) -> Vec<(String, String)> {
+fn variables(ports: &ClaimedPorts) -> Vec<(String, String)> {
     let of = |(index, ports): (usize, &crate::world::ensemble::ports::ServerPorts)| {
         let number = index + 1;
         [
