@@ -322,7 +322,7 @@ pub struct ExportArgs {
 /// `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The directories of the runs, or of a plan
+    /// The directories of runs, or of a plan, a sweep or an A/B comparison
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// Where to write the page [default: report.html in the run's directory; for several runs, in the current one]

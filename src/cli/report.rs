@@ -1,4 +1,4 @@
-//! `report`: the page of a run, of several, or of a plan, made again from what is stored.
+//! `report`: the page of a run, of several, of a plan, a sweep or an A/B comparison, made again from what is stored.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::args::ReportArgs;
 use super::output;
-use crate::answer::plan;
+use crate::answer::{ab, plan, sweep};
 use crate::report::document::{Document, Section};
-use crate::report::page::{Source, document, of_plan, side_by_side};
+use crate::report::page::{Source, document, of_ab, of_plan, of_sweep, side_by_side};
 use crate::report::summary::{Gated, Summary};
 use crate::report::{View, html};
 use crate::results::{self, StoredRun, layout};
@@ -44,12 +44,20 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
 enum Stored {
     Run { name: String, stored: Box<StoredRun>, view: Box<View>, gated: Box<Gated> },
     Plan(Box<plan::PlanFile>),
+    Sweep(Box<sweep::SweepFile>),
+    Ab(Box<ab::AbFile>),
 }
 
 impl Stored {
     fn read(path: &Path) -> Result<Self, Error> {
         if disk::has(path, plan::FILE) {
             return plan::read(path).map(|plan| Self::Plan(Box::new(plan)));
+        }
+        if disk::has(path, sweep::FILE) {
+            return sweep::read(path).map(|sweep| Self::Sweep(Box::new(sweep)));
+        }
+        if disk::has(path, ab::FILE) {
+            return ab::read(path).map(|file| Self::Ab(Box::new(file)));
         }
         let stored = results::read(path)?;
         let view = View::of(&stored);
@@ -63,7 +71,7 @@ impl Stored {
     fn source(&self) -> Option<Source<'_>> {
         match self {
             Self::Run { name, stored, view, gated } => Some(Source { name, stored, view, gated }),
-            Self::Plan(_) => None,
+            Self::Plan(_) | Self::Sweep(_) | Self::Ab(_) => None,
         }
     }
 
@@ -71,7 +79,16 @@ impl Stored {
         match self {
             Self::Run { name, stored, view, gated } => document(&Source { name, stored, view, gated }),
             Self::Plan(plan) => of_plan(plan),
+            Self::Sweep(sweep) => of_sweep(sweep),
+            Self::Ab(file) => of_ab(file),
         }
+    }
+}
+
+/// Writes the page of what lies in a directory into it. What was measured is worth as much without it.
+pub fn write_into(directory: &Path, document: Document) {
+    if let Err(error) = write(&[document], None, &directory.join(layout::REPORT)) {
+        output::note(&format!("warning: {error}"));
     }
 }
 

@@ -208,6 +208,9 @@ pub struct Overrides {
     /// Where to run.
     #[command(flatten)]
     pub place: PlaceArgs,
+    /// Only these strategies, by name, from the scenario or not
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub strategies: Vec<String>,
     /// Contender counts, e.g. 1,10,100
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub contenders: Vec<i64>,
@@ -290,11 +293,12 @@ impl Overrides {
     fn apply(&self, text: &str) -> Result<Option<Changed>, Error> {
         // Told as what was written, not as a line of a file that nobody has written.
         self.place.connect.as_deref().map(External::parse).transpose()?;
-        let changes = self.changes()?;
-        if changes.is_empty() && self.gate.is_empty() {
+        let mut changes = self.changes()?;
+        if changes.is_empty() && self.gate.is_empty() && self.strategies.is_empty() {
             return Ok(None);
         }
         let mut table: Table = text.parse().map_err(|error| Error::usage(format!("{error}")))?;
+        changes.extend(self.chosen(&table));
         if self.place.connect.is_some() || self.place.compose.is_some() {
             table.remove("ensemble");
         }
@@ -315,7 +319,7 @@ impl Overrides {
     fn check_gates(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
         let labels: Vec<String> = scenario.strategies.iter().map(|strategy| strategy.label.clone()).collect();
         let known = Known { strategies: &labels, contenders: &scenario.contenders };
-        let is_as_written = self.contenders.is_empty() && self.set.is_empty();
+        let is_as_written = self.contenders.is_empty() && self.strategies.is_empty() && self.set.is_empty();
         for gate in &self.gate {
             if let Err(mistake) = parse_gate(gate, is_as_written.then_some(known)) {
                 let Mistake { span, message, help, .. } = mistake;
@@ -325,6 +329,22 @@ impl Overrides {
             }
         }
         Ok(())
+    }
+
+    /// The strategies that are named: as the scenario lists them or, where it doesn't, by their names alone.
+    fn chosen(&self, table: &Table) -> Option<Change> {
+        let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
+        let name_of = |one: &Value| Some(one.as_str().or_else(|| one.get("name")?.as_str())?.to_owned());
+        let named = |name: &String| {
+            let name = name.trim();
+            let own = listed.iter().filter(|one| name_of(one).as_deref() == Some(name));
+            let own: Vec<Value> = own.cloned().collect();
+            if own.is_empty() { vec![Value::from(name)] } else { own }
+        };
+        let chosen: Vec<Value> = self.strategies.iter().flat_map(named).collect();
+        let text = format!("--strategies {}", self.strategies.join(","));
+        let option = Written { key: path("strategies"), text };
+        (!chosen.is_empty()).then(|| Change { option, value: chosen.into() })
     }
 
     fn changes(&self) -> Result<Vec<Change>, Error> {
@@ -420,6 +440,17 @@ mod tests {
         assert_eq!(table["contenders"].as_array().unwrap().len(), 2);
         assert_eq!(table["ensemble"]["servers"].as_integer(), Some(1));
         assert_eq!(told, ["contenders=[2, 5]", "hold=\"5ms\"", "ensemble.servers=1"]);
+    }
+
+    #[test]
+    fn named_strategies_keep_what_the_scenario_says_of_them_and_others_come_by_their_names() {
+        let overrides =
+            Overrides { strategies: vec!["polling".into(), "baton".into()], ..Overrides::default() };
+        let text = "strategies = [\"no-lock\", { name = \"polling\", poll_interval = \"5ms\" }]";
+        let changed = overrides.apply(text).unwrap().unwrap();
+        let strategies = changed.table["strategies"].as_array().unwrap();
+        assert_eq!(strategies[0]["poll_interval"].as_str(), Some("5ms"));
+        assert_eq!((strategies.len(), strategies[1].as_str()), (2, Some("baton")));
     }
 
     #[test]

@@ -120,6 +120,10 @@ fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
     assert!(page.starts_with("### Inconclusive: ") && page.contains("| predecessor-watch |"), "{page}");
     let has_ratio = file.comparisons.iter().any(|one| one.ratio.is_some());
     assert_eq!(directory.join("charts/ratios.png").is_file(), has_ratio);
+    let page = std::fs::read(directory.join("report.html")).unwrap();
+    let again = bench.path("again.html");
+    let made = bench.output(&["report", directory.to_str().unwrap(), "--output", again.to_str().unwrap()]);
+    assert_eq!((made.status.code(), std::fs::read(again).unwrap() == page), (Some(0), true));
     // And nothing is left running
     assert!(bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);

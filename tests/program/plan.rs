@@ -65,6 +65,7 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
         (plan(&[&QUESTION[1..], &["--arrivals", "poison"]].concat()), "poisson"),
         (plan(&[&QUESTION[1..], &["--round-trip", "2s"]].concat()), "give 0.1ms to 1s"),
         (plan(&[&QUESTION[1..], &["--servers", "2"]].concat()), "is not one of 1, 3, 5"),
+        (plan(&[&QUESTION[1..], &["--locks", "1,2,4"]].concat()), "it says how many locks would do"),
         (
             plan(&[&QUESTION[1..], &["--from", &example, "--servers", "5"]].concat()),
             "with --from nothing is measured",

@@ -10,7 +10,7 @@ use zklockbench::answer::ab::{
 };
 use zklockbench::answer::compare::{ComparisonVerdict as Found, Limits, Regression};
 use zklockbench::record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
-use zklockbench::report::{self, Style};
+use zklockbench::report::{self, Style, html, page};
 use zklockbench::words::verdict::Verdict;
 
 const TERMS: Limits = Limits { alpha: 0.05, margin: 0.05 };
@@ -333,6 +333,16 @@ fn the_charts_show_every_ratio_and_every_block_and_nothing_where_there_is_none()
     none.comparisons.iter_mut().for_each(|one| (one.ratio, one.values) = (None, Vec::new()));
     let drawn = report::chart::draw_ab(&none, &dir.path().join("none")).unwrap();
     assert_eq!((drawn.files.len(), drawn.left_out.len()), (0, 2));
+}
+
+#[test]
+fn a_comparison_has_a_page_with_its_ratios_and_what_differs() {
+    let page = html::page(&[page::of_ab(&file())], None);
+    assert_eq!(page.matches("role=\"img\"").count(), 2);
+    for told in ["✗ regressed", "Regressed: B is worse than A", "B: hold=6ms", "B / A, figure by figure"] {
+        assert!(page.contains(told), "{told}");
+    }
+    assert!(!page.contains("NaN"));
 }
 
 #[test]

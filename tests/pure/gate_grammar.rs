@@ -40,6 +40,8 @@ fn every_form_is_read_and_written_as_it_was() {
 fn spaces_quotes_order_and_the_sign_for_micro_are_free() {
     for (written, same) in [
         ("  wait.p99<50 ms ", "wait.p99 < 50ms"),
+        ("wait.max < 2 min", "wait.max < 2m"),
+        ("wait.max <= 0.5h", "wait.max <= 0.5h"),
         ("wait.p99 at 20 contenders of 'baton' < 50ms", "wait.p99 of baton at 20 contenders < 50ms"),
         ("handoff.median<3*floor", "handoff.p50 < 3 * floor"),
         ("release.max < 900µs", "release.max < 900us"),

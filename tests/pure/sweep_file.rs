@@ -6,7 +6,7 @@ use zklockbench::answer::sweep::{
     Ask, At, Ending, FILE, KneeFigure, Over, RunRecord, Sample, State, SweepFile, VERSION, find, read, schema,
 };
 use zklockbench::record::Reading;
-use zklockbench::report::{self, Style, chart};
+use zklockbench::report::{self, Style, chart, html, page};
 
 use crate::support::records;
 
@@ -188,4 +188,14 @@ fn both_charts_are_drawn() {
     assert_eq!(names, ["sweep-throughput.svg", "sweep-throughput.png", "sweep-wait.svg", "sweep-wait.png"]);
     let wait = fs::read_to_string(&files[2]).unwrap();
     assert!(wait.contains("wait.p99 &lt; 100ms"), "the objective is drawn");
+}
+
+#[test]
+fn a_sweep_has_a_page_with_its_curves_and_what_was_found() {
+    let page = html::page(&[page::of_sweep(&file())], None);
+    assert_eq!(page.matches("role=\"img\"").count(), 2);
+    for told in ["wait.p99 &lt; 100ms", "Wait p99 by", "zklockbench sweep SCENARIO --over"] {
+        assert!(page.contains(told), "{told}");
+    }
+    assert!(!page.contains("NaN"));
 }

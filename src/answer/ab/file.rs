@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::blocks::Turn;
 use super::comparison::{Comparison, Conclusion};
 use crate::answer::compare::Limits;
-use crate::results;
 use crate::results::record::{EnsembleInfo, Floor, HostInfo, RunEnding};
+use crate::results::{self, VersionedFile};
 use crate::words::error::Error;
 use crate::words::units::as_utc;
 use crate::words::verdict::Verdict;
@@ -24,6 +24,13 @@ pub const FILE: &str = "ab.json";
 pub const RUNS: &str = "runs";
 /// The version of the layout. A field may be added without a new one.
 pub const VERSION: u32 = 1;
+
+const AB_FILE: VersionedFile = VersionedFile {
+    of: "comparison",
+    name: FILE,
+    version: VERSION,
+    remedy: "the file is incomplete or damaged: compare again",
+};
 
 /// How a comparison ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -176,6 +183,14 @@ impl AbFile {
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
         results::replace_json(&directory.join(FILE), self)
     }
+}
+
+/// Reads the file of a comparison's directory.
+///
+/// # Errors
+/// [`Error::Usage`] that names the file: it is not there, was cut off, or is of another version.
+pub fn read(directory: &Path) -> Result<AbFile, Error> {
+    AB_FILE.read(directory)
 }
 
 /// The JSON Schema of the file.

@@ -15,6 +15,6 @@ pub use blocks::{Block, Turn};
 pub use cells::{CellPair, Matrix, pair};
 pub use comparison::{Comparison, Conclusion, Silent, Values, compare};
 pub use file::{
-    AbFile, Asked, BlockRecord, Ending, FILE, RUNS, RunRecord, SideRecord, Sides, VERSION, schema,
+    AbFile, Asked, BlockRecord, Ending, FILE, RUNS, RunRecord, SideRecord, Sides, VERSION, read, schema,
 };
 pub use length::{Length, Next, Progress};

@@ -494,6 +494,7 @@ impl ComparisonInProgress {
         written?;
         if !args.no_charts {
             draw(&file, &directory.path);
+            super::report::write_into(&directory.path, report::page::of_ab(&file));
         }
         if let Some(path) = &args.markdown {
             output::file(path, &report::ab_markdown(&file))?;

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::answer::plan::SIMULATED;
 use crate::cli::shared_args::{OpeningArgs, PlaceArgs, SEEDS, budget};
 use crate::words::catalog::gate::Objective;
-use crate::words::units::parse_duration;
+use crate::words::units::{parse_duration, shown};
 
 /// `plan`.
 #[derive(Debug, Args)]
@@ -25,8 +25,8 @@ pub struct PlanArgs {
     /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean or throughput
     #[arg(long, value_name = "CONDITION", value_parser = crate::answer::plan::objective)]
     pub slo: Objective,
-    /// Number of locks; requests are spread evenly over them
-    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// Number of locks; requests are spread evenly over them. A plan that misses its objective says how many locks would do
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = locks)]
     pub locks: u32,
     /// Strategies to consider [default: those of the results, or predecessor-watch, parent-watch and curator-mutex]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
@@ -67,6 +67,17 @@ pub struct PlanArgs {
     /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
+}
+
+/// Over how many locks.
+fn locks(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|locks| (1..=1_000).contains(locks)).ok_or_else(|| {
+        format!(
+            "`{}` is no number of locks from 1 to 1000; a plan is about one number, and if it misses its objective it \
+             says how many locks would do",
+            shown(text, 40)
+        )
+    })
 }
 
 /// For how long a lock is held.

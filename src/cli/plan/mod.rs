@@ -311,12 +311,7 @@ impl PlanDirectory {
 
     fn keep(&self, plan: &PlanFile) -> Result<(), Error> {
         plan.write(&self.path)?;
-        // A page that can't be written costs no plan.
-        if let Err(error) =
-            super::report::write(&[page::of_plan(plan)], None, &self.path.join(layout::REPORT))
-        {
-            output::note(&format!("warning: {error}"));
-        }
+        super::report::write_into(&self.path, page::of_plan(plan));
         Ok(())
     }
 }

@@ -25,9 +25,6 @@ pub struct SweepArgs {
     /// A condition to meet, e.g. 'wait.p99 < 100ms': finds out how far it is met
     #[arg(long, value_name = "CONDITION")]
     pub objective: Option<Objective>,
-    /// Only these strategies, by name, from the scenario or not
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub strategies: Vec<String>,
     /// Time limit, including server start; the range is covered first [default: 15m]
     #[arg(long, value_name = "TIME", value_parser = sweep_budget)]
     pub budget: Option<Duration>,

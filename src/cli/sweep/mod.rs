@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::output;
 use super::run::capabilities::Needs;
-use super::run::{host, tool_commit};
+use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
 use super::runs::place::ReadyEnsemble;
 use super::runs::{SeriesEnd, whole_seconds};
@@ -467,6 +467,7 @@ impl SweepInProgress {
         let charts = if self.args.no_charts {
             Vec::new()
         } else {
+            super::report::write_into(&self.directory, report::page::of_sweep(&self.file));
             report::chart::draw_sweep(&self.file, &self.directory)?
         };
         let notes = self.question.notes();
@@ -492,7 +493,7 @@ impl SweepInProgress {
             return output::conclude("sweep", exit, error, &found);
         }
         let mut text = report::sweep(&self.file, &notes, output::style());
-        text.push_str(&format!("\nresults: {}", self.directory.display()));
+        text.push_str(&format!("\n{}", where_results_are(&self.directory)));
         if let Some(hint) = hint {
             let more = if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };
             text.push_str(&format!("\nresume with: {hint}{more}"));

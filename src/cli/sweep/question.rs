@@ -38,21 +38,7 @@ impl SweepQuestion {
         refuse(&args.overrides, &args.over)?;
         let file = ScenarioFile::read(path, &args.overrides).map_err(|unusable| unusable.report(path))?;
         check(&file.parsed.scenario, &args.over)?;
-        let mut text = file.text;
-        if !args.strategies.is_empty() {
-            let mut table: Table = text.parse().map_err(Error::usage)?;
-            let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
-            let named = |name: &String| {
-                let name = name.trim();
-                let own: Vec<Value> =
-                    listed.iter().filter(|one| name_of(one) == Some(name)).cloned().collect();
-                // Another one than those of the scenario.
-                if own.is_empty() { vec![Value::from(name)] } else { own }
-            };
-            choose(&mut table, args.strategies.iter().flat_map(named).collect());
-            text = toml::to_string(&table).map_err(Error::usage)?;
-        }
-        Self::of(&text, args.over.clone(), args.objective.clone())
+        Self::of(&file.text, args.over.clone(), args.objective.clone())
     }
 
     pub fn of(text: &str, over: Vec<Over>, objective: Option<Objective>) -> Result<Self, Error> {

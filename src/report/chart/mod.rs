@@ -16,6 +16,9 @@ mod trend;
 
 use std::path::{Path, PathBuf};
 
+pub use ab::{blocks as ab_blocks, ratios as ab_ratios};
+pub use sweep::over_what_was_swept as of_sweep;
+
 use super::document::Chart;
 use super::draw::{self, Medium, draw};
 use super::{Trend, View, ab_headline};

@@ -28,9 +28,11 @@ pub(super) fn draw(chart: &Chart, panels: &Panels, medium: Medium<'_>) -> Pictur
     let (mut top, margin) = (frame.top, frame.margin);
     let key =
         |(look, label): (usize, &String)| Key { look, label: shorten(label, MEDIUM, KEY), end: (1.0, 1.0) };
-    let keys: Vec<Key> = panels.keys.iter().enumerate().map(key).collect();
-    draw_keys_across(&mut frame.picture, (margin, top + KEYS / 2.0), &keys);
-    top += KEYS;
+    if !frame.is_page {
+        let keys: Vec<Key> = panels.keys.iter().enumerate().map(key).collect();
+        draw_keys_across(&mut frame.picture, (margin, top + KEYS / 2.0), &keys);
+        top += KEYS;
+    }
     let width = (frame.width() - 2.0 * margin - (across - 1) as f64 * BETWEEN) / across as f64;
     for row in shown.chunks(across) {
         let mut left = margin;

@@ -19,7 +19,8 @@ const SCRIPT: &str = include_str!("script.js");
 pub fn page(documents: &[Document], between: Option<&Section>) -> String {
     let titles: Vec<&str> = documents.iter().map(|document| document.title.as_str()).collect();
     let most = documents.iter().map(|document| document.strategies.len()).max().unwrap_or(0);
-    let looks: String = (0..most).map(look).collect();
+    // A chart may have two sides where a document names no strategies.
+    let looks: String = (0..most.max(2)).map(look).collect();
     let markup = html! {
         (DOCTYPE)
         html lang="en" {

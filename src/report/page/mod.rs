@@ -1,9 +1,13 @@
 //! The documents of a run and of a plan: which parts they have, and what is in them. No string is made here that a renderer could make.
 
+mod ab;
 mod facts;
 mod plan;
+mod sweep;
 
+pub use ab::of_ab;
 pub use plan::of_plan;
+pub use sweep::of_sweep;
 
 use super::View;
 use super::chart;

@@ -90,7 +90,7 @@ fn places(file: &AbFile) -> String {
     )
 }
 
-fn grid(file: &AbFile) -> Table {
+pub(in crate::report) fn grid(file: &AbFile) -> Table {
     let row = |one: &Comparison| {
         vec![
             one.cells.strategy().into(),
@@ -130,7 +130,7 @@ fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {
     }
 }
 
-fn ratio(ratio: Option<StoredRatio>) -> String {
+pub(in crate::report) fn ratio(ratio: Option<StoredRatio>) -> String {
     let Some(StoredRatio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
     let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), number);
     let interval = match coverage {
@@ -140,7 +140,7 @@ fn ratio(ratio: Option<StoredRatio>) -> String {
     format!("{} [{interval}]", ratio.map_or_else(|| "no bound".to_owned(), number))
 }
 
-fn legend(file: &AbFile) -> String {
+pub(in crate::report) fn legend(file: &AbFile) -> String {
     let percent = |share: f64| format!("{} %", number(100.0 * share));
     let margin = percent(file.terms.margin);
     format!(
@@ -155,7 +155,7 @@ fn legend(file: &AbFile) -> String {
 }
 
 /// What must be said beside the figures.
-fn notes(file: &AbFile) -> Vec<String> {
+pub(in crate::report) fn notes(file: &AbFile) -> Vec<String> {
     let mut notes = Vec::new();
     match file.ending {
         Ending::Complete => {}

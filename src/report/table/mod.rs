@@ -1,6 +1,6 @@
 //! Tables of the document model, for a terminal and as Markdown, and the lines below them.
 
-mod ab;
+pub(super) mod ab;
 mod calibration;
 mod comparison;
 mod conclusions;
@@ -9,7 +9,7 @@ pub(super) mod grids;
 mod legend;
 mod markdown;
 pub(super) mod plan;
-mod sweep;
+pub(super) mod sweep;
 mod terminal;
 mod trend;
 

@@ -30,7 +30,7 @@ fn variable(file: &SweepFile) -> Variable {
     file.over.first().map_or(Variable::Contenders, |over| over.variable)
 }
 
-fn headline(file: &SweepFile) -> String {
+pub(in crate::report) fn headline(file: &SweepFile) -> String {
     let over: Vec<String> = file.over.iter().map(ToString::to_string).collect();
     let reps = counted(file.samples.len(), "trial", "trials");
     format!(
@@ -54,7 +54,7 @@ pub(in crate::report) fn title(file: &SweepFile, finding: &Finding) -> String {
     }
 }
 
-fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
+pub(in crate::report) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<String> {
     let show = |value: f64| variable(file).show(value);
     let name = variable(file).name();
     let mut said = Vec::new();
@@ -177,7 +177,7 @@ fn figure(file: &SweepFile) -> KneeFigure {
     }
 }
 
-fn grid(file: &SweepFile) -> Table {
+pub(in crate::report) fn grid(file: &SweepFile) -> Table {
     let second = file.over.get(1);
     let mut columns = vec![words("strategy")];
     columns.extend(second.map(|over| numbers(over.variable.name(), 0)));
@@ -233,7 +233,7 @@ fn note(point: &Point) -> String {
     }
 }
 
-fn legend(file: &SweepFile) -> String {
+pub(in crate::report) fn legend(file: &SweepFile) -> String {
     let mut said = "Values: geometric means of the repetitions that count; ±: an interval of 95 % (upwards), from how far the \
                     repetitions of the whole curve lie apart. ≥: waits were cut off by the end of the trial."
         .to_owned();
@@ -249,7 +249,7 @@ fn legend(file: &SweepFile) -> String {
     said
 }
 
-fn ending(file: &SweepFile) -> Option<String> {
+pub(in crate::report) fn ending(file: &SweepFile) -> Option<String> {
     match file.ending {
         Ending::Complete => None,
         Ending::GoingOn => Some("the sweep was still going on when this was written".into()),

@@ -149,6 +149,8 @@ impl Quantity {
             Written::Nothing | Written::Micros | Written::PerSecond | Written::Bytes => self.number,
             Written::Millis | Written::Kilobytes => self.number * 1e3,
             Written::Seconds | Written::Megabytes => self.number * 1e6,
+            Written::Minutes => self.number * 6e7,
+            Written::Hours => self.number * 3.6e9,
             Written::Percent => self.number / 1e2,
         }
     }
@@ -165,6 +167,8 @@ pub enum Written {
     Millis,
     /// Seconds.
     Seconds,
+    Minutes,
+    Hours,
     /// So many a second.
     PerSecond,
     Percent,
@@ -177,11 +181,13 @@ pub enum Written {
 }
 
 impl Written {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Nothing,
         Self::Micros,
         Self::Millis,
         Self::Seconds,
+        Self::Minutes,
+        Self::Hours,
         Self::PerSecond,
         Self::Percent,
         Self::Bytes,
@@ -195,6 +201,9 @@ impl Written {
             Self::Micros => "us",
             Self::Millis => "ms",
             Self::Seconds => "s",
+            // As scenarios write them.
+            Self::Minutes => "m",
+            Self::Hours => "h",
             Self::PerSecond => "/s",
             Self::Percent => "%",
             Self::Bytes => "B",
@@ -207,7 +216,9 @@ impl Written {
     pub const fn fits(self, unit: Unit) -> bool {
         match self {
             Self::Nothing => matches!(unit, Unit::Amount | Unit::Share),
-            Self::Micros | Self::Millis | Self::Seconds => matches!(unit, Unit::Micros),
+            Self::Micros | Self::Millis | Self::Seconds | Self::Minutes | Self::Hours => {
+                matches!(unit, Unit::Micros)
+            }
             Self::PerSecond => matches!(unit, Unit::PerSecond),
             Self::Percent => matches!(unit, Unit::Share),
             Self::Bytes | Self::Kilobytes | Self::Megabytes => matches!(unit, Unit::Bytes),

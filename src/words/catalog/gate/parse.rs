@@ -373,6 +373,7 @@ impl<'t> Reader<'t, '_> {
                 }
             }
             Some((Token::Word("µs" | "μs"), _)) => "us",
+            Some((Token::Word("min"), _)) => "m",
             Some((Token::Word(word), _)) => word,
             Some(_) => return Ok(Some(Written::Nothing)),
         };
@@ -479,7 +480,7 @@ fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> Str
 
 fn example(figure: Figure) -> &'static str {
     match figure.unit() {
-        Unit::Micros => "a time such as `50ms`, in us, ms or s",
+        Unit::Micros => "a time such as `50ms`, in us, ms, s, m or h",
         Unit::PerSecond => "a rate such as `100/s`",
         Unit::Amount => "a number such as `4`, without a unit",
         Unit::Bytes => "a size such as `500B`, in B, kB or MB",

@@ -1,0 +1,80 @@
+//! The document of an A/B comparison.
+
+use super::facts::{fact, place, program};
+use super::{drawn, section};
+use crate::answer::ab::{AbFile, Comparison, Conclusion, SideRecord, Turn};
+use crate::report::chart;
+use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
+use crate::report::table::ab::{ab_headline, grid, legend, notes, ratio, sides};
+use crate::words::units::capitalised;
+use crate::words::verdict::Verdict;
+
+const RATIOS: Link = Link { section: "ratios", text: "ratios" };
+
+/// All that is said of an A/B comparison.
+#[must_use]
+pub fn of_ab(file: &AbFile) -> Document {
+    let table = Block::Table {
+        caption: "Each figure of each combination".to_owned(),
+        table: grid(file),
+        legend: legend(file),
+    };
+    let charts = [("Ratios", chart::ab_ratios(file)), ("Ratios block by block", chart::ab_blocks(file))];
+    let notes: Vec<String> = notes(file).iter().map(|note| capitalised(note)).collect();
+    let (a, b) = (&file.sides.a, &file.sides.b);
+    let same = a.ensemble.connect == b.ensemble.connect;
+    let mut measured = vec![Block::Facts(place(&a.ensemble, &file.host))];
+    measured.extend((!same).then(|| Block::Facts(place(&b.ensemble, &file.host))));
+    let scenario = |turn: Turn, side: &SideRecord| Block::Code {
+        caption: format!("The scenario of {}:", turn.title()),
+        text: side.scenario_text.clone(),
+    };
+    let reproduce = vec![
+        scenario(Turn::A, a),
+        scenario(Turn::B, b),
+        Block::Facts(vec![
+            fact("Measured", humantime::format_rfc3339_seconds(file.started_at).to_string()),
+            fact("Seed", file.seed.to_string()),
+            program(&file.tool_version, file.tool_commit.as_deref()),
+        ]),
+    ];
+    let sections = [
+        section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart)).into()),
+        section("figures", "Figures", if file.comparisons.is_empty() { Vec::new() } else { vec![table] }),
+        section("notes", "Notes", if notes.is_empty() { Vec::new() } else { vec![Block::Notes(notes)] }),
+        section("environment", "Where it was measured", measured),
+        section("reproduce", "How to reproduce this", reproduce),
+    ];
+    Document {
+        title: format!("A/B comparison: {}", file.scenario),
+        verdict: verdict(file),
+        subtitle: [ab_headline(file), sides(Turn::A, &a.differs), sides(Turn::B, &b.differs)].join(" "),
+        comes_to: "Differences",
+        findings: file.comparisons.iter().filter_map(finding).collect(),
+        strategies: Vec::new(),
+        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+    }
+}
+
+fn verdict(file: &AbFile) -> Value {
+    match (file.judged(), file.conclusion) {
+        (judged @ Verdict::Violated(_), _) => Value::from(&judged),
+        (_, Conclusion::Regressed) => Value::verdict("regressed", Tone::Bad),
+        (_, Conclusion::Unknown) => Value::verdict("inconclusive", Tone::Doubtful),
+        (judged @ Verdict::Unknown(_), _) => Value::from(&judged),
+        (_, Conclusion::Improved) => Value::verdict("improved", Tone::Good),
+        (_, Conclusion::NotWorse) => Value::verdict("not worse", Tone::Good),
+        (_, Conclusion::Same) => Value::verdict("the same", Tone::Good),
+    }
+}
+
+/// A figure that differs for sure.
+fn finding(one: &Comparison) -> Option<Finding> {
+    let tone = Value::from(one.verdict).tone();
+    matches!(tone, Tone::Good | Tone::Bad).then(|| Finding {
+        topic: capitalised(one.verdict.word()),
+        tone,
+        sentence: format!("{} of {}: B/A {}.", one.figure, one.cells, ratio(one.ratio)),
+        shown_in: Some(RATIOS),
+    })
+}

@@ -1,0 +1,60 @@
+//! The document of a sweep.
+
+use super::facts::{fact, place, program};
+use super::section;
+use crate::answer::sweep::{Finding as Found, SweepFile};
+use crate::report::chart;
+use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
+use crate::report::table::sweep::{ending, grid, headline, legend, sentences, title};
+use crate::words::units::capitalised;
+
+const CURVES: Link = Link { section: "curves", text: "curves" };
+
+/// All that is said of a sweep.
+#[must_use]
+pub fn of_sweep(sweep: &SweepFile) -> Document {
+    let finding = |found: &Found| Finding {
+        topic: title(sweep, found),
+        tone: Tone::Plain,
+        sentence: sentences(sweep, found).join(" "),
+        shown_in: Some(CURVES),
+    };
+    let table = Block::Table {
+        caption: "Each point of each strategy".to_owned(),
+        table: grid(sweep),
+        legend: legend(sweep),
+    };
+    let notes: Vec<String> = ending(sweep).iter().map(|note| capitalised(note)).collect();
+    let measured = sweep.ensembles.first().map(|ensemble| Block::Facts(place(ensemble, &sweep.host)));
+    let over: Vec<String> = sweep.over.iter().map(|over| format!(" --over {over}")).collect();
+    let reproduce = vec![
+        Block::Code {
+            caption: "The scenario, with all changes:".to_owned(),
+            text: sweep.scenario_text.clone(),
+        },
+        Block::Code {
+            caption: "Sweep it again:".to_owned(),
+            text: format!("zklockbench sweep SCENARIO{} --seed {}", over.concat(), sweep.seed),
+        },
+        Block::Facts(vec![
+            fact("Measured", humantime::format_rfc3339_seconds(sweep.started_at).to_string()),
+            program(&sweep.tool_version, sweep.tool_commit.as_deref()),
+        ]),
+    ];
+    let sections = [
+        section(CURVES.section, "Curves", chart::of_sweep(sweep).into_iter().map(Block::from).collect()),
+        section("figures", "Figures", vec![table]),
+        section("notes", "Notes", if notes.is_empty() { Vec::new() } else { vec![Block::Notes(notes)] }),
+        section("environment", "Where it was measured", measured.into_iter().collect()),
+        section("reproduce", "How to reproduce this", reproduce),
+    ];
+    Document {
+        title: format!("Sweep of {}", sweep.scenario),
+        verdict: Value::from(&sweep.judged()),
+        subtitle: headline(sweep),
+        comes_to: "Findings",
+        findings: sweep.findings.iter().map(finding).collect(),
+        strategies: sweep.findings.iter().map(|found| title(sweep, found)).collect(),
+        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+    }
+}
