@@ -74,7 +74,7 @@ impl Holds {
             by_clock.push(by_the_clock(facts, &grant, &life, place))?;
             let Some(zxid) = grant.zxid.filter(|_| is_another) else { continue };
             if let Some(deleted) = life.deleted {
-                // Of whom nobody knows when it was released, that was not before it entered.
+                // One of which it is not known when it was released, that was not before it entered.
                 ended.push((grant.lock, grant.left.unwrap_or(grant.entered), deleted))?;
             }
             let hold = HoldSpan {
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn an_entry_could_have_been_caught_by_transactions_when_its_node_was_there_before_the_one_in_its_way_went()
      {
-        // The second had to wait for the first; the third came when nobody was there.
+        // The second had to wait for the first; the third came when the lock was free.
         let order = found(&[(1, Some(1), 10), (2, Some(10), 20), (25, Some(25), 30)]);
         assert_eq!((order.checked_by_zxid, order.contested_by_zxid), (3, 1));
     }

@@ -44,7 +44,7 @@ fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
     Ok(())
 }
 
-/// That verdict, unless somebody else had a hand in the trial: no lock keeps others from deleting its nodes.
+/// That verdict, unless others interfered with the trial: no lock keeps others from deleting its nodes.
 fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
     match trial.interference.first() {
         Some(first) => Verdict::Unknown(vec![format!("interference: {first}")]),
@@ -52,7 +52,7 @@ fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
     }
 }
 
-/// Whether nobody was inside who should not have been, as contenders saw it.
+/// Whether no contender was inside that should not have been, as contenders saw it.
 ///
 /// A violation outweighs everything. Held needs a complete trial, and entries at which a lock that does not exclude would
 /// have been caught: two inside together only show where somebody else could run while one was inside, and where somebody
@@ -85,7 +85,7 @@ fn exclusion(trial: &Trial) -> Verdict {
 }
 
 /// Whether everybody who waited was served once nothing was broken any more. Not asked where nothing was: there a lock may
-/// still let somebody starve, which the waits show.
+/// still let a contender starve, which the waits show.
 fn progress(trial: &Trial) -> Option<Verdict> {
     if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
@@ -100,7 +100,7 @@ fn progress(trial: &Trial) -> Option<Verdict> {
     Some(Verdict::violated_if(stuck.into_iter().collect()))
 }
 
-/// Whether nobody entered too early, as the ensemble saw it.
+/// Whether no contender entered too early, as the ensemble saw it.
 fn order(trial: &Trial) -> Option<Verdict> {
     let unchecked = trial.unchecked.clone();
     let Some(order) = &trial.ensemble_order else {
@@ -199,7 +199,7 @@ pub fn zombies(trials: &[Trial]) -> Verdict {
     Verdict::violated_if(found.collect())
 }
 
-/// Judges a run by its judged trials. Trials with one contender have nobody to exclude and are left out of what is said of
+/// Judges a run by its judged trials. Trials with one contender have no other to exclude and are left out of what is said of
 /// exclusion, unless there is nothing else. A generator that did not hold up in a trial leaves its figures unknown, unless
 /// another trial makes up for it; who was inside was seen all the same.
 pub fn of_run(trials: &[Trial], planned: usize) -> Judged {

@@ -8,7 +8,7 @@ use crate::words::measure::RequestKind::Create;
 /// not account for all of them.
 ///
 /// A lock that looks for its node without a sync can make a second one. Then everybody is stuck who waits for the first
-/// one: its own contender, and whoever is behind that.
+/// one: its own contender, and the one behind that.
 pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     let unanswered = trial.whole.requests.get(Create) > trial.whole.succeeded.get(Create);
     let waits_for_itself =

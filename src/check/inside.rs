@@ -19,7 +19,7 @@ pub(super) fn on_axis(value: i64) -> u64 {
 /// Different claims on one lock that are followed; it takes an odd history to have more.
 const CLAIMS: usize = 64;
 
-/// For how long somebody was kept out, as far as others could run meanwhile and would have been seen entering.
+/// For how long a contender was kept out, as far as others could run meanwhile and would have been seen entering.
 #[derive(Debug, Default)]
 struct Shut {
     since: Option<u64>,
@@ -30,7 +30,7 @@ struct Shut {
 
 impl Shut {
     /// It is shut from there on, or no longer. What ends was no evidence if it was the stay of one who entered at
-    /// `alone_since` and in which nobody else could run.
+    /// `alone_since` and in which no other could run.
     fn set(&mut self, is_shut: bool, at: u64, alone_since: Option<u64>) {
         if is_shut {
             self.since.get_or_insert(at);
@@ -85,14 +85,14 @@ impl<T> Inside<T> {
         u64::from(leases).saturating_sub(self.in_force(claim).leases.into())
     }
 
-    /// Whether so much is taken that whoever claims that has to wait.
+    /// Whether so much is taken that such a claim has to wait.
     pub fn keeps_out(&self, claim: LockClaim) -> bool {
         let in_the_way =
             if self.in_force(claim).mode == Mode::Read { self.taken_by_writers } else { self.taken };
         in_the_way > 0 && in_the_way > self.allowed_beside(claim)
     }
 
-    /// Somebody asks for that. Returns for how long whoever asks for the same has been kept out by then.
+    /// A contender asks for that. Returns for how long the same request has been kept out by then.
     pub fn asks(&mut self, claim: LockClaim, at: u64) -> u64 {
         let claim = self.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
@@ -102,13 +102,13 @@ impl<T> Inside<T> {
         self.kept_out(claim, at)
     }
 
-    /// For how long in all whoever asks for that has been kept out. Of a claim that is not followed it is known at
+    /// For how long in all that request has been kept out. Of a claim that is not followed it is known at
     /// least by those for fewer leases.
     pub fn kept_out(&self, claim: LockClaim, at: u64) -> u64 {
         self.shut_to(claim).map_or(0, |shut| shut.until(at))
     }
 
-    /// Whether whoever asks for that has been kept out at any place after the first and before the second, which is
+    /// Whether that request has been kept out at any place after the first and before the second, which is
     /// where the axis has come to.
     pub fn was_kept_out(&self, claim: LockClaim, asked: u64, at: u64) -> bool {
         let was = |shut: &Shut| shut.ended > asked || shut.since.is_some_and(|since| since < at);
@@ -131,7 +131,7 @@ impl<T> Inside<T> {
         self.changed(since, None);
     }
 
-    /// The one of whom that is true leaves. `alone` when nobody else could run while it was inside.
+    /// The one of whom that is true leaves. `alone` when no other could run while it was inside.
     pub fn leave(&mut self, at: u64, alone: bool, is: impl Fn(&T) -> bool) -> Option<T> {
         let found = self.stays.iter().position(|stay| is(&stay.who))?;
         let Stay { claim, since, who } = self.stays.remove(found);
@@ -213,7 +213,7 @@ struct Pending {
     at: u64,
     event: HoldEvent,
     hold: HoldSpan,
-    /// For how long whoever asks for the same had been kept out when it asked.
+    /// For how long the same request had been kept out when it asked.
     kept_out_before: u64,
 }
 
@@ -254,7 +254,7 @@ pub(super) fn sweep(
     while let Some(Ok(first)) = holds.peek() {
         let lock = first.lock;
         let of_lock = |hold: &io::Result<HoldSpan>| hold.as_ref().map_or(true, |hold| hold.lock == lock);
-        let mut line = Line { inside: Inside::new(kind), pending: BinaryHeap::new() };
+        let mut line = LockJudge { inside: Inside::new(kind), pending: BinaryHeap::new() };
         while let Some(hold) = holds.next_if(of_lock) {
             let hold = hold?;
             seen.holds += 1;
@@ -268,12 +268,12 @@ pub(super) fn sweep(
 }
 
 /// One lock.
-struct Line {
+struct LockJudge {
     inside: Inside<HoldSpan>,
     pending: BinaryHeap<Reverse<Pending>>,
 }
 
-impl Line {
+impl LockJudge {
     /// Goes on to that point, or to the end.
     fn go_on(&mut self, until: Option<&Pending>, seen: &mut HoldsFound) {
         let is_next = |first: &Reverse<Pending>| until.is_none_or(|until| first.0 < *until);

@@ -21,7 +21,7 @@ use crate::scenario::Plan;
 use crate::words::error::{Error, Exit};
 use crate::world::zk::{Access, Target};
 
-/// For how long it is measured when nobody says otherwise.
+/// For how long it is measured by default.
 const BUDGET: Duration = Duration::from_secs(40);
 const QUICK: Duration = Duration::from_secs(6);
 

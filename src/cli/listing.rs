@@ -73,7 +73,7 @@ fn params(params: &[Param]) -> Vec<Value> {
     params.iter().map(one).collect()
 }
 
-/// As wide as a list is where nobody says how wide the terminal is.
+/// The width of a list where that of the terminal isn't known.
 const WIDTH: u16 = 80;
 
 /// One row for each, below a heading, no wider than the terminal: what the second column says continues below.

@@ -198,7 +198,7 @@ fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {
     result.unwrap_or_else(|error| {
         output::complain(&error);
         if output::as_json() {
-            // Nobody reads it where it cannot be written; the exit code says as much.
+            // It has no reader where it can't be written; the exit code says as much.
             let _ = output::answer_error(command, &error, Vec::new(), None::<&()>);
         }
         error.exit()
@@ -210,7 +210,7 @@ fn exit_codes() -> String {
     format!("Exit codes:\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// The ZooKeeper client's own log, for whoever needs to see below the session: `ZKLOCKBENCH_LOG=debug`.
+/// The ZooKeeper client's own log, to see below the session: `ZKLOCKBENCH_LOG=debug`.
 fn log_if_asked() {
     let filter = std::env::var("ZKLOCKBENCH_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
     if let Some(filter) = filter {

@@ -186,7 +186,7 @@ pub fn note(text: &str) {
 pub fn verbatim(text: &str) {
     let mut out = io::stderr().lock();
     let text = harmless(text, may_colour(&out));
-    // Nobody is left to tell when stderr is gone.
+    // There is no one left to tell when stderr is gone.
     let _ = writeln!(out, "{text}");
 }
 
@@ -195,7 +195,7 @@ pub fn complain(error: &Error) {
     note(&format!("{word}: {}", harmless(&error.to_string(), false)));
 }
 
-/// The text without what would do something to a terminal, whoever wrote what it quotes: lines, tabs and, where there may be
+/// The text without what would do something to a terminal, whatever it quotes: lines, tabs and, where there may be
 /// colours, those that the program uses, are left.
 fn harmless(text: &str, coloured: bool) -> String {
     let mut safe = String::with_capacity(text.len());

@@ -40,7 +40,7 @@ impl Outputs {
         self.github || !self.files().is_empty()
     }
 
-    /// Finds out whether all of it can be written, and removes what an earlier run left there, so that nobody takes it for
+    /// Finds out whether all of it can be written, and removes what an earlier run left there, so that it isn't taken for
     /// the outcome of this one.
     pub fn prepare(&self) -> Result<Prepared, Error> {
         let files = self.files();

@@ -27,7 +27,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         (None, [run]) => run.join(layout::REPORT),
         (None, _) => PathBuf::from(layout::REPORT),
     };
-    // What somebody put into the directory of a run in the place of its page is replaced, whatever it is.
+    // Anything else in the place of a run's page is replaced.
     if args.output.is_none() && output.exists() && !output.is_file() && !output.is_dir() {
         fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
     }
@@ -92,7 +92,7 @@ pub fn write_into(directory: &Path, document: Document) {
     }
 }
 
-/// Writes the page of these beside where it is to be and moves it there, so that nobody opens half of it. `between` is what
+/// Writes the page of these beside where it is to be and moves it there, so that half of it can't be opened. `between` is what
 /// stands before the first of several.
 ///
 /// # Errors

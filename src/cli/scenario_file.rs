@@ -250,7 +250,7 @@ impl Overrides {
     }
 
     /// A scenario may come from anywhere, and what a Compose file says is done: with any directory of this host, and
-    /// any privilege. So that file is named by whoever runs the scenario, not by the scenario.
+    /// any privilege. So that file is named on the command line, not by the scenario.
     pub fn check_containers(&self, file: &str, scenario: &Scenario) -> Result<(), Error> {
         let EnsembleChoice::Compose(compose) = &scenario.ensemble else { return Ok(()) };
         if self.place.compose.is_some() || self.sets_ensemble("compose") {
@@ -291,7 +291,7 @@ impl Overrides {
 
     /// The file's data with the changes made; `None` when there is none.
     fn apply(&self, text: &str) -> Result<Option<Changed>, Error> {
-        // Told as what was written, not as a line of a file that nobody has written.
+        // Told as what was written, not as a line of a file that doesn't exist.
         self.place.connect.as_deref().map(External::parse).transpose()?;
         let mut changes = self.changes()?;
         if changes.is_empty() && self.gate.is_empty() && self.strategies.is_empty() {
@@ -313,7 +313,7 @@ impl Overrides {
         Ok(Some(Changed { table, changes, gates: self.gate.clone() }))
     }
 
-    /// Reads the gates before they become lines of a file that nobody has written, so that a mistake is told by its column.
+    /// Reads the gates before they become lines of a file that doesn't exist, so that a mistake is told by its column.
     ///
     /// What they may name is what the scenario has before other changes; those are checked once they are made.
     fn check_gates(&self, scenario: &Scenario) -> Result<(), Diagnostics> {

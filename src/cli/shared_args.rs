@@ -118,7 +118,7 @@ impl AccessArgs {
     }
 
     /// Reads the files. `unnamed` is the address to which it would go, where only a scenario names it: an identity goes to none
-    /// but those of the command line, because a scenario may come from anywhere, and whoever listens is shown the password.
+    /// but those of the command line, because a scenario may come from anywhere, and every listener sees the password.
     ///
     /// # Errors
     /// When a file cannot be read or is not what it should be, and when there is an identity and its address is unnamed.

@@ -101,7 +101,7 @@ pub fn compare(
     ]
 }
 
-/// Reads on behalf of the suite; `None` where a look did not come to its end, so that nobody knows how many it took.
+/// Reads on behalf of the suite; `None` where a look did not come to its end, so that it is not known how many it took.
 fn looked(shared: &Shared, noted: &Occurrences) -> Option<u64> {
     let board = &shared.board;
     (board.looking.load(Ordering::Acquire) == 0)

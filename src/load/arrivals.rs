@@ -1,6 +1,6 @@
 //! The arrivals of an open load as the contenders serve them: the next one that is free takes the next arrival.
 //!
-//! The contenders are a pool of sessions. One that is free takes the next arrival that nobody has taken yet and sleeps until
+//! The contenders are a pool of sessions. One that is free takes the next arrival that is still open and sleeps until
 //! it is due; while none is free, arrivals wait in the client in the order in which they came. So no arrival waits while a
 //! contender is free, and none depends on how slow the lock is.
 
@@ -15,7 +15,7 @@ use crate::words::clock::Stamp;
 use crate::words::measure::Window;
 
 const OPEN: u32 = 0;
-/// It came when nobody was free, and was dropped.
+/// It came when no session was free, and was dropped.
 const DROPPED: u32 = u32::MAX;
 /// It ended without the lock.
 const UNSERVED: u32 = u32::MAX - 1;
@@ -162,7 +162,7 @@ impl Arrivals {
         self.outcomes[..number].iter().rev().all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
     }
 
-    /// What has become of those that were due within that time, and the waits of those that nobody has taken, in
+    /// What has become of those that were due within that time, and the waits of those that no session has taken, in
     /// microseconds up to now.
     pub fn due_within(&self, from: Stamp, to: Stamp, now: Stamp) -> (Arrived, Vec<u64>) {
         let taken = locked(&self.upcoming).next;

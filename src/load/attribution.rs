@@ -31,7 +31,7 @@ struct Notice {
     useful: bool,
 }
 
-/// A notification whose cause nobody has seen yet.
+/// A notification whose cause isn't known yet.
 struct Unresolved {
     lock: usize,
     arm: Arm,

@@ -169,7 +169,7 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
     }
 }
 
-/// Writes down how long nobody got a lock around each fault. To be asked when the load has ended: a gap is known
+/// Writes down how long no lock was acquired around each fault. To be asked when the load has ended: a gap is known
 /// when it is over.
 pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
     let stamp = |at: i64| begin.saturating_add_signed(at);
@@ -178,7 +178,7 @@ pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
         let from = stamp(fault.asked_us);
         let until = fault.ended_us.or(fault.effective_us).map_or(from, stamp);
         fault.longest_gap_us = shared.gaps.longest_between(from, until, now);
-        // Who comes while nobody gets a lock waits for longest.
+        // An arrival in a gap waits for longest.
         let until = until.saturating_add(fault.longest_gap_us.unwrap_or(0));
         fault.wait_p99 = shared.open.as_ref().and_then(|open| open.wait_p99(from, until));
         fault.recovered_us = fault.effective_us.and_then(|at| shared.gaps.recovered_after(stamp(at)));

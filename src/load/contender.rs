@@ -488,7 +488,7 @@ impl Contender {
         if let Some(session) = self.session.take() {
             self.recorder.collect_arrivals(&session, true);
             self.give_up_strategy();
-            // What has just been ended lets go of the session, which nobody else may have when it is closed.
+            // What has just been ended lets go of the session, which must have no other user when it is closed.
             reactor::yield_now().await;
             session.close(CLOSE_DEADLINE).await;
         }

@@ -60,7 +60,7 @@ impl Lost {
 
 enum Message {
     Notes(usize, Vec<Note>),
-    /// The trial is over; the logs as they are now, where nobody has followed them.
+    /// The trial is over; the logs as they are now, where they weren't followed.
     End(Option<Logs>),
 }
 
@@ -134,7 +134,7 @@ impl Keeper {
         let keeping = Keeping::new(scratch, following);
         std::thread::Builder::new().name("keeper".into()).spawn(move || {
             let _ = rustix::process::setpriority_process(None, NICE);
-            // Nobody waits for it when the run was given up.
+            // It isn't awaited when the run was given up.
             let _ = sender.send(keeping.run(&from));
         })?;
         Ok(Self { to, kept })

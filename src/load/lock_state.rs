@@ -1,5 +1,5 @@
 //! One lock path as the contenders of this process share it: the exclusion oracle, arrival order, and the
-//! release stamps that handoffs and notifications are measured from. Atomics only; nobody ever blocks.
+//! release stamps that handoffs and notifications are measured from. Atomics only; nothing ever blocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ impl Shut {
         self.since.store(now, Ordering::Release);
     }
 
-    /// Ends. It counts unless it was the stay of one who entered at `alone_since` and in which nobody else could run.
+    /// Ends. It counts unless it was the stay of one who entered at `alone_since` and in which no other could run.
     fn ends(&self, now: Stamp, alone_since: Option<Stamp>) {
         let since = self.since.swap(0, Ordering::AcqRel);
         if since > 0 && alone_since != Some(since) {
@@ -110,7 +110,7 @@ pub struct LockState {
 }
 
 impl LockState {
-    /// A lock of that kind that nobody holds yet; of a semaphore each contender asks for so many leases.
+    /// A free lock of that kind; of a semaphore each contender asks for so many leases.
     pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
         let capacity = match kind {
             LockKind::Mutex | LockKind::ReadWrite => 1,

@@ -169,7 +169,7 @@ fn answer(
         }
         match (question.first, of.created) {
             (Some(_), _) => of.waiting.push(question),
-            // Where several were created, one after the other, nobody can say which was meant.
+            // Where several were created, one after the other, it is not known which was meant.
             (None, Some(zxid)) if of.creates == 1 => nodes.push(question.answered(zxid))?,
             (None, _) => {}
         }

@@ -100,7 +100,7 @@ impl Pace {
 
     /// Draws what the next acquire asks for.
     fn mode(&mut self) -> Mode {
-        // The draw is below 1, so a ratio of 1 makes everybody read, and one of 0 nobody.
+        // The draw is below 1, so a ratio of 1 makes everybody read, and one of 0 none.
         if self.reads.random::<f64>() < self.read_ratio { Mode::Read } else { Mode::Write }
     }
 

@@ -47,7 +47,7 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
     }
 }
 
-/// Returns, with the reason, when nobody has acquired a lock for so long that nobody will: two contenders may wait for
+/// Returns, with the reason, when no lock was acquired for so long that none will be: two contenders may wait for
 /// each other, or something that no contender knows of may stand in the queue.
 pub async fn give_up(shared: &Shared) -> String {
     let limit = patience(&shared.spec);
@@ -256,7 +256,7 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
     all
 }
 
-/// Counts the ephemeral nodes that are left below the trial's locks, and that nobody owns up to when all have released:
+/// Counts the ephemeral nodes that are left below the trial's locks, and that have no owner when all have released:
 /// a later contender would queue behind them. Nodes of sessions that have been abandoned go
 /// with them, so it is asked until there are none, or until every such session must have ended. `None` when the
 /// ensemble could not be asked.

@@ -139,7 +139,7 @@ mod tests {
             steadiness(&self.acquired[..slots], &self.wait_us[..slots])
         }
 
-        /// Where the warm-up ends by the waits of the whole course, in seconds; slots in which nobody was served left out.
+        /// Where the warm-up ends by the waits of the whole course, in seconds; slots without an acquisition left out.
         fn warm_up_s(&self) -> Option<f64> {
             let slots = self.acquired.iter().zip(&self.wait_us).enumerate();
             let waits: Vec<(usize, f64)> = slots
@@ -169,7 +169,7 @@ mod tests {
         let warming = recorded("warming");
         let ended = warming.warm_up_s().unwrap();
         assert!((5.0..7.5).contains(&ended), "{ended} s");
-        // Then until twice as long nobody calls it steady
+        // Then until twice as long it isn't called steady
         assert!((1..=11).all(|second| warming.by(second) == Steadiness::NotYet));
         assert_eq!(warming.by(14), Steadiness::Steady);
     }

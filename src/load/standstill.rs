@@ -63,7 +63,7 @@ pub async fn watch(shared: &Shared, target: &Target, servers: &[String]) {
     }
 }
 
-/// What is to be seen while nobody is served: servers that do not answer, or a first node of the queue that is no
+/// What is to be seen while no contender is served: servers that do not answer, or a first node of the queue that is no
 /// contender's.
 async fn look(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
     // What is dropped on its way has not come to its end.

@@ -56,7 +56,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// record, marked partial.
 ///
 /// # Errors
-/// When the trial could not begin: the ensemble refuses its nodes, or nobody could open a session.
+/// When the trial could not begin: the ensemble refuses its nodes, or no session could be opened.
 pub async fn run_trial(
     environment: &Environment,
     spec: &TrialSpec,
@@ -286,7 +286,7 @@ impl<'a> Conductor<'a> {
         if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.hold.mean() }
     }
 
-    /// Of a phase that acquisitions end, what was done while nobody had finished.
+    /// Of a phase that acquisitions end, what was done while none had finished.
     fn full_crew(&self, window: Window) -> Option<FullCrew> {
         let ends_itself =
             self.shared.spec.load == Load::Closed && matches!(self.shared.spec.stop, Stop::Acquisitions(_));
@@ -487,7 +487,7 @@ impl<'a> Conductor<'a> {
         self.phase_ended("backlog", begin)
     }
 
-    /// What became of the arrivals of an open load. Those that nobody has taken are among the waits that were not served.
+    /// What became of the arrivals of an open load. Those that were not taken are among the waits that were not served.
     fn arrived(&self, loaded: &Loaded, given_up: Stamp, sheet: &mut ThreadRecorder) -> Option<Arrived> {
         let window = loaded.window;
         let arrivals = self.shared.open.as_ref()?;
@@ -624,7 +624,7 @@ impl<'a> Conductor<'a> {
                     batch::quiet(&shared).await;
                 }
                 Load::Closed => closed_loop_ends(&shared, close).await,
-                // Contenders for whom no arrival is left may end before the phase does.
+                // Contenders that have no arrival left may end before the phase does.
                 Load::Open(_) => {
                     let left = Duration::from_micros(close.saturating_sub(clock::now()));
                     tokio::time::sleep(left).await;
@@ -657,7 +657,7 @@ impl<'a> Conductor<'a> {
         self.cut_short(cause, why);
     }
 
-    /// Ends the load: waiters are cancelled, holders release, nobody acquires any more.
+    /// Ends the load: waiters are cancelled, holders release, no contender acquires any more.
     async fn drain(&mut self) {
         let begin = self.phase_begins("drain", None);
         let shared = Arc::clone(&self.shared);
@@ -744,7 +744,7 @@ impl<'a> Conductor<'a> {
 
 /// Ends when the time is up, or when every contender has acquired as often as it should.
 async fn closed_loop_ends(shared: &Shared, close: Stamp) {
-    // With a time limit nobody finishes before it, save for those that cannot go on.
+    // With a time limit no contender finishes before it, save for those that cannot go on.
     let look_every = if close == Stamp::MAX { LOOK_EVERY } else { LOOK_EVERY * 20 };
     while clock::now() < close && Board::read(&shared.board.finished) < shared.spec.contenders {
         let left = Duration::from_micros(close.saturating_sub(clock::now()));

@@ -44,7 +44,7 @@ pub fn spawn(
     let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new().name("generator".into()).spawn(move || {
         let record = reactor::block_on(work(shared, share, seconds));
-        // Nobody waits for the record when the run was given up.
+        // The record isn't awaited when the run was given up.
         let _ = sender.send(record);
     })?;
     Ok(receiver)

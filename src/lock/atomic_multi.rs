@@ -117,7 +117,7 @@ impl AtomicMulti {
         let nodes: Option<Vec<_>> = created?.into_iter().map(node).collect();
         let nodes = nodes.ok_or(Failure::OwnNodeMissing)?;
         match lists {
-            // Nobody would look for these nodes.
+            // No cleanup would look for these nodes.
             Err(failure) if failure.is_definite() => leave(session, &nodes).await.and(Err(failure)),
             lists => Ok((nodes, lists?)),
         }

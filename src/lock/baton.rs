@@ -74,7 +74,7 @@ for one more commit. A holder is not told that its session has expired.",
 };
 
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
-    // The first two are let in by a list; each other one by a grant, of which the last has nobody to grant to.
+    // The first two are let in by a list; each other one by a grant, of which the last has no waiter to grant to.
     let listed = n.min(2);
     let granted = n - listed;
     let after_the_first_release = n.saturating_sub(1);
@@ -102,7 +102,7 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
 enum Behind {
     #[default]
     NextNumber,
-    /// The one that a list showed, or nobody.
+    /// The one that a list showed, or none.
     Listed(Option<String>),
 }
 
@@ -195,7 +195,7 @@ impl Baton {
         }
     }
 
-    /// Looks who is behind the holder. A holder whose node is gone has nobody to hand on to.
+    /// Looks who is behind the holder. A holder whose node is gone has no waiter to hand on to.
     async fn look_behind(&self, session: &Session, node: &QueueNode) -> Result<Option<String>, Failure> {
         let names = session.get_children(&self.lock).await?;
         match self.behind_in(node, &names) {

@@ -23,7 +23,7 @@ pub fn predecessor_queue(watch: RequestKind, n: u64) -> BatchCost {
 
 /// A queue in which each waiter watches the two before it and looks again when the farther one has gone.
 pub fn two_back_queue(n: u64) -> BatchCost {
-    // The first watches nobody, the second one node, each other two.
+    // The first watches none, the second one node, each other two.
     let watches = (2 * n).saturating_sub(3);
     BatchCost {
         requests: vec![

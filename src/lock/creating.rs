@@ -1,7 +1,7 @@
 //! Creating a lock's nodes: the missing parents, in the order in which the clients make them, and nodes that are
 //! not left without an owner when the response to their create is lost.
 //!
-//! The name of such a node carries a mark that nobody else's has. After a create whose outcome is open the queue is
+//! The name of such a node carries a mark of its own. After a create whose outcome is open the queue is
 //! looked through for the mark before another node is created.
 
 use super::QueueNode;

@@ -88,7 +88,7 @@ pub(super) struct CuratorMutex {
 }
 
 impl CuratorMutex {
-    /// A mutex on that path that nobody holds.
+    /// A free mutex on that path.
     pub(super) fn new(lock: String, retry: Retry) -> Self {
         Self { queue: CuratorQueue::new(lock, retry), owned: None }
     }

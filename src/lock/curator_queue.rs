@@ -52,7 +52,7 @@ impl CuratorQueue {
         Self { object, ..self }
     }
 
-    /// Joins with a node of that kind and waits until nobody is awaited any more. When the own node goes while
+    /// Joins with a node of that kind and waits until it is its turn. When the own node goes while
     /// the session lives, starts over, as the policy allows.
     pub async fn enter(
         &mut self,

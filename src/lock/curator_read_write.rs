@@ -128,7 +128,7 @@ async fn downgrade(
         }
         Err(failure) => return Err(failure),
     };
-    // As the class does, although the writer knows already that nobody is before it.
+    // As the class does, although the writer knows already that it is the first.
     let names = retry.around(|| session.get_children(lock)).await?;
     let node = QueueNode { path, sequence: writer.sequence, czxid };
     if names.iter().any(|name| name == node.name()) { Ok(node) } else { Err(Failure::OwnNodeMissing) }

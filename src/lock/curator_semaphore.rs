@@ -252,7 +252,7 @@ impl CuratorSemaphore {
 /// A number that all who share a path agree on.
 pub struct SharedCount {
     path: String,
-    /// What it is when nobody has made it yet.
+    /// What it is before it is made.
     seed: u64,
     retry: Retry,
     known: Option<Known>,

@@ -76,7 +76,7 @@ watch on an absent node: it fires at the next create, even the contender's own."
     },
 };
 
-/// How long a loser sleeps when nobody says otherwise.
+/// How long a loser sleeps by default.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {

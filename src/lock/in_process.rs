@@ -19,7 +19,7 @@ impl<T: Default> InProcess<T> {
         Self(LazyLock::new(Mutex::default))
     }
 
-    /// That of one process on one lock path; a new one if nobody has it.
+    /// That of one process on one lock path; a new one if there is none.
     pub fn of(&self, path: &str, process: usize) -> Arc<T> {
         let mut things = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         things.retain(|_, thing| thing.strong_count() > 0);

@@ -56,7 +56,7 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
         requests: vec![(Create, n), (Delete, n), (GetChildren, n), (Exists, 2 * n), (ExistsWatch, n - 1)],
         events: Events { node_deleted: n - 1, ..Events::default() },
         to_waiters_by_release: n - 1,
-        // Arrival k lists k names, and nobody lists again.
+        // Arrival k lists k names, and none lists again.
         names_returned: Some(n * (n + 1) / 2),
         ..BatchCost::default()
     }

@@ -23,7 +23,7 @@ pub struct QueueNode {
 /// Where a node stands in its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Nobody is before it.
+    /// It is the first.
     First,
     /// The name of the node just before it.
     Behind(String),
@@ -78,7 +78,7 @@ impl QueueNode {
         Ok(before.map_or(Standing::First, |(_, name)| Standing::Behind(name.clone())))
     }
 
-    /// The name of the node just before the own; `None` when nobody is before it.
+    /// The name of the node just before the own; `None` when it is the first.
     ///
     /// # Errors
     /// As [`QueueNode::standing`].
@@ -145,7 +145,7 @@ impl QueueNode {
         }
     }
 
-    /// Ends an acquire that will not succeed: the own node goes, so that nobody queues behind it.
+    /// Ends an acquire that will not succeed: the own node goes, so that no other queues behind it.
     ///
     /// Returns why the acquire ended. If the node's fate is open, that is the reason that counts, because
     /// the caller must then end the session.

@@ -14,7 +14,7 @@ use crate::world::zk::{EventKind, Failure, Session, Watch, sequence_of};
 const MESSAGE: &[u8] = b"__REVOKE__";
 const ASK_AFTER: Duration = Duration::from_millis(200);
 
-/// The word for a holder that can be asked, though nobody here does.
+/// The word for a holder that can be asked, though this suite doesn't.
 pub const ALLOWED: &str = "allowed";
 pub const ASKED: &str = "asked-for";
 

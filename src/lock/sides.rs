@@ -1,13 +1,13 @@
 //! A queue of readers' and writers' nodes: which waits for which.
 //!
-//! One queue, in the order of numbers. A writer waits for the one just before it, and is in when nobody
+//! One queue, in the order of numbers. A writer waits for the one just before it, and is in when none
 //! is. A reader is in when no writer is before it. Which writer it watches meanwhile differs from lock to
 //! lock.
 //!
 //! Exclusion: by the monotone lower set (see `queue_node`), a list on the own session shows every node before
 //! the own one that is still there. Of a writer and anybody else inside, one has the lower number; the other
 //! has seen a list without it, so it had gone. Progress: the node watched is before the own one, and the
-//! lowest node of all waits for nobody.
+//! lowest node of all waits for no other.
 
 use super::QueueNode;
 use crate::words::catalog::{Guarantees, Holders, Mode};
@@ -42,7 +42,7 @@ impl Sides {
         }
     }
 
-    /// Whom a node waits for: the node that it has to watch, or `None` when it is in.
+    /// The node that a node waits for and has to watch, or `None` when it is in.
     pub fn awaited(
         self,
         node: &QueueNode,

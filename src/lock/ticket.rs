@@ -1,4 +1,4 @@
-//! `ticket`: the lock's own data says whose turn it was last, so nobody lists the queue.
+//! `ticket`: the lock's own data says whose turn it was last, so no contender lists the queue.
 
 use async_trait::async_trait;
 

@@ -75,7 +75,7 @@ pub struct CellSummary {
     pub load: String,
     /// How often it ran.
     pub repetitions: Repetitions,
-    /// What its trials are judged as, all together; `None` of a single contender, who has nobody to exclude.
+    /// What its trials are judged as, all together; `None` of a single contender, who has no other to exclude.
     pub verdict: Option<Verdict>,
     /// Why that is not `held`, in one sentence without a full stop; `None` when it is.
     pub why: Option<String>,

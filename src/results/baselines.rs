@@ -65,7 +65,7 @@ pub struct Baseline {
 /// Copies a run into a store, which is made if there is none. Without a commit, it is that of the program that ran.
 ///
 /// # Errors
-/// [`Error::Usage`] when that is no whole run, when it is in the store already, or when nobody knows the commit;
+/// [`Error::Usage`] when that is no whole run, when it is in the store already, or when the commit isn't known;
 /// [`Error::Environment`] when it can't be copied. Then nothing stays behind.
 pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> Result<Baseline, Error> {
     let stored = read(run)?.run;

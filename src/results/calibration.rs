@@ -56,7 +56,7 @@ impl CalibrationWriter {
         Ok(Self { staging: Staging::claim_dated(parent, "calibration", began)? })
     }
 
-    /// Where the logs of servers belong. The folder is not created before somebody has logs.
+    /// Where the logs of servers belong. The folder is not created before there are logs.
     pub fn server_logs(&self) -> PathBuf {
         self.staging.dir().join(layout::SERVER_LOGS)
     }

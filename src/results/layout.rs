@@ -89,7 +89,7 @@ pub(super) fn most(name: &str) -> u64 {
     }
 }
 
-/// Whether a name that somebody chose can be the name of a run directory.
+/// Whether a chosen name can be the name of a run directory.
 ///
 /// # Errors
 /// [`Error::Usage`] when it is empty, hidden, more than one step of a path, or would do something to a terminal that lists it.

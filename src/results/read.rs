@@ -1,6 +1,6 @@
 //! Reading a run directory: all of it, or an error that says which file is at fault and what to do.
 //!
-//! What is wrong with a directory that somebody named is a usage error; what the disk refuses is an error of
+//! What is wrong with a directory that the user named is a usage error; what the disk refuses is an error of
 //! the environment.
 
 use std::fs;

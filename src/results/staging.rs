@@ -1,7 +1,7 @@
 //! The directory of a run that is not over, owned by a guard.
 //!
 //! All is written into `.<name>.partial` beside the final directory and becomes visible by one rename. So
-//! the files within need no renames of their own: nobody looks for them before all of them are there.
+//! the files within need no renames of their own: they aren't looked for before all of them are there.
 //! Creating the partial directory also claims the name, because only one process can create it.
 //!
 //! What stays behind when the guard is dropped: nothing, unless something was measured ([`Staging::keep`]). Then the
@@ -9,7 +9,7 @@
 //! panics or is killed (`kill -9`, out of memory, power), it stays under that name, too; the next run removes it, unless a
 //! trial had ended: that can be read, and is deleted by hand.
 //!
-//! A directory in which nobody writes any more is told by its lock, which the system lets go with its owner. A run that is
+//! A directory that has no writer any more is told by its lock, which the system lets go with its owner. A run that is
 //! resumed goes back under the hidden name ([`ClaimedDirectory`]), with all that it has.
 
 use std::fs::{self, File};
@@ -36,7 +36,7 @@ pub struct Staging {
     keeps: bool,
     /// Who hears where it is when it was dropped and kept.
     tell_kept: Option<fn(&Path)>,
-    /// Held as long as somebody writes there; `None` on a file system that has no locks.
+    /// Held as long as a program writes there; `None` on a file system that has no locks.
     _lock: Option<File>,
 }
 
@@ -123,7 +123,7 @@ pub fn left_at(dir: &Path) -> PathBuf {
     if !dir.is_dir() && other.is_dir() { other } else { dir.to_owned() }
 }
 
-/// A directory that a run left, published or not, in which nobody else writes from now on. Dropped, it stays as it is.
+/// A directory that a run left, published or not, in which there is no other writer from now on. Dropped, it stays as it is.
 #[derive(Debug)]
 pub struct ClaimedDirectory {
     parent: PathBuf,
@@ -136,7 +136,7 @@ impl ClaimedDirectory {
     /// Claims what a run left, by its final name or by its hidden one, whichever is there.
     ///
     /// # Errors
-    /// [`Error::Usage`] when there is no such directory, or somebody writes there; [`Error::Environment`] when that cannot be
+    /// [`Error::Usage`] when there is no such directory, or a program writes there; [`Error::Environment`] when that cannot be
     /// told.
     pub fn of(dir: &Path) -> Result<Self, Error> {
         let found = left_at(dir);
@@ -159,7 +159,7 @@ impl ClaimedDirectory {
         }
         let lock = File::open(&dir).map_err(|error| cannot("open", &dir, &error))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            // Not one that somebody else has renamed meanwhile.
+            // Not one that was renamed meanwhile.
             Ok(()) if is_at(&lock, &dir) => Ok(Self { parent, name, dir, lock }),
             Ok(()) | Err(Errno::WOULDBLOCK) => Err(Error::usage(format!(
                 "{} is in use: its run is still going on, or is being resumed by another process",
@@ -261,7 +261,7 @@ pub fn tidy(parent: &Path) -> Vec<PathBuf> {
     with_trials
 }
 
-/// Whether nobody writes there any more. An empty one may just be on its way.
+/// Whether it has no writer any more. An empty one may just be on its way.
 fn is_left(dir: &Path) -> bool {
     holds_something(dir) && lock(dir).is_some()
 }

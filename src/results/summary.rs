@@ -152,7 +152,7 @@ fn broken() -> Vec<Column> {
         ("stale_writes", |t| Some(t.fencing.stale)),
         ("stale_writes_rejected", |t| Some(t.fencing.stale_rejected)),
     ];
-    // Without a fault nobody looked.
+    // Without a fault there was no look.
     let under_faults = |value: fn(&Trial) -> Option<u64>| {
         move |t: &SummaryRow<'_>| if t.trial.faults.is_empty() { None } else { value(&t.trial) }
     };

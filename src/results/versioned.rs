@@ -33,7 +33,7 @@ struct Header {
 }
 
 impl VersionedFile {
-    /// Reads it from the directory that somebody named.
+    /// Reads it from a directory that the user named.
     ///
     /// # Errors
     /// [`Error::Usage`] when it is not there, damaged, or of another version; [`Error::Environment`] when the disk refuses.

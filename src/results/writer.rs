@@ -31,7 +31,7 @@ pub struct RunWriter {
     staging: Staging,
     trials: usize,
     floor: Option<Floor>,
-    /// What is true of the run before its end; `None` where nobody said it.
+    /// What is true of the run before its end; `None` where it wasn't said.
     begun: Option<Run>,
     digests: BTreeMap<String, String>,
     /// Whether the run had begun before.
@@ -90,7 +90,7 @@ impl RunWriter {
     /// Nothing in it changes before [`RunWriter::begins`].
     ///
     /// # Errors
-    /// As [`super::read()`]; [`Error::Usage`] when somebody writes there.
+    /// As [`super::read()`]; [`Error::Usage`] when a program writes there.
     pub fn resume(dir: &Path) -> Result<Resumed, Error> {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
@@ -180,7 +180,7 @@ impl RunWriter {
     }
 
     /// Where the logs of servers belong: of a run that is resumed, beside those that are there. The folder is not created
-    /// before somebody has logs.
+    /// before there are logs.
     pub fn server_logs(&self) -> PathBuf {
         self.dir().join(&self.logs)
     }
@@ -256,7 +256,7 @@ impl RunWriter {
         tables.iter().filter(|path| path.exists()).try_for_each(|path| without_rows_of(number, path))
     }
 
-    /// Writes what the run comes to so far, as a run whose end nobody has noted: what whoever reads the directory finds if it
+    /// Writes what the run comes to so far, as a run whose end was not noted: what a reader of the directory finds if it
     /// goes no further.
     ///
     /// # Errors
@@ -430,7 +430,7 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
     })
 }
 
-/// Writes a file that may be there already, so that whoever reads it meanwhile or kills this finds the old one or the new.
+/// Writes a file that may be there already, so that a reader, or a kill, meanwhile finds the old one or the new.
 ///
 /// # Errors
 /// [`Error::Environment`] naming the file.

@@ -73,7 +73,7 @@ pub struct Diagnostics {
     file: String,
     text: String,
     list: Vec<Diagnostic>,
-    /// What of the text was not written in it; then nobody wrote the rest as it stands here, either.
+    /// What of the text was not written in it; then the rest isn't as it was written, either.
     options: Vec<Written>,
 }
 
@@ -90,7 +90,7 @@ impl Diagnostics {
         Self { file: file.to_owned(), text: text.to_owned(), list, options: Vec::new() }
     }
 
-    /// The text was made of a file and of options, so that its lines are nobody's: what is wrong is told by its option.
+    /// The text was made of a file and of options, so that its lines are in no file: what is wrong is told by its option.
     #[must_use]
     pub fn with_options(self, options: Vec<Written>) -> Self {
         Self { options, ..self }

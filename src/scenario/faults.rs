@@ -56,7 +56,7 @@ impl Said {
 }
 
 impl FaultDraft<'_> {
-    /// Whom it hits, by what could be read.
+    /// Its target, as far as it could be read.
     pub(super) fn target(&self) -> Target {
         match (self.card.targets, self.said.server, self.said.contender) {
             (Targets::Fixed, _, _) => Target::Fixed,
@@ -135,7 +135,7 @@ fn fault<'c>(item: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Optio
     let card = found.as_ref().map(|(card, _)| *card);
     keys.know(card.iter().flat_map(|card| card.params).map(|param| param.name));
     let said = Said::read(&mut keys, card);
-    // Without its kind nobody can tell which other keys it takes.
+    // Without its kind it can't be told which other keys it takes.
     let (card, span) = found?;
     let given = given(&mut keys, card, sink);
     keys.finish_beside(|key| owners(key, cards));

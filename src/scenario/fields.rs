@@ -52,7 +52,7 @@ pub enum Kind {
     Fault,
     /// The condition of a gate.
     Gate,
-    /// A word for whom a fault hits; which words there are depends on its kind.
+    /// A target of a fault; which there are depends on its kind.
     Target,
     /// One of the [`PROCESSES`].
     Arrivals,

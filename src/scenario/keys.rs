@@ -81,12 +81,12 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
         self.table.take(name).or_else(misspelt)
     }
 
-    /// Reports every key that nobody asked for.
+    /// Reports every key that was not asked for.
     pub(super) fn finish(self) {
         self.finish_beside(|_| None);
     }
 
-    /// The same, where somebody may know better what to do about a key.
+    /// The same, where the caller knows better what to do about a key.
     pub(super) fn finish_beside(self, known: impl Fn(&str) -> Option<String>) {
         for entry in self.table.finish() {
             let message = format!("unknown key `{}`{}", shortened(entry.key), place(self.section));

@@ -110,7 +110,7 @@ pub enum Order {
     AsWritten,
 }
 
-/// What a contender does when its lock has told it that nobody can know whether something was done.
+/// What a contender does when its lock has told it that it can't be known whether something was done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InDoubt {
@@ -223,7 +223,7 @@ pub struct TrialSpec {
     pub give_up_after: Duration,
     /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
-    /// What goes wrong on purpose. Random parts (whom `any` means, jitter) are drawn from the seed when it fires.
+    /// What goes wrong on purpose. Random parts (which one `any` means, jitter) are drawn from the seed when it fires.
     #[serde(rename = "fault_plan")]
     pub faults: Vec<FaultChoice>,
     /// How long it may take to settle once nothing is broken any more.
@@ -245,7 +245,7 @@ impl TrialSpec {
 }
 
 /// How long a trial may take to settle after its faults, before what does not settle is held against it. No scenario
-/// says so; whoever runs a trial in which nothing is slow, or never settles, need not wait as long.
+/// says so; a trial in which nothing is slow, or never settles, need not wait as long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Settling {
     /// How long a lock may go without an acquisition, or a contender wait while others are served.
@@ -259,7 +259,7 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// Long enough for sessions of that timeout on a loaded host: what a session that nobody uses may still live, a
+    /// Long enough for sessions of that timeout on a loaded host: what an unused session may still live, a
     /// round of elections, and what the load adds to both.
     pub fn of(session_timeout: Duration) -> Self {
         Self {

@@ -112,7 +112,7 @@ pub struct OfferedPreview {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FaultPreview {
     pub kind: String,
-    /// Whom it hits: a word or a number; empty where the kind says so.
+    /// Its target: a word or a number; empty where the kind says so.
     pub target: String,
     pub label: String,
     /// When it fires and how long it lasts, in words.

@@ -141,7 +141,7 @@ impl<'a> TomlTable<'a> {
         Some(entry)
     }
 
-    /// Every key that nobody took, in the order of the file.
+    /// Every key that was not taken, in the order of the file.
     pub(super) fn finish(self) -> Vec<KeyValue<'a>> {
         self.entries().into_iter().filter(|entry| !self.taken.contains(&entry.key)).collect()
     }

@@ -1,6 +1,6 @@
 //! Arrivals from a file: CSV in, arrivals by their time out. `docs/arrivals.md` describes the format for people.
 //!
-//! Opening files is somebody else's business, and so is every other format: whoever reads one tells a [`TraceBuilder`]
+//! It opens no files and knows no other format: their readers tell a [`TraceBuilder`]
 //! what arrives.
 
 use std::collections::HashMap;

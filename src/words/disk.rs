@@ -1,7 +1,7 @@
 //! Reading what others may have put on the disk: regular files of a bounded size, and no name that leads elsewhere.
 //!
 //! A directory of results comes from another machine, from a download or from a colleague. Whatever lies in it, a reader
-//! ends: it waits for no pipe, reads no device, follows no link below the directory that somebody named, and never keeps
+//! ends: it waits for no pipe, reads no device, follows no link below the directory that the user named, and never keeps
 //! more than a bound for each kind of file.
 
 use std::borrow::Cow;
@@ -87,7 +87,7 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
             },
         )?;
     }
-    // Without waiting for somebody who writes into a pipe.
+    // Without waiting for the writer of a pipe.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(&at, *last, flags, Mode::empty()).map_err(|error| match error {
         Errno::LOOP => refused("is a link, and none is followed"),
@@ -141,7 +141,7 @@ pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Un
     bounded(open(dir, name.as_ref(), most)?, most)
 }
 
-/// Reads a file that somebody named: a link is followed, and a pipe is read, up to that size.
+/// Reads a file that the user named: a link is followed, and a pipe is read, up to that size.
 ///
 /// # Errors
 /// Why it is not read.

@@ -37,7 +37,7 @@ pub fn format_micros(us: u64) -> String {
     }
 }
 
-/// Somebody's text as a message shows it: without characters that do something to a terminal, and not longer than so
+/// Text from outside as a message shows it: without characters that do something to a terminal, and not longer than so
 /// many characters.
 pub fn shown(text: &str, most: usize) -> String {
     // A text that is too long may be very long.

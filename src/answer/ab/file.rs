@@ -1,6 +1,6 @@
 //! `ab.json`: what was compared, how far it got, and what came out of it.
 //!
-//! It is written anew after every block, beside the old one, which it then replaces: whoever kills a comparison finds the
+//! It is written anew after every block, beside the old one, which it then replaces: a killed comparison leaves the
 //! blocks that had ended, judged.
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! How many blocks are run.
 //!
-//! Whoever stops as soon as a difference is significant finds one sooner or later, even between a program and itself. So
+//! Stopping as soon as a difference is significant finds one sooner or later, even between a program and itself. So
 //! nothing here looks at a p or a verdict: a comparison ends after a number of blocks that was fixed before it began, or
 //! when its intervals are as narrow as was asked for, whatever they hold.
 //!

@@ -15,7 +15,7 @@ pub struct Decisions {
     pub schema_version: u32,
     /// Where and how it was measured, run by run where runs differ.
     pub measured_on: Vec<String>,
-    /// What whoever measured has to say of it.
+    /// What has to be said of the measurement.
     pub note: Option<String>,
     pub claims: Vec<Decision>,
 }

@@ -19,7 +19,7 @@ pub struct CellUnderLoad {
     pub locks: usize,
 }
 
-/// Labels are no longer than this: whoever made a directory may have written anything into it.
+/// Labels are no longer than this: a directory may have anything in it.
 const LABEL: usize = 200;
 
 impl CellUnderLoad {

@@ -141,7 +141,7 @@ pub fn comparison_schema() -> Schema {
 /// Compares two sides.
 ///
 /// # Errors
-/// [`Error::Usage`] when what differs makes the comparison meaningless and nobody forces it, and when no cell is on both
+/// [`Error::Usage`] when what differs makes the comparison meaningless and it isn't forced, and when no cell is on both
 /// sides.
 pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> {
     let differences = differences(base, new);
@@ -191,7 +191,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     })
 }
 
-/// Compares one figure of one cell, whose trials these are, as one of `family` comparisons: for whoever asks for no more,
+/// Compares one figure of one cell, whose trials these are, as one of `family` comparisons: for callers that ask for no more,
 /// such as a gate. Trials that are not sound do not count, and what they leave unknown is.
 pub fn figure_of_cell(
     base: &Repetitions<'_>,
@@ -338,7 +338,7 @@ impl Family {
                 None => self.planned.push((key.clone(), figure, planned(figure, base, new, ask.limits))),
             }
         }
-        // Nobody chooses away that a lock no longer excludes.
+        // It can't be chosen away that a lock no longer excludes.
         if !ask.figures.contains(&VIOLATIONS) {
             self.planned.push((key.clone(), VIOLATIONS, planned(VIOLATIONS, base, new, ask.limits)));
         }
@@ -387,7 +387,7 @@ fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option
     }
 }
 
-/// Texts are no longer than this: whoever made a directory may have written anything into it.
+/// Texts are no longer than this: a directory may have anything in it.
 const LINE: usize = 300;
 
 fn info(side: &Side) -> SideInfo {

@@ -92,7 +92,7 @@ fn apart(base: Vec<Fact>, new: Vec<Fact>) -> Vec<Difference> {
     let (base, new) = (collected(base), collected(new));
     let missing = |what: &String, all: &Values| all.iter().all(|(other, ..)| other != what);
     let only_new = new.iter().filter(|(what, ..)| missing(what, &base));
-    // What one side cannot know, such as where the data of somebody else's servers lies, need not agree.
+    // What one side cannot know, such as where the data of other people's servers lies, need not agree.
     let needed = |what: &String| {
         let of =
             |all: &Values| all.iter().find(|(other, ..)| other == what).is_none_or(|(_, needed, _)| *needed);

@@ -14,14 +14,14 @@ const COSTS: [Figure; 3] = [
 /// Violations: any that is new is a regression, and no test is needed to say so.
 pub(super) const VIOLATIONS: Figure = Figure::Count(Count::Violations);
 
-/// What is compared in a cell unless somebody chooses otherwise, [`VIOLATIONS`] apart.
+/// What is compared in a cell unless others are chosen, [`VIOLATIONS`] apart.
 ///
 /// In a closed load the mean wait says what the throughput does, so it is left out; in a batch, which ends with the last of
 /// its contenders, there is no throughput; in an open load it is the one that is offered.
 pub(super) fn usual(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Vec<Figure> {
     let median = |measure| Figure::Latency(measure, Statistic::percent(50));
     let mean = |measure| Figure::Latency(measure, Statistic::Mean);
-    // Alone there is nobody to hand over to.
+    // Alone there is no one to hand over to.
     let passed_on = if key.contenders > key.locks { Measure::Handoff } else { Measure::Uncontended };
     let mut figures = match key.load.as_str() {
         "batch" => vec![mean(Measure::Wait), mean(passed_on)],

@@ -173,7 +173,7 @@ pub struct Block {
 }
 
 /// The same of pairs, so that what the machine did to both of a pair cancels out. Blocks that lack a reading are left out
-/// by whoever calls.
+/// by the caller.
 pub fn paired(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
     Test::paired(blocks, better, limits).alone(limits, family)
 }

@@ -281,7 +281,7 @@ fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
     Some(timing?.p50_us)
 }
 
-/// What the trials of a cell are judged as together; `None` of a single contender, who has nobody to exclude, and where
+/// What the trials of a cell are judged as together; `None` of a single contender, who has no other to exclude, and where
 /// nothing ran.
 fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     let own: Vec<&Trial> = trials.iter().filter(|trial| cell.is_of(trial)).collect();

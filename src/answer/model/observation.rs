@@ -17,11 +17,11 @@ pub struct Observation {
     pub waiting: f64,
     /// Acquisitions a second, over all locks.
     pub rate: f64,
-    /// From a release to the next entry, where somebody waited.
+    /// From a release to the next entry, where there was a waiter.
     pub handoff: Empirical,
     /// In which seconds handoffs took longer, and in which less.
     pub pace: Pace,
-    /// Entries of a lock that nobody had; `None` where there was none.
+    /// Entries of a free lock; `None` where there was none.
     pub uncontended: Option<Empirical>,
     /// From the release call to its return.
     pub release: Empirical,
@@ -81,7 +81,7 @@ impl Observation {
         let contended = handoffs as f64 / (handoffs + alone) as f64;
         let entering = contended * handoff.mean()
             + (1.0 - contended) * uncontended.as_ref().map_or(0.0, Empirical::mean);
-        // Little's law: how many wait behind a holder, not counting whoever is about to enter.
+        // Little's law: how many wait behind a holder, not counting the one about to enter.
         let queued = rate / spec.locks as f64 * (wait.mean() - entering).max(0.0) / 1e6;
         let waiting = match &spec.load {
             load if load.open().is_some() => 1.0 + queued / contended,

@@ -74,7 +74,7 @@ pub struct Prediction {
     pub waiting: Predicted,
     /// The most sessions in use at the same time.
     pub sessions: Predicted,
-    /// In which share of the simulations somebody found no free session.
+    /// In which share of the simulations an arrival found no free session.
     pub pool_runs_out: f64,
     /// How many simulations.
     pub simulations: usize,

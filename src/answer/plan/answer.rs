@@ -116,7 +116,7 @@ const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];
 pub struct Answer {
     /// Its label.
     pub strategy: String,
-    /// `held`: the plan holds; `violated`: it will not; `unknown`: nobody can tell. With the reasons.
+    /// `held`: the plan holds; `violated`: it will not; `unknown`: it can't be told. With the reasons.
     pub verdict: Verdict,
     /// What is expected; `None` where nothing can be predicted.
     pub prediction: Option<Prediction>,

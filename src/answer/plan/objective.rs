@@ -36,7 +36,7 @@ pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
     reader(figure).map(|read| read(prediction))
 }
 
-/// Whether a prediction keeps the objective: with all of its interval, or with nothing of it, or nobody can tell.
+/// Whether a prediction keeps the objective: with all of its interval, or with nothing of it, or it can't be told.
 #[must_use]
 pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let Objective { figure, limit, relation, .. } = objective;

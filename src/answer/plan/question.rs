@@ -48,7 +48,7 @@ pub struct QuestionLoad {
 }
 
 impl Question {
-    /// Refuses what nobody can answer, before anything is measured.
+    /// Refuses what can't be answered, before anything is measured.
     ///
     /// # Errors
     /// What cannot be, and what to change.

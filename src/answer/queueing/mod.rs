@@ -1,6 +1,6 @@
 //! Locks as servers: a simulation that draws from measured times, and the formulas that it is checked against.
 //!
-//! A lock serves one client at a time; a service is the hold and the handoff to whoever is next. A lock that nobody
+//! A lock serves one client at a time; a service is the hold and the handoff to the next in line. A lock that no client
 //! waits for is entered by an uncontended acquire instead, which takes another time. Times are microseconds.
 
 mod empirical;

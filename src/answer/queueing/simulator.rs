@@ -13,11 +13,11 @@ use super::{Empirical, Pace};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Fifo,
-    /// In any: whoever looks first. Somebody who comes while nobody holds may get it before those who wait.
+    /// In any: the first to look. A newcomer may get a free lock before those who wait.
     Unordered,
 }
 
-/// How long it takes from a release call to the next holder's entry, where somebody waits.
+/// How long it takes from a release call to the next holder's entry, where there is a waiter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Handoff {
     /// Around its mean, which is 1.
@@ -51,21 +51,21 @@ impl Handoff {
 pub struct Locks {
     pub count: usize,
     pub order: Order,
-    /// From asking for a lock that nobody has to entering it.
+    /// From asking for a free lock to entering it.
     pub uncontended: Empirical,
-    /// From a release to the next entry, where somebody waits.
+    /// From a release to the next entry, where there is a waiter.
     pub handoff: Handoff,
     /// From the release call to its return: until then the session is not free.
     pub release: Empirical,
     /// How much longer than meant a lock is held.
     pub overshoot: Empirical,
-    /// How late whoever comes asks. Where others hold and wait already it delays nobody.
+    /// How late an arrival asks. Where others hold and wait already it delays no one.
     pub late: Empirical,
     /// When all of that takes longer, and when less.
     pub pace: Pace,
 }
 
-/// Somebody who comes.
+/// An arrival.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arrival {
     pub at: f64,
@@ -86,7 +86,7 @@ pub struct Open<'a> {
     pub to: f64,
 }
 
-/// Clients each of whom comes back some time after its release. The clients share the locks evenly, each its own for good.
+/// Clients that come back some time after their release. The clients share the locks evenly, each its own for good.
 #[derive(Debug, Clone, Copy)]
 pub struct Closed<'a> {
     pub clients: usize,
@@ -113,14 +113,14 @@ pub struct SimulationOutcome {
 }
 
 impl SimulationOutcome {
-    /// The quantile of the waits; `None` where nobody came.
+    /// The quantile of the waits; `None` where there was no arrival.
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut waits = self.waits.clone();
         let at = ((quantile * waits.len() as f64).ceil() as usize).clamp(1, waits.len().max(1)) - 1;
         (!waits.is_empty()).then(|| *waits.select_nth_unstable_by(at, f64::total_cmp).1)
     }
 
-    /// The mean wait; `None` where nobody came.
+    /// The mean wait; `None` where there was no arrival.
     pub fn mean(&self) -> Option<f64> {
         (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
     }
@@ -249,7 +249,7 @@ impl Ord for ScheduledEvent {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum LockPhase {
     Idle,
-    /// Somebody has it, or is about to enter a lock that was idle.
+    /// It is held, or about to be: a client enters a lock that was idle.
     Taken,
     /// It was released, and this waiter will enter at that time.
     HandedTo {
@@ -311,7 +311,7 @@ impl<'a> Simulation<'a> {
         self.outcome
     }
 
-    /// Somebody comes, and asks at once if a session is free.
+    /// A client arrives, and asks at once if a session is free.
     fn comes(&mut self, client: Client, now: f64) {
         let number = self.clients.len();
         self.clients.push(client);
@@ -333,7 +333,7 @@ impl<'a> Simulation<'a> {
             LockPhase::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
                 let enters_first = self.enters_alone(now);
                 if enters_first < enters {
-                    // It is quicker than those who have not noticed yet that nobody holds.
+                    // It is quicker than those who have not noticed yet that it is free.
                     self.lock[at].queue.push_back(waiter);
                     self.lock[at].state = LockPhase::Taken;
                     self.announce(client, at, enters_first);

@@ -63,7 +63,7 @@ impl MannWhitney {
     }
 }
 
-/// Nobody makes more repetitions; the smallest p of so many is 10⁻³⁰⁷.
+/// More repetitions are never made; the smallest p of so many is 10⁻³⁰⁷.
 const MOST: usize = 512;
 
 /// The distribution of U without ties.

@@ -1,6 +1,6 @@
 //! `sweep.json`: what was swept, how far it got, and what was found; `sweep.csv`: its points as rows.
 //!
-//! Both are written anew after every run, beside the old ones, which they then replace: whoever kills a sweep finds all runs
+//! Both are written anew after every run, beside the old ones, which they then replace: a killed sweep leaves all runs
 //! that had ended, and `--resume` goes on from there.
 
 use std::path::Path;

@@ -69,55 +69,55 @@ impl Checker {
     fn lock(&self, name: &str) -> Result<usize, String> {
         self.numbers.get(name).copied().ok_or_else(|| "the header does not name this lock".to_owned())
     }
-    fn scene(&mut self, who: usize, lock: &str, at: Moment) -> Result<Scene<'_>, String> {
+    fn context(&mut self, who: usize, lock: &str, at: Moment) -> Result<EventContext<'_>, String> {
         let number = self.lock(lock)?;
         let contender = &mut self.contenders.all[who];
         let suspended = (contender.state != SessionState::Connected).then_some(contender.told);
-        Ok(Scene { who, lock: &mut self.locks[number], stand: contender.stand(number), suspended, at })
+        Ok(EventContext { who, lock: &mut self.locks[number], stand: contender.stand(number), suspended, at })
     }
 
     fn acquire(&mut self, who: usize, event: &Acquire<'_>, at: Moment) -> Result<(), String> {
-        let mut scene = self.scene(who, event.lock, at)?;
-        scene.lock.check(event.claim)?;
+        let mut context = self.context(who, event.lock, at)?;
+        context.lock.check(event.claim)?;
         if event.step == Step::Invoke {
-            scene.forget_lost_hold();
+            context.forget_lost_hold();
         }
-        let again = scene.again(event.depth)?;
-        let before = scene.stand.at;
+        let again = context.again(event.depth)?;
+        let before = context.stand.at;
         let (after, turn) = turn::acquire(before, event.step, again)?;
-        scene.stand.at = after;
+        context.stand.at = after;
         match turn {
-            LockTurn::Asks => scene.ask(before, event.claim),
-            LockTurn::Enters => scene.enter(event),
+            LockTurn::Asks => context.ask(before, event.claim),
+            LockTurn::Enters => context.enter(event),
             LockTurn::MayEnter => {
-                scene.lock.unknown += 1;
-                scene.put_inside(event, true);
+                context.lock.unknown += 1;
+                context.put_inside(event, true);
             }
-            LockTurn::Refused => scene.lock.failed += 1,
-            LockTurn::Nested => scene.stand.depth += u32::from(event.step == Step::Ok),
+            LockTurn::Refused => context.lock.failed += 1,
+            LockTurn::Nested => context.stand.depth += u32::from(event.step == Step::Ok),
             LockTurn::Leaves | LockTurn::Left(_) => {}
         }
         let contender = &mut self.contenders.all[who];
         if event.step == Step::Invoke && contender.state == SessionState::Expired {
-            // Nobody can ask without a session: this one is new.
+            // Asking takes a session: this one is new.
             contender.state = SessionState::Connected;
         }
         Ok(())
     }
 
     fn release(&mut self, who: usize, event: &Release<'_>, at: Moment) -> Result<(), String> {
-        let mut scene = self.scene(who, event.lock, at)?;
-        let before = scene.stand.at;
-        let (after, turn) = turn::release(before, event.step, scene.stand.depth < 2)?;
-        scene.stand.at = after;
-        if let (Some(token), Some(zxid)) = (scene.stand.token, event.deleted_zxid) {
-            scene.lock.order.delete(token, zxid, at.place);
+        let mut context = self.context(who, event.lock, at)?;
+        let before = context.stand.at;
+        let (after, turn) = turn::release(before, event.step, context.stand.depth < 2)?;
+        context.stand.at = after;
+        if let (Some(token), Some(zxid)) = (context.stand.token, event.deleted_zxid) {
+            context.lock.order.delete(token, zxid, at.place);
         }
         match turn {
-            LockTurn::Leaves => scene.leave(before, event.alone),
-            LockTurn::Left(Step::Ok) => scene.resolve(Character::Sound),
-            LockTurn::Left(step) => scene.stand.not_let = Some(step),
-            LockTurn::Nested if matches!(event.step, Step::Ok | Step::Unknown) => scene.stand.depth -= 1,
+            LockTurn::Leaves => context.leave(before, event.alone),
+            LockTurn::Left(Step::Ok) => context.resolve(Character::Sound),
+            LockTurn::Left(step) => context.stand.not_let = Some(step),
+            LockTurn::Nested if matches!(event.step, Step::Ok | Step::Unknown) => context.stand.depth -= 1,
             _ => {}
         }
         Ok(())
@@ -125,7 +125,7 @@ impl Checker {
 
     /// One end of a write to the resource that a lock guards.
     fn write(&mut self, who: usize, event: &Write<'_>, at: Moment) -> Result<(), String> {
-        let Scene { lock, stand, .. } = self.scene(who, event.lock, at)?;
+        let EventContext { lock, stand, .. } = self.context(who, event.lock, at)?;
         let newest = lock.fencing.newest_on(at.clock);
         if event.step == Step::Invoke {
             stand.writing = Some(newest);
@@ -145,7 +145,7 @@ impl Checker {
 }
 
 /// A contender at one lock, at the moment of an event.
-struct Scene<'a> {
+struct EventContext<'a> {
     who: usize,
     lock: &'a mut Lock,
     stand: &'a mut Stand,
@@ -154,7 +154,7 @@ struct Scene<'a> {
     at: Moment,
 }
 
-impl Scene<'_> {
+impl EventContext<'_> {
     /// Whether a holder asks for more of the same.
     fn again(&self, depth: Option<u32>) -> Result<bool, String> {
         let again = depth.is_some_and(|depth| depth > 1);
@@ -165,7 +165,7 @@ impl Scene<'_> {
         Ok(again)
     }
 
-    /// Whoever asks anew after the end of its session did not go on as a holder.
+    /// A contender that asks anew after the end of its session did not go on as a holder.
     fn forget_lost_hold(&mut self) {
         if self.stand.lost
             && let Some(hold) = self.stand.hold.take()

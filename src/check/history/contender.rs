@@ -12,7 +12,7 @@ use crate::record::history::{LinePosition, SessionState, Step};
 #[derive(Debug, Clone, Copy)]
 pub struct CalledAcquire {
     pub at: Moment,
-    /// For how long somebody had been kept out by then who asked for the same.
+    /// For how long the same request had been kept out by then.
     pub kept_out_us: u64,
 }
 

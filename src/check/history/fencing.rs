@@ -44,7 +44,7 @@ impl Fencing {
     }
 
     /// The resource answered a write. `called` is what [`Fencing::newest_on`] was when it was called, or is now if
-    /// nobody wrote that down.
+    /// that was not written down.
     pub fn answer(&mut self, answer: FencedWrite, called: Option<Newest>) {
         if !answer.accepted {
             self.reject(answer);

@@ -7,7 +7,7 @@ use crate::words::verdict::Verdict;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
     pub verdict: Verdict,
-    /// Lock by lock, by name; locks that nobody asked for are left out.
+    /// Lock by lock, by name; locks that were not asked for are left out.
     pub locks: Vec<LockReport>,
     /// The first of each kind of thing that went wrong, in the order of their lines.
     pub findings: Vec<Finding>,

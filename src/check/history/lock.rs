@@ -31,7 +31,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// A lock that nobody has asked for.
+    /// A lock that no client has asked for.
     pub fn new(name: String, kind: LockKind) -> Self {
         Self {
             name,

@@ -46,7 +46,7 @@ pub struct LockHolds {
 }
 
 impl LockHolds {
-    /// Of a lock that nobody has held.
+    /// Of a lock that was never held.
     pub fn new(kind: LockKind) -> Self {
         Self {
             recent: BTreeMap::new(),
@@ -118,7 +118,7 @@ impl LockHolds {
         let waited = self.inside.was_kept_out(next.claim, asked, found);
         let may_be_early = self.inside.keeps_out(next.claim);
         if may_be_early {
-            // A deletion that nobody wrote down leaves one comparison out, and not all that follow.
+            // A deletion that was not written down leaves one comparison out, and not all that follow.
             while self.inside.leave(found, true, |other| other.deleted.is_none()).is_some() {}
         }
         let is_early = self.inside.keeps_out(next.claim);

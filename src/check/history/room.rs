@@ -75,12 +75,12 @@ impl Occupancy {
         }
     }
 
-    /// Somebody asks for that. Returns for how long in all whoever asks for the same has been kept out by then.
+    /// A contender asks for that. Returns for how long in all the same request has been kept out by then.
     pub fn asks(&mut self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.asks(claim, t_us)
     }
 
-    /// For how long in all whoever asks for that has been kept out.
+    /// For how long in all that request has been kept out.
     pub fn kept_out_us(&self, claim: LockClaim, t_us: u64) -> u64 {
         self.inside.kept_out(claim, t_us)
     }
@@ -118,7 +118,7 @@ impl Occupancy {
         self.waiting.push(overlap);
     }
 
-    /// A holder calls release: from here on it believes no longer that it holds. `alone` when nobody else could run
+    /// A holder calls release: from here on it believes no longer that it holds. `alone` when no other could run
     /// while it was inside.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(at.t_us, alone, |hold| hold.number == number) else { return };
@@ -136,7 +136,7 @@ impl Occupancy {
     pub fn vanish(&mut self, number: u64) {
         let Some(hold) = self.find(number) else { return };
         let told_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
-        // What never was kept nobody out.
+        // What never was kept no one out.
         self.inside.leave(told_us.unwrap_or_default(), told_us.is_none(), |hold| hold.number == number);
         if let Some(told_us) = told_us {
             self.end(number, told_us, None);
@@ -186,7 +186,7 @@ impl Occupancy {
         self.resolve(number, Character::Suspect);
     }
 
-    /// The history ends while somebody is inside. Its session was alive if `lived` says so of an overlap's line.
+    /// The history ends while a contender is inside. Its session was alive if `lived` says so of an overlap's line.
     pub fn remain(&mut self, number: u64, lived: impl Fn(LinePosition) -> bool) {
         for overlap in &mut self.waiting {
             let sound = lived(overlap.since.place);

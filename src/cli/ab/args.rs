@@ -54,7 +54,7 @@ pub struct AbArgs {
     pub opening: OpeningArgs,
 }
 
-/// Nobody waits for more blocks.
+/// More blocks would take too long.
 const BLOCKS_MOST: i64 = 500;
 
 /// What one side of `ab` is, where it differs from the other.

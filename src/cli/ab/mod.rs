@@ -39,7 +39,7 @@ use args::AbArgs;
 use questions::questions;
 use side::{RunRequest, Side};
 
-/// Blocks when nobody says: eight pairs can decide six comparisons.
+/// Blocks by default: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
 /// Where the intervals alone decide, so many blocks at most.
 const BLOCKS_AT_MOST: u32 = 40;

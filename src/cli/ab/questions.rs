@@ -1,4 +1,4 @@
-//! What is compared when nobody says, by what the load measures.
+//! What is compared by default, by what the load measures.
 
 use crate::answer::ab::{CellPair, FigureQuestion, pair};
 use crate::record::{Figure, Statistic};

@@ -34,7 +34,7 @@ use evidence::{StoredEvidence, VERIFIES};
 use measuring::{Measuring, copies};
 use site::PlanEnsemble;
 
-/// Strategies when nobody names any: a queue that wakes one, one that wakes all, and the most used recipe.
+/// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 
 /// Answers.

@@ -1,6 +1,6 @@
 //! `/metrics`: a run under way, for Prometheus and its kin.
 //!
-//! It has a thread of its own and reads what progress knows anyway, so that nobody who asks delays a contender: the text is
+//! It has a thread of its own and reads what progress knows anyway, so that no request delays a contender: the text is
 //! made a few times a second at most, and only a few connections are served at a time, each for a short while.
 
 #![expect(clippy::disallowed_methods, reason = "how old a text is decides nothing that is measured")]
@@ -44,7 +44,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// A port that nobody else can take any more.
+/// A port that no other program can take any more.
 #[derive(Debug)]
 pub struct Port {
     listener: TcpListener,
@@ -52,7 +52,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Takes it. To be called before the process moves to a network of its own, which nobody outside could reach.
+    /// Takes it. To be called before the process moves to a network of its own, which could not be reached from outside.
     pub fn take(asked: SocketAddr) -> Result<Self, Error> {
         let listener = TcpListener::bind(asked).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -142,7 +142,7 @@ impl MetricsShared {
             let _ = made;
             return text.clone();
         }
-        // Whoever tells of the run never waits for the text to be made.
+        // The run never waits for the text to be made.
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let made = live.render(SystemTime::now());
         *text = Some((Instant::now(), made.clone()));
@@ -178,7 +178,7 @@ fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &Cancellatio
                         .max_buf_size(HEAD_AT_MOST)
                         .keep_alive(false)
                         .serve_connection(TokioIo::new(stream), answers);
-                    // Whoever asked has gone or asked for nonsense; nobody here wants to know.
+                    // The client has gone or asked for nonsense; neither matters here.
                     let _ = tokio::time::timeout(CONNECTION_LASTS, connection).await;
                     drop(place);
                 });

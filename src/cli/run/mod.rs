@@ -229,7 +229,7 @@ impl RunInProgress {
             make_chroot(&target).await?;
         }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
-        // Servers of the run's own go with it, and nobody else uses them.
+        // Servers of the run's own go with it, and have no other users.
         let _alive = match self.world.is_fresh() {
             true => None,
             false => Some(workspace.show_life().await?),
@@ -524,7 +524,7 @@ impl RunResult {
             .as_ref()
             .map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)))
             .unwrap_or_default();
-        // First what a build hangs on: nobody looks for it below the tables.
+        // First what a build hangs on: it would be missed below the tables.
         let gates =
             report::gates(&summary.gates, style).map(|gates| format!("{gates}\n")).unwrap_or_default();
         let (lead, said) = report::said(&summary.conclusions, style);

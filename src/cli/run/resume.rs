@@ -49,8 +49,8 @@ fn version() -> String {
     env!("CARGO_PKG_VERSION").into()
 }
 
-/// Where a run takes place is in its record, but a directory may come from anywhere: what could do harm is named by whoever
-/// resumes it.
+/// Where a run takes place is in its record, but a directory may come from anywhere: what could do harm is named by
+/// the user who resumes it.
 fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Result<(), Error> {
     let place = &args.overrides.place;
     let refused = |why: String| Err(Error::usage(why));

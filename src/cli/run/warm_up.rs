@@ -1,7 +1,8 @@
-//! Load before the first trial, so that fresh servers don't count against whoever comes first.
+//! Load before the first trial, so that fresh servers don't count against the first trial.
 //!
 //! A JVM compiles its code while it runs: on two cores the first seconds of a fresh ensemble are several times
-//! slower than the rest. Somebody else's ensemble is not warmed up: it gets no load that was not asked for, save for that of the floor.
+//! slower than the rest. An ensemble that others run is not warmed up: it gets no load that was not asked for, save for
+//! that of the floor.
 
 use tokio_util::sync::CancellationToken;
 

@@ -1,4 +1,4 @@
-//! The ensemble that a run uses: a fresh local one, the kept one, or somebody else's.
+//! The ensemble that a run uses: a fresh local one, the kept one, or one that others run.
 
 use std::path::Path;
 use std::sync::Arc;

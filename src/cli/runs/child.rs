@@ -99,7 +99,7 @@ pub fn last_words(said: &Path) -> String {
     lines[lines.len().saturating_sub(3)..].join("\n  ")
 }
 
-/// A process that is killed when nobody waits for it any more.
+/// A process that is killed when its handle is dropped.
 struct Running(Child);
 
 impl Running {

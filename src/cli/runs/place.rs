@@ -99,7 +99,7 @@ async fn prepare(
 }
 
 /// Reads that keep servers of ours awake which could forget a request. Runs that are told a connect string take the
-/// servers for somebody else's, and send none.
+/// servers for those of others, and send none.
 struct Awake(CancellationToken);
 
 impl Awake {

@@ -37,7 +37,7 @@ use crate::words::units::{as_a_word, format_duration};
 use args::SweepArgs;
 use question::{SweepQuestion, announcement};
 
-/// How long it may take when nobody says.
+/// How long it may take by default.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 /// What a run takes beside its trials.
 const AROUND_A_RUN: f64 = 0.7;
@@ -280,7 +280,7 @@ impl SweepInProgress {
     }
 
     /// The number of the next run: one that nothing in the directory has, neither a run nor what a killed sweep left of one,
-    /// nor what somebody else put there. All of that stays as it is.
+    /// nor what others put there. All of that stays as it is.
     fn next_number(&self) -> Result<u32, Error> {
         let mut last = self.file.runs.iter().map(|run| run.number).max().unwrap_or(0);
         for folder in [POINTS, SCENARIOS, LOGS] {

@@ -280,7 +280,7 @@ impl Sketch {
         }
         for card in &self.of_contenders {
             let times = draw.random_range(1..=3);
-            // What waits for a request needs somebody who sends it.
+            // What waits for a request needs a sender.
             let within = if takes_request(card) { self.lasts_ms / 2 } else { self.lasts_ms - 2_000 };
             let every_ms = (within - 500) / u64::from(times);
             let lasts_ms = draw.random_range(300..=every_ms.min(4_000) * 2 / 3);
@@ -383,7 +383,7 @@ fn params(lock: &LockCard, contenders: u64, load: Load, draw: &mut ChaCha8Rng) -
             continue;
         }
         let drawn = match (lock.guarantees.holders, param.kind) {
-            // Somebody has to be kept out.
+            // At least one contender has to be kept out.
             (Holders::Leases(leases), ParamKind::Count(least, _)) if leases == param.name => {
                 Some(ParamValue::Count(draw.random_range(least..=contenders / 2)))
             }

@@ -31,7 +31,7 @@ pub struct RoundOutcome {
     pub acquired: u64,
     /// Contenders that were not served although all faults were over.
     pub stuck: usize,
-    /// Nodes below the lock that belonged to nobody at the end.
+    /// Nodes below the lock that had no owner at the end.
     pub orphans: u64,
     /// Why those contenders and nodes are what the lock's description tells of: then they are no violation.
     pub described: Option<String>,

@@ -55,7 +55,7 @@ pub(super) async fn try_all(sessions: &ServerSessions, site: &CalibrationSite) -
 }
 
 /// Changes a node's data again and again under one watch. Who asks the server how many events it sent tells how many came of
-/// it: the client library shows none that nobody waits for.
+/// it: the client library shows none without a waiter.
 pub(super) async fn change_under_one_watch(
     sessions: &ServerSessions,
     site: &CalibrationSite,

@@ -194,7 +194,7 @@ async fn hand_over(holder: &Session, waiter: &Session, path: &str) -> Result<Han
     Ok(Handoff { event_us, reply_us, confirmed_us })
 }
 
-/// What every queue lock does when nobody is before it: its node, and a look at the queue. Returns how long it took.
+/// What every queue lock does when it is the first: its node, and a look at the queue. Returns how long it took.
 async fn acquire_alone(session: &Session, queue: &str) -> Result<u64, Failure> {
     let begun = clock::now();
     let created = session.create(&format!("{queue}/n-"), &[], NodeKind::EphemeralSequential).await?;

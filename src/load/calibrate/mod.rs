@@ -303,7 +303,7 @@ where
 {
     let (sender, receiver) = oneshot::channel();
     let started = std::thread::Builder::new().name("calibration".into()).spawn(move || {
-        // Nobody waits for it when the program was told twice to stop.
+        // It isn't awaited when the program was told twice to stop.
         let _ = sender.send(reactor::block_on(work()));
     });
     started.map_err(|error| format!("cannot start a thread: {error}"))?;

@@ -57,7 +57,7 @@ fn tile(under: &UnderFault<'_>, scale: Option<&Axis>) -> Tile {
     Tile { said, shade, doubtful: !under.cell.is_sound() }
 }
 
-/// What stands on the tiles, for whoever cannot see them.
+/// What stands on the tiles, for readers who can't see them.
 fn said(rows: &[HeatRow], sets: &[FaultSet]) -> String {
     let tiles = |row: &HeatRow| {
         let told =

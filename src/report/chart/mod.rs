@@ -56,12 +56,12 @@ enum Missed {
     Always,
     /// Only where something was to be broken.
     UnderFaults,
-    /// Nobody misses a chart of what a load doesn't have.
+    /// A load that has no such figure needs no such chart.
     Never,
 }
 
 impl RunChart {
-    /// The chart, or why there is none; `None` where nobody misses it.
+    /// The chart, or why there is none; `None` where it isn't missed.
     pub fn of(&self, view: &View) -> Option<Result<Chart, String>> {
         let is_missed = match self.missed {
             Missed::Always => true,

@@ -64,7 +64,7 @@ impl Figure {
         shown.filter_map(move |one| Some((of(one)?, mark_of_one(one))))
     }
 
-    /// With the most contenders, for whoever cannot see the chart.
+    /// With the most contenders, for readers who can't see the chart.
     fn said(&self, view: &View) -> String {
         let last = self.cells(view).map(|cell| cell.contenders).max().unwrap_or(0);
         let shown = self.cells(view).filter(|cell| cell.contenders == last);
@@ -135,36 +135,24 @@ fn on_repetitions(view: &View) -> Vec<String> {
     if most > 1 { vec![said] } else { Vec::new() }
 }
 
-fn amounts(figure: &Figure, series: &[Curve]) -> [Axis; 2] {
-    Axis::amounts_either_way(figure.axis, series.iter().flat_map(Curve::heights))
+/// A chart of amounts that are compared with nothing.
+fn amounts(view: &View, figure: &Figure) -> Option<Chart> {
+    let y = |series: &[Curve]| Axis::amounts_either_way(figure.axis, series.iter().flat_map(Curve::heights));
+    figure.chart(view, on_repetitions(view), y, |_| Vec::new(), |_| Vec::new())
 }
 
 /// The throughput; the error says why there is no chart.
 pub fn throughput(view: &View) -> Result<Chart, String> {
-    let figure = Figure {
-        id: "throughput",
-        title: "Throughput",
-        axis: "acquisitions per second",
-        of: |one| one.throughput,
-        from: 1,
-    };
-    let y = |series: &[Curve]| amounts(&figure, series);
-    let chart = figure.chart(view, on_repetitions(view), y, |_| Vec::new(), |_| Vec::new());
-    chart.ok_or_else(|| "no trial measured a throughput".to_owned())
+    let (id, title, axis) = ("throughput", "Throughput", "acquisitions per second");
+    let figure = Figure { id, title, axis, of: |one| one.throughput, from: 1 };
+    amounts(view, &figure).ok_or_else(|| "no trial measured a throughput".to_owned())
 }
 
 /// The requests per acquisition; the error says why there is no chart.
 pub fn requests(view: &View) -> Result<Chart, String> {
-    let figure = Figure {
-        id: "requests",
-        title: "Requests per acquisition",
-        axis: "requests per acquisition",
-        of: Repetition::requests_total,
-        from: 1,
-    };
-    let y = |series: &[Curve]| amounts(&figure, series);
-    let chart = figure.chart(view, on_repetitions(view), y, |_| Vec::new(), |_| Vec::new());
-    chart.ok_or_else(|| super::kinds::why_none(view))
+    let (id, title, axis) = ("requests", "Requests per acquisition", "requests per acquisition");
+    let figure = Figure { id, title, axis, of: Repetition::requests_total, from: 1 };
+    amounts(view, &figure).ok_or_else(|| super::kinds::why_none(view))
 }
 
 const LEAST: &str = "1: one waiter is notified";

@@ -1,5 +1,5 @@
 //! Throughput over time, step by step; the times at which something was broken are shaded behind it, and elections that
-//! nobody here caused are lines across it.
+//! no fault here caused are lines across it.
 
 use super::marks::{caption_of, mark_of};
 use crate::report::View;

@@ -99,7 +99,7 @@ pub struct CellFigures {
     pub strategy: String,
     pub contenders: usize,
     pub repetitions: Repetitions,
-    /// What its trials are judged as; `None` of a single contender, who has nobody to exclude.
+    /// What its trials are judged as; `None` of a single contender, who has no other to exclude.
     pub verdict: Option<Verdict>,
     pub totals: Totals,
     /// The figures of [`TRACKED`] that were measured, in that order.
@@ -337,7 +337,7 @@ fn of_gate(gate: &Outcome, took: Duration) -> Check {
     }
 }
 
-/// What a strategy's trials are judged as. A single contender has nobody to exclude: of it no more is checked than that
+/// What a strategy's trials are judged as. A single contender has no other to exclude: of it no more is checked than that
 /// it was measured.
 fn of_lock(cell: &Cell, figures: &CellFigures) -> Check {
     let unsound = || cell.repetitions.iter().filter_map(Repetition::unsound).map(|why| clean(&why)).collect();

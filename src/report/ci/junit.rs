@@ -1,5 +1,5 @@
 //! JUnit XML, which Jenkins, GitLab, Azure and most others show: a case for each check. What failed is a *failure*, what
-//! could not be decided an *error*, so that neither is green; nothing is *skipped*, because nobody can ask for that.
+//! could not be decided an *error*, so that neither is green; nothing is *skipped*, because no option asks for that.
 //!
 //! Where it was measured and the figures are properties of the suites. The file is as Jenkins' xUnit plugin demands, which
 //! refuses every attribute and element that its schema (junit-10.xsd) does not have; so properties stand in suites only.

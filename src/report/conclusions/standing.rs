@@ -187,7 +187,7 @@ impl Standing {
         std::iter::once(self.best()).chain(level.map(|(entry, _)| entry)).collect()
     }
 
-    /// Those that no other came out ahead of in every repetition; none where nobody came out ahead of anybody.
+    /// Those that no other came out ahead of in every repetition; none where no strategy came out ahead of another.
     pub fn in_front(&self) -> Vec<&StrategyReadings> {
         if !self.against.iter().any(|one| one.ahead) {
             return Vec::new();

@@ -12,7 +12,7 @@ pub struct Chart {
     /// The name of its file, and of its place on a page.
     pub id: String,
     pub title: String,
-    /// What it shows, with its extremes, for whoever cannot see it; full sentences.
+    /// What it shows, with its extremes, for readers who can't see it; full sentences.
     pub said: String,
     /// How to read it, and what must be known of its figures, paragraph by paragraph.
     pub caption: Vec<String>,

@@ -224,7 +224,7 @@ fn flow(entries: impl Iterator<Item = String>, right: f64) -> Vec<(String, Point
     places
 }
 
-/// The lock stood still, or somebody was not served.
+/// The lock stood still, or a contender was not served.
 const STUCK: Colour = (230, 159, 0);
 /// Times from short to long.
 const RAMP: [Colour; 4] = [(226, 238, 248), (140, 190, 222), (28, 100, 168), (6, 38, 88)];

@@ -1,5 +1,5 @@
 //! The document as one HTML file: it needs no network and no script, though a script adds values under the pointer and
-//! tables that can be sorted. Whatever somebody else has written, such as a strategy's label, is shown as text.
+//! tables that can be sorted. Text from outside, such as a strategy's label, is shown as text.
 
 mod block;
 mod svg;
@@ -60,7 +60,7 @@ fn look(strategy: usize) -> String {
     format!(".k{strategy}{{--c:var(--c{});--dash:{dash}}}", strategy % 8)
 }
 
-/// Somebody's text: without characters that turn round the order of others. Lines stay lines.
+/// Text from outside, without characters that turn round the order of others. Lines stay lines.
 fn text(words: &str) -> String {
     words
         .split('\n')

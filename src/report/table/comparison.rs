@@ -60,7 +60,7 @@ fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
     compared.forced.iter().map(|why| format!("Forced, although it cannot be compared: {why}"))
 }
 
-/// The rows that are shown: that nobody violated on either side takes no row for each cell.
+/// The rows that are shown: that there was no violation on either side takes no row for each cell.
 fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
     rows.sort_by_key(|row| row.compared.verdict);

@@ -28,7 +28,7 @@ pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
         lines.push(format!("  {word}  {:width$}  {first}", titled(outcome)).trim_end().to_owned());
         lines.extend(found.map(|more| format!("  {:7}  {:width$}  {more}", "", "")));
     }
-    // Names and labels are somebody's text.
+    // Names and labels come from outside.
     let harmless = |line: String| -> String {
         line.chars().map(|c| if c == '\x1b' && style.colour { c.to_string() } else { harmless(c) }).collect()
     };

@@ -333,7 +333,7 @@ pub(in crate::report) fn faults_legend(view: &View) -> String {
     [FAULT_LEGEND, if several { SEVERAL } else { "" }].join(" ").trim_end().to_owned()
 }
 
-/// Positions of columns that say how long nobody was served.
+/// Positions of columns that say how long no contender was served.
 const ELECTION: usize = 4;
 const LONGEST_GAP: usize = 5;
 

@@ -47,7 +47,7 @@ pub(super) fn headline(view: &View) -> String {
     format!("{}: {what}{why}", view.title)
 }
 
-/// What a verdict of held rests on, and what it does not say: that nobody believed that it held what the ensemble had
+/// What a verdict of held rests on, and what it does not say: that no contender believed that it held what the ensemble had
 /// given to another. Nothing where neither is known.
 pub(super) fn evidence(view: &View) -> Option<String> {
     let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held)?;

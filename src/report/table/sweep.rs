@@ -91,7 +91,7 @@ pub(in crate::report) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<S
     }
     let few =
         matches!(file.over.first().map(|over| &over.values), Some(Values::List(some)) if some.len() < 5);
-    // Nobody looks for a bend in a few values that were listed.
+    // A few values that were listed ask for no knee.
     let has_knee = !few || matches!(finding.knee, Knee::Found(_));
     said.extend(has_knee.then(|| match &finding.knee {
         Knee::Found(bend) => format!(

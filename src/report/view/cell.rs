@@ -248,9 +248,9 @@ pub struct Repetition {
     /// What became of the arrivals of an open load; `None` for other loads.
     pub open: Option<OpenFigures>,
     pub handoff: Option<Histogram>,
-    /// Samples of the acquires that nobody else delayed.
+    /// Samples of the acquires that no other contender delayed.
     pub uncontended: Option<Histogram>,
-    /// How long after a release its waiters heard of it; empty where that was not recorded, or nobody was woken.
+    /// How long after a release its waiters heard of it; empty where that was not recorded, or no waiter was woken.
     pub herd: Vec<Woken>,
     /// Acquisitions in the course of the measured phase.
     pub bins: Option<Bins>,
@@ -401,7 +401,7 @@ pub struct Broken {
     pub zombies: u64,
     /// The longest time for which one of those was inside beside another, in microseconds.
     pub longest_unsafe_us: u64,
-    /// Entries beside another of which nobody can judge whether it still held.
+    /// Entries beside another of which it can't be judged whether it still held.
     pub uncertain: u64,
     /// Each contender that was not served though nothing was broken any more, in words.
     pub stuck: Vec<String>,

@@ -1,6 +1,6 @@
 //! What became of each lock under each fault: the rows behind the table and the heat map.
 //!
-//! A trial may have several faults. How long nobody got the lock is known fault by fault and stands with the
+//! A trial may have several faults. How long the lock was not acquired is known fault by fault and stands with the
 //! fault's label. Everything else is known of the trial as a whole, and stands with all that was broken in it.
 
 use super::cell::verdict_word;
@@ -98,7 +98,7 @@ pub enum Fate {
     Unknown,
     /// It was acquired again after so many microseconds, the median.
     Recovered(f64),
-    /// It was never acquired again, or somebody was not served.
+    /// It was never acquired again, or a contender was not served.
     Stuck,
     Violated,
 }

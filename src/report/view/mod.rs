@@ -53,7 +53,7 @@ impl View {
         self.floor.as_ref()?.handoffs(cell.percentile(Measure::Handoff, 0.5)?.us)
     }
 
-    /// The same of acquires that nobody else delayed.
+    /// The same of acquires that no other contender delayed.
     pub fn uncontended_over_floor(&self, cell: &Cell) -> Option<f64> {
         self.floor.as_ref()?.uncontended_acquires(cell.percentile(Measure::Uncontended, 0.5)?.us)
     }

@@ -95,7 +95,7 @@ impl HistoryReader {
         }
     }
 
-    /// The number of the last line, if it breaks off in its middle: whoever wrote it was killed.
+    /// The number of the last line, if it breaks off in its middle because its writer was killed.
     pub fn cut_off_at(&self) -> Option<u64> {
         self.cut
     }

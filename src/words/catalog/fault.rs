@@ -25,7 +25,7 @@ pub struct FaultCard {
     pub targets: Targets,
     /// Those of [`Targets::words`] that make no sense for it.
     pub refuses: &'static [&'static str],
-    /// Whom it hits when the scenario does not say: a word, empty for [`Targets::Fixed`].
+    /// The target when the scenario does not say: a word, empty for [`Targets::Fixed`].
     pub default_target: &'static str,
     pub ends: Ends,
     /// What the ensemble or the suite must be able to do for it.
@@ -157,7 +157,7 @@ impl Capability {
     }
 }
 
-/// Whom one fault hits, as a scenario says it. Words are resolved each time the fault fires.
+/// The target of a fault, as a scenario names it. Words are resolved each time the fault fires.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -227,7 +227,7 @@ pub enum Start {
 pub struct FaultChoice {
     /// Its name in the catalog.
     pub kind: String,
-    /// Whom it hits.
+    /// Its target.
     pub target: Target,
     /// When it fires first.
     pub start: Start,

@@ -49,7 +49,7 @@ pub enum Measure {
     Wait,
     /// Waits that ended without the lock, or had not ended when the measured phase did: each lasted at least this long.
     Unserved,
-    /// An acquire that nobody else delayed: call to return.
+    /// An acquire that no other contender delayed: call to return.
     Uncontended,
     /// From the previous holder's release call to the next holder's return from acquire.
     Handoff,

@@ -1,4 +1,4 @@
-//! How long things took of which some had not ended when nobody looked any more.
+//! How long things took of which some had not ended when the last look was taken.
 //!
 //! A wait that timed out, or was still going on when the measured phase ended, is known to have lasted at least so long.
 //! To leave it out would flatter a lock that lets some contenders starve; to count it as over would, too. The

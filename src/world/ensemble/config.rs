@@ -12,7 +12,7 @@ use crate::world::zk::admin;
 pub const HEAP: &str = "-Xmx256m";
 
 /// Name and value of the property by which servers look for empty containers, in ms. Their default is a minute; a
-/// container that they delete counts as a write of the lock below which it stood, which nobody asked for.
+/// container that they delete counts as a write of the lock below which it stood, which no contender asked for.
 pub const CONTAINER_CHECK: (&str, &str) = ("znode.container.checkIntervalMs", "3600000");
 
 /// The keys that every local server has, as results report them. Deviations from the defaults:

@@ -29,7 +29,7 @@ pub struct EnsembleDir {
 
 impl EnsembleDir {
     /// Makes a directory below the given one (by default the system's directory for temporary files), after
-    /// having removed those whose owners are gone. The given one has to be there: nobody would remove it again.
+    /// having removed those whose owners are gone. The given one has to be there: it would not be removed again.
     pub fn create(parent: Option<&Path>) -> Result<Self, Error> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
@@ -71,7 +71,7 @@ impl EnsembleDir {
     }
 }
 
-/// Locks a new directory. The lock is taken before it gets its name, so that nobody finds it open.
+/// Locks a new directory. The lock is taken before it gets its name, so that it is never found open.
 fn lock(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join("owner.new");
     let lock = File::create(&unnamed)?;
@@ -88,7 +88,7 @@ impl Drop for EnsembleDir {
     }
 }
 
-/// Whether a directory is one that [`EnsembleDir::leave`] has left: whoever deletes it deletes nothing else.
+/// Whether a directory is one that [`EnsembleDir::leave`] has left: deleting it deletes nothing else.
 pub fn check_left(directory: &Path) -> Result<(), String> {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     if !directory.is_absolute() || !name.starts_with(PREFIX) {

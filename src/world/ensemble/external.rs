@@ -1,4 +1,4 @@
-//! An ensemble that somebody else runs: its connect string taken apart, and what its servers tell.
+//! An ensemble that others run: its connect string taken apart, and what its servers tell.
 
 use crate::words::connect::{Connect, FORM};
 use crate::words::error::Error;

@@ -105,7 +105,7 @@ impl Kept {
         own.is_some() && own == directory.canonicalize().ok()
     }
 
-    /// The servers that are alive. A process id alone proves nothing, it may have been given to somebody
+    /// The servers that are alive. A process id alone proves nothing, it may have been given to another
     /// else; the process must also be the server of this directory.
     pub fn alive(&self) -> Vec<&KeptServer> {
         let mut system = System::new();

@@ -138,12 +138,12 @@ impl Local {
         self.each().nth(ended.unwrap_or(0)).map(|server| tail(&server.log, 0)).unwrap_or_default()
     }
 
-    /// Each server in turn. It is nobody else's as long as it is held: not across a wait.
+    /// Each server in turn. It is locked as long as it is held: not across a wait.
     pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Server>> {
         self.servers.iter().map(|server| server.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The server of that number, from 1. It is nobody else's as long as it is held: not across a wait.
+    /// The server of that number, from 1. It is locked as long as it is held: not across a wait.
     pub(super) fn server(&self, number: usize) -> Result<MutexGuard<'_, Server>, String> {
         let count = self.servers.len();
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
@@ -225,7 +225,7 @@ impl Local {
         Some(change.lock().await)
     }
 
-    /// Ends the servers for good and removes their data and their network, whoever else may still share them.
+    /// Ends the servers for good and removes their data and their network, even if others still share them.
     pub fn close(&self) {
         self.each().for_each(|mut server| server.kill());
         if let Some(network) = &self.network {

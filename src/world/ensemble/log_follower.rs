@@ -100,7 +100,7 @@ impl LogFollower {
         }
     }
 
-    /// Passes on what is left, of which nobody knows more: it is in some server's log.
+    /// Passes on what is left, of which no more is known: it is in some server's log.
     ///
     /// # Errors
     /// When what takes them refuses.

@@ -1,4 +1,4 @@
-//! Real ZooKeeper ensembles: started here as child processes, kept between runs, or somebody else's; and what
+//! Real ZooKeeper ensembles: started here as child processes, kept between runs, or run by others; and what
 //! can be done to those that were started here, so that faults are real ones.
 
 #![expect(

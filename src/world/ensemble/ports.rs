@@ -81,7 +81,7 @@ fn claim_block(directory: &Path, first: u16, servers: usize) -> Option<ClaimedPo
     servers.iter().all(|ports| is_free(*ports)).then_some(ClaimedPorts { servers, _claimed: claimed })
 }
 
-/// Whether nobody listens on any of these ports now.
+/// Whether all of these ports are free now.
 pub fn is_free(ports: ServerPorts) -> bool {
     [ports.client, ports.quorum, ports.election]
         .into_iter()

@@ -1,7 +1,7 @@
-//! Files that are found by their names, where nobody else can have put anything: in directories of the user's own.
+//! Files that are found by their names, where no other user can have put anything: in directories of the user's own.
 //!
 //! A name below the common directory for temporary files can be taken by anybody who comes first, as a file of theirs
-//! or as a link to a file of somebody's. So such files lie in a directory that only this user can write to, which is
+//! or as a link to another user's file. So such files lie in a directory that only this user can write to, which is
 //! looked at before it is used; and no link is followed.
 
 use std::ffi::OsString;

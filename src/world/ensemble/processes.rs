@@ -70,7 +70,7 @@ pub trait Processes: Send + Sync {
     /// the later epoch that counts, and only if a majority is in step with it.
     ///
     /// # Errors
-    /// When nobody leads, or nobody who leads could be asked.
+    /// When there is no leader, or it could not be asked.
     async fn leader_and_epoch(&self) -> Result<Leader, String>;
 
     /// The number of the server that leads.

@@ -41,7 +41,7 @@ fn leave() -> Result<(), String> {
     let write = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|error| format!("{file} cannot be written: {error}"))
     };
-    // Whoever may not change groups may map its own.
+    // A process that may not change groups may map its own.
     write("/proc/self/setgroups", "deny".into())?;
     write("/proc/self/uid_map", format!("0 {} 1", user.as_raw()))?;
     write("/proc/self/gid_map", format!("0 {} 1", group.as_raw()))?;

@@ -193,7 +193,7 @@ impl Server {
     }
 
     fn send(&mut self, signal: Signal) -> io::Result<()> {
-        // The process is a child that nobody has waited for yet, so its id belongs to nobody else.
+        // The process is a child that was not awaited yet, so its id belongs to no other.
         let pid = if self.is_running() { self.pid() } else { None };
         let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         Ok(kill_process(pid.ok_or_else(|| io::Error::other("it does not run"))?, signal)?)

@@ -147,7 +147,7 @@ pub async fn serves(number: usize, address: &str) -> Fact {
     }
 }
 
-/// Nobody of so many servers serves, as each that is awake says of itself or cannot say at all.
+/// None of so many servers serves, as each that is awake says of itself or cannot say at all.
 pub async fn nobody_serves(awake: &[Numbered], servers: usize) -> Fact {
     let looks = awake.iter().map(|Numbered { number, address }| async move {
         match admin::srvr(address, PATIENCE).await {

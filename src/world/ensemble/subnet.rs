@@ -25,7 +25,7 @@ impl Subnet {
         Ipv4Addr::new(self.base[0], self.base[1], self.number, host)
     }
 
-    /// What the suite's interface is called. Whoever has made it owns the number.
+    /// What the suite's interface is called. The suite that made it owns the number.
     pub fn interface(&self) -> String {
         format!("{PREFIX}{}", self.number)
     }
@@ -37,10 +37,10 @@ pub fn free() -> Result<impl Iterator<Item = Subnet>, String> {
     Ok(NUMBERS.filter_map(move |number| free_base(number, &routes).map(|base| Subnet { number, base })))
 }
 
-/// The first address of a range that collides with no route of this machine. It is claimed by nobody, and drawn at
+/// The first address of a range that collides with no route of this machine. It is unclaimed, and drawn at
 /// random, so that two who ask at once hardly get the same.
 pub fn any_free() -> Option<Ipv4Addr> {
-    // Where routes cannot be read, whoever makes a network there says whether its addresses collide.
+    // Where routes cannot be read, making a network there tells whether its addresses collide.
     let routes = routes().unwrap_or_default();
     let first = rand::random_range(NUMBERS);
     let base = (first..NUMBERS.end).chain(NUMBERS.start..first);

@@ -99,7 +99,7 @@ impl Living {
             match change.happened {
                 Happened::Written => {}
                 Happened::Created => {
-                    // Nobody has told of the end of one that was there before.
+                    // There is no word of the end of one that was there before.
                     let forgotten =
                         self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
                     ended.extend(forgotten.map(|created| Life { created, ..Life::default() }));

@@ -137,7 +137,7 @@ impl InEffect {
         }
     }
 
-    /// Waits until nobody is making anything of that server, and keeps it so: who looks meanwhile would see it half-way,
+    /// Waits until no fault is making anything of that server, and keeps it so: who looks meanwhile would see it half-way,
     /// such as one that is started again to stand still.
     pub async fn settled(&self, server: usize) -> impl Sized {
         self.made(server).lock_owned().await

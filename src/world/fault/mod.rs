@@ -76,7 +76,7 @@ pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 /// A fault that has been done.
 #[must_use = "a fault is undone by its healing"]
 pub struct Active<'a> {
-    /// Whom it has hit: `contender 7 (holder)`.
+    /// What it has hit: `contender 7 (holder)`.
     pub target: String,
     pub proof: Proof,
     /// When its effect was seen, where that was before this was made.

@@ -1,5 +1,5 @@
 //! Servers that go down and are started again: what `kill`, `restart`, `wipe` and `lose-majority` have in common.
-//! Also how a fault of servers is undone that was cut short in the middle, of which nobody knows how far it had come.
+//! Also how a fault of servers is undone that was cut short in the middle, of which it is not known how far it had come.
 
 use std::time::Duration;
 

@@ -65,7 +65,7 @@ pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> 
         (0..choice.times).map(move |time| fire(schedule, reach, fault, choice, time))
     });
     let mut shots: Vec<Shot<'_>> = join_all(firings).await.into_iter().flatten().collect();
-    // When nobody else starts servers any more.
+    // When no other fault starts servers any more.
     for shot in shots.iter_mut().filter(|shot| shot.is_cut_short) {
         let healed = outage::undo_all(shot.entry.card.needs, reach).await;
         shot.ended(schedule, healed);

@@ -216,7 +216,7 @@ impl<'a> Pump<'a> {
         true
     }
 
-    /// How much could be written at once; `None` when nobody is there to get it.
+    /// How much could be written at once; `None` when there is no reader.
     fn pass(&self, bytes: &[u8], from: usize, marks: &[Mark]) -> Option<usize> {
         match self.conversation.write(self.direction, from, marks, || self.to.try_write(bytes)) {
             Ok(written) => Some(written),

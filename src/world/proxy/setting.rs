@@ -30,7 +30,7 @@ pub struct Owner {
 }
 
 impl Who {
-    /// The owner of a connection that these and nobody else would have.
+    /// The owner of a connection of theirs alone.
     pub(super) fn owner(self) -> Owner {
         match self {
             Self::All => Owner::default(),

@@ -229,7 +229,7 @@ impl Registration {
         heard
     }
 
-    /// Says whose connection it is, `None` for nobody's; the traffic in which it counts from now on.
+    /// Says whose connection it is, `None` where it has no owner; the traffic in which it counts from now on.
     pub fn identify(&self, session: Option<i64>) -> Arc<Traffic> {
         self.table.locked().identify(self.number, session).unwrap_or_default()
     }

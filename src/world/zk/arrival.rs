@@ -107,7 +107,7 @@ impl Arm {
     }
 
     /// How many times the children had changed when the list was taken; `None` for an empty list, whose
-    /// highest number nobody can know.
+    /// highest number can't be known.
     pub fn change_number(&self) -> Option<i64> {
         self.highest.map(|_| 2 * self.creates() - self.children)
     }
@@ -144,7 +144,7 @@ pub struct Arrival {
     pub zxid: i64,
     /// Whether a contender was waiting for it; a watch left behind by an earlier acquire is not awaited.
     pub awaited: bool,
-    /// Its place among the waiters that the same change of the lock wakes, from 1; `None` where nobody was waiting for it, or
+    /// Its place among the waiters that the same change of the lock wakes, from 1; `None` where it had no waiter, or
     /// where it is not about a lock.
     pub rank: Option<u32>,
 }

@@ -4,7 +4,7 @@
 //! of n children whose highest number is s was taken after s + 1 creates and s + 1 − n deletes: it is the
 //! list after change number 2(s + 1) − n. A watch that was set with that list is fired by the very next
 //! change, and that is either the create of number s + 1 or a delete. Every list of every contender is noted
-//! here, so the kind of that change is known as soon as anybody has listed right after it. Where nobody did,
+//! here, so the kind of that change is known as soon as anybody has listed right after it. Where none did,
 //! the requests themselves may tell: one that was answered before the other was sent came first. Where not
 //! even that decides, the cause stays open and is reported as unknown.
 

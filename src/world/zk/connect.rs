@@ -103,7 +103,7 @@ impl Access {
 }
 
 fn tls(files: &TlsFiles) -> Result<Tls, Error> {
-    // The client library trusts nobody by itself.
+    // The client library trusts no authority by itself.
     let system = || system_authorities(std::env::var_os(AUTHORITIES), &SYSTEM_AUTHORITIES.map(Path::new));
     let ca = files.ca.clone().map_or_else(system, Ok)?;
     let options = TlsOptions::default().with_pem_ca(&read(&ca)?).map_err(|error| not_pem(&ca, &error))?;

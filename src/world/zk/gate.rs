@@ -76,7 +76,7 @@ impl Gate {
     /// Whether to wait; the waker is then kept until the gate is opened.
     fn holds_up(&self, waker: &Waker) -> bool {
         if !self.is_shut() {
-            // All behind a gate runs on one thread: nobody else writes.
+            // All behind a gate runs on one thread: there is no other writer.
             self.passed.store(self.passed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return false;
         }
@@ -277,7 +277,7 @@ mod tests {
         let scope = TaskScope::behind(Arc::clone(&gate));
         reactor::block_on(async {
             let counted = Rc::new(Cell::new(0));
-            // Given a detached task that nobody waits for
+            // Given a detached task without a waiter
             scope.around(async { reactor::spawn_detached(counting(Rc::clone(&counted))) }).await;
             while counted.get() < 3 {
                 reactor::yield_now().await;

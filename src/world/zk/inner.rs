@@ -175,7 +175,7 @@ impl Inner {
         self.arrivals.borrow_mut().push(arrival);
     }
 
-    /// Keeps a watch that nobody waits for any more; it stays armed on the server. It is not looked at here: whoever drops it
+    /// Keeps a watch that has no waiter any more; it stays armed on the server. It is not looked at here: whoever drops it
     /// may be dying, and the client library's watch panics when it is asked after the session's own task has gone.
     pub(super) fn park(&self, armed: Armed) {
         self.parked.borrow_mut().push(armed);
@@ -239,7 +239,7 @@ enum Last {
     Told,
     /// An event of servers before 3.9, which do not say when it was so.
     Event(Rc<str>, EventKind, i64),
-    /// Nobody can say when it was so: of a node that is not there, for example.
+    /// It can't be said when it was so: of a node that is not there, for example.
     Undated,
 }
 

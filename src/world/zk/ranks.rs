@@ -12,7 +12,7 @@ const REMEMBERED: usize = 1 << 10;
 /// lock-free.
 ///
 /// Places are taken in the order in which the waiters run, which on one generator thread is that of arrival. Where several
-/// threads hear of a change at the same time, nobody can tell who was first, and the order is that of this count.
+/// threads hear of a change at the same time, it can't be told who was first, and the order is that of this count.
 #[derive(Debug)]
 pub struct Ranks {
     latest_release: AtomicU64,

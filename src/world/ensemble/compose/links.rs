@@ -1,6 +1,6 @@
 //! Taking a server off its network and putting it back, and what is seen of it from within the containers.
 //!
-//! Whether one container reaches another is asked by a connection to a port on which nobody listens: the other
+//! Whether one container reaches another is asked by a connection to a closed port: the other
 //! system's refusal has come all the way back, and no server is disturbed.
 
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use crate::world::ensemble::state::Numbered;
 use crate::world::ensemble::{Done, Fact, Links, state};
 use crate::world::zk::admin;
 
-/// Nobody listens there (RFC 863).
+/// A port that is closed (RFC 863).
 const DISCARD: u16 = 9;
 /// How long a connection may take, in seconds; otherwise it takes a millisecond.
 const PATIENCE: &str = "1";

@@ -136,7 +136,7 @@ impl Compose {
             .await
         };
         let ended = ended.await;
-        // It goes on, as far as Docker tells: if it ends later, nobody meant that.
+        // It goes on, as far as Docker tells: if it ends later, that was not intended.
         if ended.is_err() && !self.look_at(server).await.is_ok_and(|now| !now.state.running) {
             member.mean_down(false);
         }

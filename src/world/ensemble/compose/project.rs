@@ -1,7 +1,7 @@
 //! All that Compose makes for one run: containers, networks and volumes under one project name, gone with its owner.
 //!
 //! The name is on every one of them, as Compose's own label. The holder of the lock on it owns them all; a name whose
-//! lock nobody holds is what a killed run left, and the next run removes it.
+//! free lock is what a killed run left, and the next run removes it.
 
 use std::fs::File;
 use std::io;
@@ -46,7 +46,7 @@ impl Project {
     fn create_in(locks: &Path) -> io::Result<Self> {
         private::make(locks)?;
         let name = format!("{PREFIX}{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
-        // It is locked before it gets its name, so that nobody finds it open.
+        // It is locked before it gets its name, so that it is never found open.
         let unnamed = tempfile::NamedTempFile::new_in(locks)?;
         flock(unnamed.as_file(), FlockOperation::NonBlockingLockExclusive)?;
         let lock = locks.join(&name);

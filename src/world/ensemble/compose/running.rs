@@ -208,7 +208,7 @@ impl Compose {
         Ok(())
     }
 
-    /// Takes all of it down, whoever else may still share it.
+    /// Takes all of it down, even if others still share it.
     ///
     /// # Errors
     /// What Docker said; the next run tries again then.
