@@ -334,10 +334,9 @@ impl Overrides {
     /// The strategies that are named: as the scenario lists them or, where it doesn't, by their names alone.
     fn chosen(&self, table: &Table) -> Option<Change> {
         let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
-        let name_of = |one: &Value| Some(one.as_str().or_else(|| one.get("name")?.as_str())?.to_owned());
         let named = |name: &String| {
             let name = name.trim();
-            let own = listed.iter().filter(|one| name_of(one).as_deref() == Some(name));
+            let own = listed.iter().filter(|one| name_of(one) == Some(name));
             let own: Vec<Value> = own.cloned().collect();
             if own.is_empty() { vec![Value::from(name)] } else { own }
         };
@@ -373,6 +372,11 @@ impl Overrides {
         }
         Ok(changes)
     }
+}
+
+/// The name of a strategy as a scenario lists it.
+pub fn name_of(listed: &Value) -> Option<&str> {
+    listed.as_str().or_else(|| listed.get("name")?.as_str())
 }
 
 fn path(key: &str) -> Vec<String> {

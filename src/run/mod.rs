@@ -3,7 +3,6 @@
 //! Uses: words, scenario, world, lock, record, load, check, results.
 
 mod again;
-mod memory;
 mod precision;
 
 use tokio_util::sync::CancellationToken;
@@ -211,7 +210,7 @@ impl UnderWay<'_> {
         tell(RunEvent::TrialEnded(&trial));
         let lost = trial.cut_short.clone().filter(|cut| cut.cause == Cause::EnsembleLost);
         self.keep(trial).map_err(|error| RunOutcome::aborted(error.to_string()))?;
-        memory::give_back();
+        give_back_memory();
         lost.map_or(Ok(()), |lost| Err(self.aborted(&lost.why)))
     }
 
@@ -260,3 +259,15 @@ impl UnderWay<'_> {
         write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial, kind)
     }
 }
+
+/// Gives back to the system what a trial used and freed. The allocator of glibc keeps it, and the threads of the next trial
+/// take other memory than those of the last: three trials of 2,000 contenders took 1.4 GB instead of 0.6.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[allow(unsafe_code, reason = "a function of C")]
+fn give_back_memory() {
+    // SAFETY: it touches nothing but what is free, and takes the allocator's own locks.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn give_back_memory() {}

@@ -8,7 +8,7 @@ use super::args::SweepArgs;
 use crate::answer::sweep::{At, KneeFigure, Over, Step, Values, Variable};
 use crate::cli::output;
 use crate::cli::run::capabilities::Needs;
-use crate::cli::scenario_file::{Overrides, ScenarioFile};
+use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
 use crate::lock;
 use crate::scenario::{DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
 use crate::words::catalog::gate::Objective;
@@ -123,11 +123,6 @@ impl SweepQuestion {
         }
         notes
     }
-}
-
-/// The name of a strategy as a scenario lists it.
-fn name_of(listed: &Value) -> Option<&str> {
-    listed.as_str().or_else(|| listed.get("name")?.as_str())
 }
 
 /// Lists these strategies instead. A poll interval goes where none of them polls.

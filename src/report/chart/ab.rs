@@ -44,12 +44,14 @@ pub fn blocks(file: &AbFile) -> Result<Chart, String> {
         number(100.0 * margin)
     );
     let headings: Vec<&str> = panels.iter().map(|(heading, _)| heading.as_str()).collect();
+    let said = format!("{}.", headings.join("; "));
+    let (panels, more) = Panels::of(OVER_A.map(str::to_owned).into(), panels);
     Ok(Chart {
         id: "blocks".to_owned(),
         title: "Ratios block by block".to_owned(),
-        said: format!("{}.", headings.join("; ")),
-        caption: std::iter::once(how_to_read).chain(told(file)).collect(),
-        kind: Kind::Panels(Panels { keys: OVER_A.map(str::to_owned).into(), panels }),
+        said,
+        caption: std::iter::once(how_to_read).chain(told(file)).chain(more).collect(),
+        kind: Kind::Panels(panels),
     })
 }
 

@@ -86,16 +86,15 @@ pub fn percentiles(base: &Side, new: &Side, compared: &Comparison) -> Result<Cha
     let how_to_read = "Wait: from when the acquire should have started to its return. The samples of all sound repetitions of a \
          side are pooled; a line ends where fewer than ten samples remain beyond it, or only unserved waits.";
     let headings: Vec<&str> = panels.iter().map(|(heading, _)| heading.as_str()).collect();
+    let said = format!("{}.", headings.join("; "));
     let keys = SIDES.iter().zip([&compared.base.path, &compared.new.path]);
+    let (panels, more) = Panels::of(keys.map(|(side, path)| format!("{side}: {path}")).collect(), panels);
     Ok(Chart {
         id: "waits".to_owned(),
         title: "Wait by percentile, both sides".to_owned(),
-        said: format!("{}.", headings.join("; ")),
-        caption: std::iter::once(how_to_read.to_owned()).chain(forced(compared)).collect(),
-        kind: Kind::Panels(Panels {
-            keys: keys.map(|(side, path)| format!("{side}: {path}")).collect(),
-            panels,
-        }),
+        said,
+        caption: std::iter::once(how_to_read.to_owned()).chain(forced(compared)).chain(more).collect(),
+        kind: Kind::Panels(panels),
     })
 }
 
@@ -109,8 +108,7 @@ fn panel(cell: &CellUnderLoad, sides: [&Side; 2]) -> Option<(String, Lines)> {
     if series.is_empty() {
         return None;
     }
-    let furthest =
-        series.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(10.0, f64::max);
+    let furthest = Curve::furthest(&series, 10.0);
     let y = Axis::durations("wait", series.iter().flat_map(Curve::heights));
     let grew: Vec<&str> = SIDES
         .into_iter()

@@ -13,7 +13,7 @@ pub fn herd(view: &View) -> Result<Chart, String> {
     let shown = |cell: &Cell| cell.contenders == contenders && !cell.herd().is_empty();
     let cells = || view.cells.iter().filter(|cell| shown(cell));
     let all: Vec<Curve> = cells().map(|cell| series(view, cell)).collect();
-    let last = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
+    let last = Curve::furthest(&all, 1.0);
     let labels: Vec<String> = (0..last as usize).map(rank_label).collect();
     let x = Axis::columns("k: place among the waiters that one release wakes", &labels);
     let heights = all.iter().flat_map(Curve::heights);

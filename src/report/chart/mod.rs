@@ -61,6 +61,14 @@ enum Missed {
 }
 
 impl RunChart {
+    const fn on_the_page_alone(self) -> Self {
+        Self { has_files: false, ..self }
+    }
+
+    const fn missed(self, missed: Missed) -> Self {
+        Self { missed, ..self }
+    }
+
     /// The chart, or why there is none; `None` where it isn't missed.
     pub fn of(&self, view: &View) -> Option<Result<Chart, String>> {
         let is_missed = match self.missed {
@@ -79,16 +87,6 @@ const fn run_chart(
     of: fn(&View) -> Result<Chart, String>,
 ) -> RunChart {
     RunChart { name, title, section, has_files: true, missed: Missed::Always, of }
-}
-
-impl RunChart {
-    const fn on_the_page_alone(self) -> Self {
-        Self { has_files: false, ..self }
-    }
-
-    const fn missed(self, missed: Missed) -> Self {
-        Self { missed, ..self }
-    }
 }
 
 /// All charts of a run, in the order in which they are shown.

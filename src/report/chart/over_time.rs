@@ -24,7 +24,7 @@ pub fn over_time(view: &View) -> Result<Chart, String> {
     if cells().any(|cell| cell.repetitions.len() > 1) {
         how_to_read.push("Each step: the median over the repetitions.".to_owned());
     }
-    let end = all.iter().filter_map(|series| series.line.last()).map(|end| end.0).fold(1.0, f64::max);
+    let end = Curve::furthest(&all, 1.0);
     let x = Axis::from_zero("seconds since the measured phase began", end);
     let last = x.ticks.last().map_or(end, |tick| tick.at);
     let shade = Shade::of(cells(), last);

@@ -29,7 +29,7 @@ pub fn by_percentile(view: &View, measure: Measure) -> Result<Chart, String> {
         })
         .collect();
     let told: Vec<String> = all.iter().map(|(series, samples)| told(&series.label, samples)).collect();
-    let furthest = all.iter().filter_map(|(one, _)| one.line.last()).map(|end| end.0).fold(10.0, f64::max);
+    let furthest = Curve::furthest(all.iter().map(|(series, _)| series), 10.0);
     let floor = floor(view, measure);
     let heights: Vec<f64> = all.iter().flat_map(|(series, _)| series.heights()).collect();
     let heights = heights.into_iter().chain(floor.map(|floor| floor.p50_us as f64));

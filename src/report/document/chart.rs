@@ -112,6 +112,11 @@ impl Curve {
         all
     }
 
+    /// Where the last of these lines ends along the axis below, or at `least`.
+    pub fn furthest<'a>(all: impl IntoIterator<Item = &'a Self>, least: f64) -> f64 {
+        all.into_iter().filter_map(|curve| curve.line.last()).map(|end| end.0).fold(least, f64::max)
+    }
+
     /// All values along the upright axis.
     pub fn heights(&self) -> impl Iterator<Item = f64> + '_ {
         let points = self.line.iter().chain(self.dots.iter().map(|(place, _)| place)).chain(&self.measured);
@@ -206,6 +211,18 @@ pub struct Panels {
     pub keys: Vec<String>,
     /// Each with its heading.
     pub panels: Vec<(String, Lines)>,
+}
+
+impl Panels {
+    /// How many one chart shows.
+    const AT_MOST: usize = 12;
+
+    /// The first of these, and what a caption has to say of the others.
+    pub fn of(keys: Vec<String>, mut panels: Vec<(String, Lines)>) -> (Self, Option<String>) {
+        let more = panels.len().saturating_sub(Self::AT_MOST);
+        panels.truncate(Self::AT_MOST);
+        (Self { keys, panels }, (more > 0).then(|| format!("{more} more are not shown.")))
+    }
 }
 
 /// Bars, one for each row.

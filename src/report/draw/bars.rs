@@ -2,7 +2,7 @@
 
 use super::frame::{ChartFrame, Medium};
 use super::look::{Paint, Point};
-use super::picture::{Anchor, Dot, Group, MEDIUM, Picture, SMALL, label_lines, text_width};
+use super::picture::{Anchor, Dot, Group, MEDIUM, Picture, SMALL, flow, label_lines, text_width};
 use crate::report::document::{Bar, Bars, Chart, PartName, float};
 
 const LINE: f64 = 17.0;
@@ -17,11 +17,11 @@ const NAMES: f64 = 22.0;
 const LEGEND_LINE: f64 = 22.0;
 
 pub(super) fn draw(chart: &Chart, bars: &Bars, medium: Medium<'_>) -> Picture {
-    let probe = ChartFrame::holding(chart, medium, 0.0);
-    let width = probe.width() * 0.3;
+    let (left, right) = (medium.margin(), medium.right());
+    let width = medium.width() * 0.3;
     let names: Vec<Vec<String>> = bars.rows.iter().map(|row| label_lines(&row.label, width)).collect();
     let heights: Vec<f64> = names.iter().map(|lines| (float(lines.len()) * LINE + 8.0).max(ROW)).collect();
-    let legend = if probe.is_page { Vec::new() } else { legend(&bars.parts, probe.margin, probe.right()) };
+    let legend = if medium.is_page() { Vec::new() } else { legend(&bars.parts, left, right) };
     let legend_height = legend.last().map_or(0.0, |(_, (_, row))| row + LEGEND_LINE);
     let above = legend_height + if bars.references.is_empty() { 0.0 } else { NAMES };
     let mut frame = ChartFrame::holding(chart, medium, above + heights.iter().sum::<f64>() + BELOW);
@@ -35,9 +35,9 @@ pub(super) fn draw(chart: &Chart, bars: &Bars, medium: Medium<'_>) -> Picture {
     let top = frame.top + above;
     let field = Field {
         bars,
-        left: frame.margin + widest + 12.0,
-        right: frame.right() - VALUE,
-        edge: frame.right(),
+        left: left + widest + 12.0,
+        right: right - VALUE,
+        edge: right,
         top,
         bottom: top + heights.iter().sum::<f64>(),
     };
@@ -52,17 +52,10 @@ pub(super) fn draw(chart: &Chart, bars: &Bars, medium: Medium<'_>) -> Picture {
 
 /// Where the names of parts stand, in as many rows as it takes; nothing where there is one only.
 fn legend(parts: &[PartName], left: f64, right: f64) -> Vec<(&PartName, Point)> {
-    let (mut across, mut row) = (left, 8.0);
-    let mut places = Vec::new();
-    for part in parts.iter().filter(|_| parts.len() > 1) {
-        let wide = 20.0 + text_width(&part.name, SMALL) + 18.0;
-        if across > left && across + wide > right {
-            (across, row) = (left, row + LEGEND_LINE);
-        }
-        places.push((part, (across, row)));
-        across += wide;
-    }
-    places
+    let shown: Vec<&PartName> = parts.iter().filter(|_| parts.len() > 1).collect();
+    let wide = |part: &&PartName| 20.0 + text_width(&part.name, SMALL) + 18.0;
+    let places = flow(shown.iter().map(wide), 0.0, (left, right), LEGEND_LINE);
+    shown.into_iter().zip(places).map(|(part, (across, row))| (part, (across, row + 8.0))).collect()
 }
 
 struct Field<'a> {

@@ -26,11 +26,27 @@ pub enum Medium<'a> {
 }
 
 impl Medium<'_> {
-    const fn width(self) -> f64 {
+    pub(super) const fn width(self) -> f64 {
         match self {
             Self::File { .. } => 1000.0,
             Self::Page => 640.0,
         }
+    }
+
+    pub(super) const fn margin(self) -> f64 {
+        match self {
+            Self::File { .. } => MARGIN,
+            Self::Page => 4.0,
+        }
+    }
+
+    /// Where what is drawn ends at the right.
+    pub(super) const fn right(self) -> f64 {
+        self.width() - self.margin()
+    }
+
+    pub(super) const fn is_page(self) -> bool {
+        matches!(self, Self::Page)
     }
 }
 
@@ -39,77 +55,56 @@ pub(super) struct ChartFrame {
     pub picture: Picture,
     pub top: f64,
     pub bottom: f64,
-    pub margin: f64,
-    pub is_page: bool,
 }
 
 impl ChartFrame {
     /// Of the common height, or taller if that much is needed between heading and caption.
     pub fn common(chart: &Chart, medium: Medium<'_>, needed: f64) -> Self {
-        let common = match medium {
-            Medium::File { .. } => HEIGHT - Self::overhead(chart, medium),
-            Medium::Page => 360.0,
-        };
-        Self::holding(chart, medium, needed.max(common))
+        Self::new(chart, medium, |overhead| match medium {
+            Medium::File { .. } => needed.max(HEIGHT - overhead),
+            Medium::Page => needed.max(360.0),
+        })
     }
 
     /// With that much height between heading and caption.
     pub fn holding(chart: &Chart, medium: Medium<'_>, inner: f64) -> Self {
-        Self::new(chart, medium, (Self::overhead(chart, medium) + inner).ceil())
+        Self::new(chart, medium, |_| inner)
     }
 
-    /// What heading and caption take of its height.
-    fn overhead(chart: &Chart, medium: Medium<'_>) -> f64 {
-        let probe = Self::new(chart, medium, HEIGHT);
-        HEIGHT - (probe.bottom - probe.top)
-    }
-
-    fn new(chart: &Chart, medium: Medium<'_>, height: f64) -> Self {
-        let picture = Picture::new(medium.width(), height);
-        match medium {
-            Medium::Page => Self { picture, top: 8.0, bottom: height, margin: 4.0, is_page: true },
-            Medium::File { place } => {
-                let bottom = height - MARGIN;
-                let mut frame = Self { picture, top: MARGIN, bottom, margin: MARGIN, is_page: false };
-                frame.heading(place, &chart.title);
-                frame.caption(&chart.caption);
-                frame
-            }
+    /// `inner` says how high it is between heading and caption, by what these take.
+    fn new(chart: &Chart, medium: Medium<'_>, inner: impl FnOnce(f64) -> f64) -> Self {
+        let Medium::File { place } = medium else {
+            let (top, inner) = (8.0, inner(8.0));
+            let height = (top + inner).ceil();
+            return Self { picture: Picture::new(medium.width(), height), top, bottom: height };
+        };
+        let width = medium.right() - MARGIN;
+        let place: Vec<String> = wrap(place, SMALL, width).into_iter().take(3).collect();
+        let caption = caption_lines(&chart.caption, width);
+        let top = MARGIN + 34.0 + place.len() as f64 * LINE + 8.0;
+        let below = caption.len() as f64 * LINE + 6.0 + MARGIN;
+        let height = (top + inner(top + below) + below).ceil();
+        let mut picture = Picture::new(medium.width(), height);
+        let title = shorten(&chart.title, LARGE, width);
+        picture.text((MARGIN, MARGIN + 8.0), title, LARGE, Paint::Ink, Anchor::Start);
+        let mut small = |row: f64, line: String| {
+            picture.text((MARGIN, row), line, SMALL, Paint::FaintInk, Anchor::Start);
+        };
+        for (line, at) in place.into_iter().zip(0_u32..) {
+            small(MARGIN + 34.0 + f64::from(at) * LINE, line);
         }
-    }
-
-    pub fn width(&self) -> f64 {
-        self.picture.width
-    }
-
-    /// Where what is drawn ends at the right.
-    pub fn right(&self) -> f64 {
-        self.picture.width - self.margin
-    }
-
-    fn heading(&mut self, place: &str, title: &str) {
-        let width = self.width() - 2.0 * MARGIN;
-        let title = shorten(title, LARGE, width);
-        self.picture.text((MARGIN, self.top + 8.0), title, LARGE, Paint::Ink, Anchor::Start);
-        self.top += 34.0;
-        for line in wrap(place, SMALL, width).into_iter().take(3) {
-            self.picture.text((MARGIN, self.top), line, SMALL, Paint::FaintInk, Anchor::Start);
-            self.top += LINE;
+        for (line, at) in caption.into_iter().rev().zip(0_u32..) {
+            small(height - MARGIN - 4.0 - f64::from(at) * LINE, line);
         }
-        self.top += 8.0;
+        Self { picture, top, bottom: height - below }
     }
+}
 
-    fn caption(&mut self, caption: &[String]) {
-        let width = self.width() - 2.0 * MARGIN;
-        let mut lines: Vec<String> = caption.iter().flat_map(|said| wrap(said, SMALL, width)).collect();
-        if lines.len() > CAPTION_LINES {
-            lines.truncate(CAPTION_LINES - 1);
-            lines.push("… more below the run's table".to_owned());
-        }
-        for line in lines.into_iter().rev() {
-            self.picture.text((MARGIN, self.bottom - 4.0), line, SMALL, Paint::FaintInk, Anchor::Start);
-            self.bottom -= LINE;
-        }
-        self.bottom -= 6.0;
+fn caption_lines(caption: &[String], width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = caption.iter().flat_map(|said| wrap(said, SMALL, width)).collect();
+    if lines.len() > CAPTION_LINES {
+        lines.truncate(CAPTION_LINES - 1);
+        lines.push("… more below the run's table".to_owned());
     }
+    lines
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::frame::{ChartFrame, MARGIN, Medium};
 use super::look::{ALARM, Colour, Paint, Point, between, ink_on};
-use super::picture::{Anchor, MEDIUM, Picture, SMALL, label_lines, shorten, text_width, wrap};
+use super::picture::{Anchor, MEDIUM, Picture, SMALL, flow, label_lines, shorten, text_width, wrap};
 use crate::report::document::{Axis, Chart, Heat, HeatRow, Shade, Tile, float};
 
 const LABEL: f64 = 190.0;
@@ -38,7 +38,7 @@ struct Field<'a> {
 }
 
 pub(super) fn draw(chart: &Chart, heat: &Heat, medium: Medium<'_>) -> Picture {
-    let right = ChartFrame::holding(chart, medium, 0.0).right();
+    let right = medium.right();
     let labels = heat.rows.iter().flat_map(|row| label_lines(&row.label, LABEL));
     let widest = labels.map(|line| text_width(&line, MEDIUM)).fold(0.0, f64::max);
     let left = MARGIN + widest + COUNT + 10.0;
@@ -178,7 +178,10 @@ impl Names {
         }
         let numbers: Vec<String> = (1..=names.len()).map(|number| format!("({number})")).collect();
         let entries = numbers.iter().zip(names).map(|(number, name)| format!("{number} {name}"));
-        let list = flow(entries, right);
+        let entries: Vec<String> = entries.map(|entry| shorten(&entry, SMALL, right - MARGIN)).collect();
+        let wide = entries.iter().map(|entry| text_width(entry, SMALL));
+        let places = flow(wide, 22.0, (MARGIN, right), NAME_LINE + 2.0);
+        let list = entries.into_iter().zip(places).collect();
         Self { list, headings: numbers.into_iter().map(|number| vec![number]).collect() }
     }
 
@@ -206,22 +209,6 @@ impl Names {
             picture.text((middle, row), line.as_str(), SMALL, Paint::Ink, Anchor::Middle);
         }
     }
-}
-
-/// Entries one beside another, in as many rows as it takes.
-fn flow(entries: impl Iterator<Item = String>, right: f64) -> Vec<(String, Point)> {
-    let (mut across, mut below) = (MARGIN, 0.0);
-    let mut places = Vec::new();
-    for entry in entries {
-        let entry = shorten(&entry, SMALL, right - MARGIN);
-        let wide = text_width(&entry, SMALL);
-        if across > MARGIN && across + wide > right {
-            (across, below) = (MARGIN, below + NAME_LINE + 2.0);
-        }
-        places.push((entry, (across, below)));
-        across += wide + 22.0;
-    }
-    places
 }
 
 /// The lock stood still, or a contender was not served.

@@ -46,24 +46,23 @@ impl<'a> Plot<'a> {
 pub(super) fn draw(chart: &Chart, lines: &Lines, medium: Medium<'_>) -> Picture {
     let keys = keys(lines, medium);
     let mut frame = ChartFrame::common(chart, medium, ABOVE_PLOT + keys_height(&keys) + BELOW_PLOT);
-    let plot = plot(&frame, lines, &keys);
-    let left = frame.margin;
-    let scales = if frame.is_page { 2 } else { 1 };
-    draw_within(&mut frame.picture, lines, &plot, left, scales, &keys);
+    let plot = plot(&frame, medium, lines, &keys);
+    let scales = if medium.is_page() { 2 } else { 1 };
+    draw_within(&mut frame.picture, lines, &plot, medium.margin(), scales, &keys);
     frame.picture
 }
 
 /// The rectangle of lines that are drawn on a page.
 pub fn plot_on_page<'a>(chart: &Chart, lines: &'a Lines) -> Plot<'a> {
-    plot(&ChartFrame::common(chart, Medium::Page, 0.0), lines, &[])
+    plot(&ChartFrame::common(chart, Medium::Page, 0.0), Medium::Page, lines, &[])
 }
 
-fn plot<'a>(frame: &ChartFrame, lines: &'a Lines, keys: &[Key]) -> Plot<'a> {
-    let keys_wide = if frame.is_page { 20.0 } else { keys_width(keys) };
+fn plot<'a>(frame: &ChartFrame, medium: Medium<'_>, lines: &'a Lines, keys: &[Key]) -> Plot<'a> {
+    let keys_wide = if medium.is_page() { 20.0 } else { keys_width(keys) };
     Plot {
-        left: frame.margin + labels_width(lines) + 10.0,
+        left: medium.margin() + labels_width(lines) + 10.0,
         top: frame.top + ABOVE_PLOT,
-        right: frame.right() - keys_wide,
+        right: medium.right() - keys_wide,
         bottom: frame.bottom - BELOW_PLOT,
         x: &lines.x,
         y: &lines.y,

@@ -6,8 +6,6 @@ use super::look::Paint;
 use super::picture::{Anchor, MEDIUM, Picture, shorten};
 use crate::report::document::{Chart, Panels};
 
-/// How many one chart shows at most.
-const AT_MOST: usize = 12;
 const KEYS: f64 = 42.0;
 /// Two keys beside each other have room for labels that wide.
 const KEY: f64 = 380.0;
@@ -15,26 +13,26 @@ const HEADING: f64 = 36.0;
 const INNER: f64 = 190.0;
 const BETWEEN: f64 = 26.0;
 
-pub(super) fn draw(chart: &Chart, panels: &Panels, medium: Medium<'_>) -> Picture {
-    let mut chart = chart.clone();
-    if let Some(more) = panels.panels.len().checked_sub(AT_MOST).filter(|more| *more > 0) {
-        chart.caption.push(format!("{more} more are not shown."));
-    }
-    let shown = &panels.panels[..panels.panels.len().min(AT_MOST)];
-    let across = if shown.len() > 1 { 2 } else { 1 };
+pub(super) fn draw(chart: &Chart, Panels { keys, panels }: &Panels, medium: Medium<'_>) -> Picture {
+    let across = if panels.len() > 1 { 2 } else { 1 };
     let height = HEADING + ABOVE_PLOT + INNER + BELOW_PLOT + BETWEEN;
-    let rows = shown.len().div_ceil(across) as f64;
-    let mut frame = ChartFrame::holding(&chart, medium, KEYS + rows * height);
-    let (mut top, margin) = (frame.top, frame.margin);
-    let key =
-        |(look, label): (usize, &String)| Key { look, label: shorten(label, MEDIUM, KEY), end: (1.0, 1.0) };
-    if !frame.is_page {
-        let keys: Vec<Key> = panels.keys.iter().enumerate().map(key).collect();
+    let rows = panels.len().div_ceil(across) as f64;
+    // A page has the keys below.
+    let above = if medium.is_page() { 0.0 } else { KEYS };
+    let mut frame = ChartFrame::holding(chart, medium, above + rows * height);
+    let (mut top, margin) = (frame.top, medium.margin());
+    if !medium.is_page() {
+        let key = |(look, label): (usize, &String)| Key {
+            look,
+            label: shorten(label, MEDIUM, KEY),
+            end: (1.0, 1.0),
+        };
+        let keys: Vec<Key> = keys.iter().enumerate().map(key).collect();
         draw_keys_across(&mut frame.picture, (margin, top + KEYS / 2.0), &keys);
-        top += KEYS;
     }
-    let width = (frame.width() - 2.0 * margin - (across - 1) as f64 * BETWEEN) / across as f64;
-    for row in shown.chunks(across) {
+    top += above;
+    let width = (medium.right() - margin - (across - 1) as f64 * BETWEEN) / across as f64;
+    for row in panels.chunks(across) {
         let mut left = margin;
         for (heading, lines) in row {
             let heading = shorten(heading, MEDIUM + 1.0, width);

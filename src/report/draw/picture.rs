@@ -157,6 +157,26 @@ pub(super) fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
     lines.into_iter().map(|line| shorten(&line, size, width)).collect()
 }
 
+/// Where things of these widths lie that stand one beside another, that far apart, in as many rows as it takes; the first row
+/// is at 0.
+pub(super) fn flow(
+    wide: impl IntoIterator<Item = f64>,
+    apart: f64,
+    (left, right): (f64, f64),
+    row_height: f64,
+) -> Vec<Point> {
+    let (mut across, mut row) = (left, 0.0);
+    let place = |wide: f64| {
+        if across > left && across + wide > right {
+            (across, row) = (left, row + row_height);
+        }
+        let place = (across, row);
+        across += wide + apart;
+        place
+    };
+    wide.into_iter().map(place).collect()
+}
+
 /// The label of a strategy in lines no wider than that, three at the most.
 pub(super) fn label_lines(label: &str, width: f64) -> Vec<String> {
     wrap(label, MEDIUM, width).into_iter().take(3).collect()

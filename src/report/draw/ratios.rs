@@ -19,10 +19,10 @@ pub(super) fn draw(chart: &Chart, ratios: &Ratios, medium: Medium<'_>) -> Pictur
     let field = Field {
         top: frame.top,
         bottom: frame.top + rows,
-        margin: frame.margin,
-        left: frame.width() * LABELS,
-        right: frame.right() - VERDICTS,
-        edge: frame.right(),
+        margin: medium.margin(),
+        left: medium.width() * LABELS,
+        right: medium.right() - VERDICTS,
+        edge: medium.right(),
         axis: across(ratios),
     };
     field.ground(&mut frame.picture, ratios.margin);

@@ -1,13 +1,12 @@
 //! The document of an A/B comparison.
 
 use super::facts::{fact, place, program};
-use super::{drawn, section};
-use crate::answer::ab::{AbFile, Comparison, Conclusion, SideRecord, Turn};
+use super::{drawn, filled, noted, section};
+use crate::answer::ab::{AbFile, Comparison, SideRecord, Turn};
 use crate::report::chart;
 use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
-use crate::report::table::ab::{ab_headline, grid, legend, notes, ratio, sides};
+use crate::report::table::ab::{ab_headline, grid, legend, notes, outcome, ratio, sides};
 use crate::words::units::capitalised;
-use crate::words::verdict::Verdict;
 
 const RATIOS: Link = Link { section: "ratios", text: "ratios" };
 
@@ -20,7 +19,7 @@ pub fn of_ab(file: &AbFile) -> Document {
         legend: legend(file),
     };
     let charts = [("Ratios", chart::ab_ratios(file)), ("Ratios block by block", chart::ab_blocks(file))];
-    let notes: Vec<String> = notes(file).iter().map(|note| capitalised(note)).collect();
+    let notes = notes(file).iter().map(|note| capitalised(note)).collect();
     let (a, b) = (&file.sides.a, &file.sides.b);
     let same = a.ensemble.connect == b.ensemble.connect;
     let mut measured = vec![Block::Facts(place(&a.ensemble, &file.host))];
@@ -41,30 +40,18 @@ pub fn of_ab(file: &AbFile) -> Document {
     let sections = [
         section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart)).into()),
         section("figures", "Figures", if file.comparisons.is_empty() { Vec::new() } else { vec![table] }),
-        section("notes", "Notes", if notes.is_empty() { Vec::new() } else { vec![Block::Notes(notes)] }),
+        section("notes", "Notes", noted(notes).into_iter().collect()),
         section("environment", "Where it was measured", measured),
         section("reproduce", "How to reproduce this", reproduce),
     ];
     Document {
         title: format!("A/B comparison: {}", file.scenario),
-        verdict: verdict(file),
+        verdict: outcome(file).0,
         subtitle: [ab_headline(file), sides(Turn::A, &a.differs), sides(Turn::B, &b.differs)].join(" "),
         comes_to: "Differences",
         findings: file.comparisons.iter().filter_map(finding).collect(),
         strategies: Vec::new(),
-        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
-    }
-}
-
-fn verdict(file: &AbFile) -> Value {
-    match (file.judged(), file.conclusion) {
-        (judged @ Verdict::Violated(_), _) => Value::from(&judged),
-        (_, Conclusion::Regressed) => Value::verdict("regressed", Tone::Bad),
-        (_, Conclusion::Unknown) => Value::verdict("inconclusive", Tone::Doubtful),
-        (judged @ Verdict::Unknown(_), _) => Value::from(&judged),
-        (_, Conclusion::Improved) => Value::verdict("improved", Tone::Good),
-        (_, Conclusion::NotWorse) => Value::verdict("not worse", Tone::Good),
-        (_, Conclusion::Same) => Value::verdict("the same", Tone::Good),
+        sections: filled(sections),
     }
 }
 

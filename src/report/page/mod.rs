@@ -59,7 +59,7 @@ pub fn document(source: &Source<'_>) -> Document {
             .chain(conclusions(source.stored, view).into_iter().map(finding))
             .collect(),
         strategies: view.strategies.clone(),
-        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+        sections: filled(sections),
     }
 }
 
@@ -149,6 +149,16 @@ fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
     Section { id, title: title.to_owned(), blocks }
 }
 
+/// Those with something in them.
+fn filled(sections: impl IntoIterator<Item = Section>) -> Vec<Section> {
+    sections.into_iter().filter(|section| !section.blocks.is_empty()).collect()
+}
+
+/// These notes; `None` where there is none.
+fn noted(notes: Vec<String>) -> Option<Block> {
+    (!notes.is_empty()).then_some(Block::Notes(notes))
+}
+
 fn drawn(title: &str, chart: Result<Chart, String>) -> Block {
     chart.map_or_else(|why| Block::NoChart { title: title.to_owned(), why }, Block::from)
 }
@@ -174,11 +184,7 @@ fn charts(view: &View, section: &str) -> Vec<Block> {
 }
 
 fn notes(view: &View) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    let notes = view.notes();
-    if !notes.is_empty() {
-        blocks.push(Block::Notes(notes));
-    }
+    let mut blocks: Vec<Block> = noted(view.notes()).into_iter().collect();
     blocks.extend(table(
         "What the client counted, what the cost model expects, and what the servers counted",
         Table::accounting(view),

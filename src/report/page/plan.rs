@@ -1,7 +1,7 @@
 //! The document of a plan.
 
 use super::facts::{fact, place, program};
-use super::section;
+use super::{filled, noted, section};
 use crate::answer::plan::{Answer, CurvePoint, PlanFile, wait_of};
 use crate::report::document::{
     Axis, Block, Chart, Curve, Document, Ends, Finding, Guide, GuideCourse, Intervals, Kind, Lines, Link,
@@ -23,15 +23,15 @@ const VERIFICATION: Link = Link { section: "verification", text: "verification" 
 pub fn of_plan(plan: &PlanFile) -> Document {
     let figures = [waits(plan), ensemble(plan)].into_iter().flatten().map(table).collect();
     let verification = plan.verifications.iter().flat_map(|one| {
-        [Block::Text(verified(one)), table(checked(one))].into_iter().chain(notes(one.notes.clone()))
+        [Block::Text(verified(one)), table(checked(one))].into_iter().chain(noted(one.notes.clone()))
     });
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
-    let basis = fits(plan).map(table).into_iter().chain(notes(sensitivities(plan)));
+    let basis = fits(plan).map(table).into_iter().chain(noted(sensitivities(plan)));
     let sections = [
         section(CURVE.section, "Waits over the rate", vec![curve(plan)]),
         section(FIGURES.section, "Figures", figures),
         section(VERIFICATION.section, "Verification", verification.collect()),
-        section("missing", "What is missing", notes(lacks.collect()).into_iter().collect()),
+        section("missing", "What is missing", noted(lacks.collect()).into_iter().collect()),
         section("basis", "Model inputs", basis.collect()),
         section("environment", "Where it was measured", environment(plan)),
         section("reproduce", "How to reproduce this", reproduce(plan)),
@@ -43,16 +43,12 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         comes_to: "Answer",
         findings: findings(plan),
         strategies: plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
-        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+        sections: filled(sections),
     }
 }
 
 fn table(Explained { caption, table, legend }: Explained) -> Block {
     Block::Table { caption: caption.to_owned(), table, legend: legend.to_owned() }
-}
-
-fn notes(notes: Vec<String>) -> Option<Block> {
-    (!notes.is_empty()).then_some(Block::Notes(notes))
 }
 
 /// What is recommended, what was tried, and the answer for each strategy.
@@ -185,7 +181,7 @@ fn said(plan: &PlanFile, answer: &Answer) -> Option<String> {
 fn environment(plan: &PlanFile) -> Vec<Block> {
     let place = plan.ensemble.as_ref().zip(plan.host.as_ref()).map(|(ensemble, host)| place(ensemble, host));
     let facts = place.map(Block::Facts);
-    facts.into_iter().chain(notes(plan.caveats())).collect()
+    facts.into_iter().chain(noted(plan.caveats())).collect()
 }
 
 fn reproduce(plan: &PlanFile) -> Vec<Block> {

@@ -1,7 +1,7 @@
 //! The document of a sweep.
 
 use super::facts::{fact, place, program};
-use super::section;
+use super::{filled, noted, section};
 use crate::answer::sweep::{Finding as Found, SweepFile};
 use crate::report::chart;
 use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
@@ -24,7 +24,7 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
         table: grid(sweep),
         legend: legend(sweep),
     };
-    let notes: Vec<String> = ending(sweep).iter().map(|note| capitalised(note)).collect();
+    let notes = ending(sweep).iter().map(|note| capitalised(note)).collect();
     let measured = sweep.ensembles.first().map(|ensemble| Block::Facts(place(ensemble, &sweep.host)));
     let over: Vec<String> = sweep.over.iter().map(|over| format!(" --over {over}")).collect();
     let reproduce = vec![
@@ -44,7 +44,7 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
     let sections = [
         section(CURVES.section, "Curves", chart::of_sweep(sweep).into_iter().map(Block::from).collect()),
         section("figures", "Figures", vec![table]),
-        section("notes", "Notes", if notes.is_empty() { Vec::new() } else { vec![Block::Notes(notes)] }),
+        section("notes", "Notes", noted(notes).into_iter().collect()),
         section("environment", "Where it was measured", measured.into_iter().collect()),
         section("reproduce", "How to reproduce this", reproduce),
     ];
@@ -55,6 +55,6 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
         comes_to: "Findings",
         findings: sweep.findings.iter().map(finding).collect(),
         strategies: sweep.findings.iter().map(|found| title(sweep, found)).collect(),
-        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+        sections: filled(sections),
     }
 }

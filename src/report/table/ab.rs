@@ -7,7 +7,7 @@ use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
 use crate::answer::compare::{self, StoredRatio};
-use crate::report::document::Value;
+use crate::report::document::{Tone, Value};
 use crate::words::units::{counted, format_micros, grouped, number};
 use crate::words::verdict::Verdict;
 
@@ -46,6 +46,32 @@ pub fn sides(turn: Turn, differs: &[String]) -> String {
     format!("{}: {differs}", turn.title())
 }
 
+/// What it came to, in a word and in a clause.
+pub(in crate::report) fn outcome(file: &AbFile) -> (Value, &'static str) {
+    let judged = file.judged();
+    match (&judged, file.conclusion) {
+        (Verdict::Violated(_), _) => (Value::from(&judged), "VIOLATED: a lock did not exclude"),
+        (_, Conclusion::Regressed) => {
+            (Value::verdict("regressed", Tone::Bad), "Regressed: B is worse than A")
+        }
+        (_, Conclusion::Unknown) => (
+            Value::verdict("inconclusive", Tone::Doubtful),
+            "Inconclusive: whether B is worse than A is not known",
+        ),
+        (Verdict::Unknown(_), _) => (Value::from(&judged), "Unknown: whether the locks held is not known"),
+        (_, Conclusion::Improved) => {
+            (Value::verdict("improved", Tone::Good), "Improved: B is better than A, and nothing is worse")
+        }
+        (_, Conclusion::NotWorse) => (
+            Value::verdict("not worse", Tone::Good),
+            "Not worse: B is not worse than A by more than the margin",
+        ),
+        (_, Conclusion::Same) => {
+            (Value::verdict("the same", Tone::Good), "The same: B differs from A by less than the margin")
+        }
+    }
+}
+
 /// What it came to, in a sentence.
 pub fn ab_headline(file: &AbFile) -> String {
     let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
@@ -53,15 +79,7 @@ pub fn ab_headline(file: &AbFile) -> String {
         compare::ComparisonVerdict::ALL.into_iter().map(|verdict| (count(verdict), verdict.word()));
     let counts = verdicts.filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
-    let what = match (file.judged(), file.conclusion) {
-        (Verdict::Violated(_), _) => "VIOLATED: a lock did not exclude",
-        (_, Conclusion::Regressed) => "Regressed: B is worse than A",
-        (_, Conclusion::Unknown) => "Inconclusive: whether B is worse than A is not known",
-        (Verdict::Unknown(_), _) => "Unknown: whether the locks held is not known",
-        (_, Conclusion::Improved) => "Improved: B is better than A, and nothing is worse",
-        (_, Conclusion::NotWorse) => "Not worse: B is not worse than A by more than the margin",
-        (_, Conclusion::Same) => "The same: B differs from A by less than the margin",
-    };
+    let (_, what) = outcome(file);
     format!(
         "{what} ({}: {}; {}; scenario {}).",
         counted(file.comparisons.len(), "comparison", "comparisons"),
