@@ -28,6 +28,13 @@ pub enum Kind {
     Heat(Heat),
 }
 
+impl Kind {
+    /// Whether its labels need the whole width of a page.
+    pub const fn is_wide(&self) -> bool {
+        matches!(self, Self::Panels(_) | Self::Ratios(_))
+    }
+}
+
 /// Lines over a common axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {

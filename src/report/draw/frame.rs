@@ -21,14 +21,16 @@ const CAPTION_LINES: usize = 6;
 pub enum Medium<'a> {
     /// In a file, with a line that says where it was measured.
     File { place: &'a str },
-    /// On a page, which says the rest around it.
+    /// On a page, which says the rest around it, beside other charts.
     Page,
+    /// On a page, as wide as that.
+    WholePage,
 }
 
 impl Medium<'_> {
     pub(super) const fn width(self) -> f64 {
         match self {
-            Self::File { .. } => 1000.0,
+            Self::File { .. } | Self::WholePage => 1000.0,
             Self::Page => 640.0,
         }
     }
@@ -36,7 +38,7 @@ impl Medium<'_> {
     pub(super) const fn margin(self) -> f64 {
         match self {
             Self::File { .. } => MARGIN,
-            Self::Page => 4.0,
+            Self::Page | Self::WholePage => 4.0,
         }
     }
 
@@ -46,7 +48,7 @@ impl Medium<'_> {
     }
 
     pub(super) const fn is_page(self) -> bool {
-        matches!(self, Self::Page)
+        matches!(self, Self::Page | Self::WholePage)
     }
 }
 
@@ -62,7 +64,7 @@ impl ChartFrame {
     pub fn common(chart: &Chart, medium: Medium<'_>, needed: f64) -> Self {
         Self::new(chart, medium, |overhead| match medium {
             Medium::File { .. } => needed.max(HEIGHT - overhead),
-            Medium::Page => needed.max(360.0),
+            Medium::Page | Medium::WholePage => needed.max(360.0),
         })
     }
 

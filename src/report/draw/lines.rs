@@ -332,7 +332,7 @@ fn keys(lines: &Lines, medium: Medium<'_>) -> Vec<Key> {
     };
     match medium {
         Medium::File { .. } => lines.series.iter().filter_map(key).collect(),
-        Medium::Page => Vec::new(),
+        Medium::Page | Medium::WholePage => Vec::new(),
     }
 }
 

@@ -80,7 +80,7 @@ fn chart(chart: &Chart, id: &str) -> Markup {
     let other = other.map(|axis| if axis.is_linear() { "linear axis" } else { "logarithmic axis" });
     let (drawing, values) = svg::chart(chart, &own);
     html! {
-        figure.chart #(own) {
+        figure.chart.whole[chart.kind.is_wide()] #(own) {
             figcaption { h3 { (text(&chart.title)) } }
             @if let Some(other) = other { label.toggle { input.axis type="checkbox"; " " (other) } }
             div.scroll.plot tabindex="0" role="group" aria-label=(text(&format!("{}: arrow keys read the values", chart.title))) {

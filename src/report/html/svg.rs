@@ -40,7 +40,7 @@ pub(super) fn swatch(look: usize) -> Markup {
 
 /// A chart, and the values under the pointer as JSON that may stand in a page.
 pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
-    let picture = draw(chart, Medium::Page);
+    let picture = draw(chart, if chart.kind.is_wide() { Medium::WholePage } else { Medium::Page });
     let pointed = match &chart.kind {
         Kind::Lines(lines) => Some((plot_on_page(chart, lines), lines)),
         _ => None,

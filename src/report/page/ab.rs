@@ -19,7 +19,6 @@ pub fn of_ab(file: &AbFile) -> Document {
         legend: legend(file),
     };
     let charts = [("Ratios", chart::ab_ratios(file)), ("Ratios block by block", chart::ab_blocks(file))];
-    let notes = notes(file).iter().map(|note| capitalised(note)).collect();
     let (a, b) = (&file.sides.a, &file.sides.b);
     let same = a.ensemble.connect == b.ensemble.connect;
     let mut measured = vec![Block::Facts(place(&a.ensemble, &file.host))];
@@ -40,18 +39,30 @@ pub fn of_ab(file: &AbFile) -> Document {
     let sections = [
         section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart)).into()),
         section("figures", "Figures", if file.comparisons.is_empty() { Vec::new() } else { vec![table] }),
-        section("notes", "Notes", noted(notes).into_iter().collect()),
+        section("notes", "Notes", noted(notes(file)).into_iter().collect()),
         section("environment", "Where it was measured", measured),
         section("reproduce", "How to reproduce this", reproduce),
     ];
     Document {
         title: format!("A/B comparison: {}", file.scenario),
         verdict: outcome(file).0,
-        subtitle: [ab_headline(file), sides(Turn::A, &a.differs), sides(Turn::B, &b.differs)].join(" "),
-        comes_to: "Differences",
-        findings: file.comparisons.iter().filter_map(finding).collect(),
+        subtitle: [sides(Turn::A, &a.differs), sides(Turn::B, &b.differs)].join("; "),
+        comes_to: "Conclusions",
+        findings: std::iter::once(conclusion(file))
+            .chain(file.comparisons.iter().filter_map(finding))
+            .collect(),
         strategies: Vec::new(),
         sections: filled(sections),
+    }
+}
+
+/// What all of it comes to.
+fn conclusion(file: &AbFile) -> Finding {
+    Finding {
+        topic: "B against A".to_owned(),
+        tone: outcome(file).0.tone(),
+        sentence: ab_headline(file),
+        shown_in: Some(RATIOS),
     }
 }
 
