@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::transactions::{HEADER, Transaction, begins, next};
 
@@ -35,6 +35,9 @@ pub struct LogFollower {
 #[derive(Debug)]
 struct Server {
     directory: PathBuf,
+    /// What it wrote before that time, in milliseconds since 1970, is passed over, up to the first transaction that is not
+    /// older. Each server's log reaches back as far as it happens to: of what was before, one may have what others lack.
+    begins_at_ms: Option<i64>,
     /// By the first transaction of each, as its name says.
     logs: BTreeMap<i64, Log>,
 }
@@ -70,7 +73,14 @@ impl LogFollower {
         pass: &mut dyn FnMut(&Transaction) -> io::Result<()>,
     ) -> io::Result<()> {
         if self.servers.is_empty() {
-            let server = |directory: &PathBuf| Server { directory: directory.clone(), logs: BTreeMap::new() };
+            let since =
+                self.since.checked_sub(TIMES_LAG).and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+            let begins_at_ms = since.and_then(|since| i64::try_from(since.as_millis()).ok());
+            let server = |directory: &PathBuf| Server {
+                directory: directory.clone(),
+                begins_at_ms,
+                logs: BTreeMap::new(),
+            };
             self.servers = directories.iter().map(server).collect();
         }
         for place in 0..self.servers.len() {
@@ -175,9 +185,17 @@ impl Server {
         note: &mut dyn FnMut(Transaction),
     ) -> io::Result<bool> {
         let newest = self.logs.keys().next_back().copied();
+        let begins_at_ms = &mut self.begins_at_ms;
+        let mut note = |transaction: Transaction| {
+            // Later a clock may be set back, and all counts.
+            if begins_at_ms.is_none_or(|begin| transaction.at_ms >= begin) {
+                *begins_at_ms = None;
+                note(transaction);
+            }
+        };
         for (first, log) in self.logs.iter_mut().filter(|(_, log)| !log.is_over) {
             let path = self.directory.join(VERSION).join(format!("{LOG}{first:x}"));
-            let read = match log.read(&path, bytes, below, note) {
+            let read = match log.read(&path, bytes, below, &mut note) {
                 // Purged in this moment.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
                 read => read?,
@@ -283,11 +301,15 @@ mod tests {
 
     impl Followed {
         fn by(servers: usize) -> Self {
+            Self::since(servers, SystemTime::UNIX_EPOCH)
+        }
+
+        fn since(servers: usize, since: SystemTime) -> Self {
             let place = tempfile::tempdir().unwrap();
             (0..servers).for_each(|server| {
                 fs::create_dir_all(place.path().join(format!("{server}/{VERSION}"))).unwrap()
             });
-            let follower = LogFollower::new("/l/", SystemTime::UNIX_EPOCH);
+            let follower = LogFollower::new("/l/", since);
             Self { place, follower, servers, passed: Vec::new() }
         }
 
@@ -361,6 +383,17 @@ mod tests {
         assert_eq!(followed.read(), [1, 2, 3]);
         followed.write(0, 8, &creates(8..=9));
         assert_eq!(followed.end(), (vec![1, 2, 3, 8, 9], 4));
+    }
+
+    #[test]
+    fn what_was_written_before_is_passed_over_however_far_back_the_log_of_a_server_reaches() {
+        // Given servers that have been up for long: the log of one begins much earlier than those of the others
+        let began = |zxid: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(1_000 + zxid) + TIMES_LAG;
+        let followed = Followed::since(3, began(35_000));
+        followed.write(0, 1, &creates(1..=40_000));
+        (1..3).for_each(|server| followed.write(server, 30_001, &creates(30_001..=40_000)));
+        // Then what is followed begins with the time in question, and nothing of that is missing
+        assert_eq!(followed.end(), ((35_000..=40_000).collect(), 0));
     }
 
     #[test]
