@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use zklockbench::answer::ab::{AbFile, Ending, Turn};
 use zklockbench::answer::compare::ComparisonVerdict;
-use zklockbench::record::Figure;
+use zklockbench::record::figures::THROUGHPUT;
 
 const SHORT: &str = "name = \"short\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [3]\nhold = \"2ms\"\n\
                      duration = \"600ms\"\nwarm_up = \"0s\"\nwarm_up_at_most = \"0s\"\n[ensemble]\nservers = 1\n";
@@ -98,8 +98,7 @@ fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
             // And the value is that of its trial, or it is said why there is none
             let trial = &stored.trials[0];
             let is_sound = trial.cut_short.is_none() && trial.health.invalid.is_none();
-            let measured =
-                Figure::THROUGHPUT.of(trial).ok().filter(|_| is_sound).map(|reading| reading.value);
+            let measured = THROUGHPUT.of(trial).filter(|_| is_sound);
             let value = match run.turn {
                 Turn::A => values.a,
                 Turn::B => values.b,
@@ -130,21 +129,11 @@ fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
 }
 
 #[test]
-fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is() {
+fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is_and_a_resume_goes_on_from_there() {
     let bench = Bench::new();
     let scenario = bench.scenario(SHORT);
-    let words = [
-        "ab",
-        scenario.to_str().unwrap(),
-        "--b",
-        "hold=4ms",
-        "--blocks",
-        "100",
-        "--data-dir",
-        "data",
-        "--json",
-    ];
-    let child = bench.watch(&words);
+    let words = ["ab", scenario.to_str().unwrap(), "--b", "hold=4ms", "--data-dir", "data", "--json"];
+    let child = bench.watch(&[&words[..], &["--blocks", "100"]].concat());
     eventually("a block has ended", Duration::from_secs(60), || child.has_said("[1/10"));
     // A kill a moment later would leave what there is
     eventually("the block is written", Duration::from_secs(10), || {
@@ -162,6 +151,21 @@ fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is() {
     assert!(!file.blocks.is_empty());
     assert_eq!(throughput.pairs + spoiled.len(), file.blocks.len(), "{throughput:?}");
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
+    // When it goes on, for one block more
+    let (directory, done) = (only(bench.results()), file.blocks.len());
+    let resume =
+        ["--resume", directory.to_str().unwrap(), "--blocks", &(done + 1).to_string()].map(str::to_owned);
+    let words: Vec<&str> = words.into_iter().chain(resume.iter().map(String::as_str)).collect();
+    let output = bench.output(&words);
+    // Then the blocks before are as they were, and those after ran on an ensemble of their own
+    let resumed = read(&only(bench.results()));
+    assert_eq!(resumed.ending, Ending::Complete, "{}", stderr(&output));
+    assert_eq!((&resumed.blocks[..done], &resumed.resumed_after[..]), (&file.blocks[..], &[done][..]));
+    assert!(resumed.blocks.len() > done);
+    // And with another question it is refused
+    let output = bench.output(&[&words[..], &["--a", "hold=9ms"]].concat());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("another question"), "{}", stderr(&output));
 }
 
 #[test]

@@ -13,13 +13,11 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
-use zklockbench::load::leftovers;
-use zklockbench::lock;
+use zklockbench::load::{self, leftovers};
 use zklockbench::record::{RunEnding, Trial};
 use zklockbench::results;
 use zklockbench::run::is_unfinished;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
-use zklockbench::world::fault;
 use zklockbench::world::zk::{Access, Target};
 
 use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout, went_through};
@@ -42,7 +40,7 @@ fn identity(spec: &TrialSpec) -> (usize, Identity) {
 
 /// The trials of a run that nothing disturbs.
 fn undisturbed() -> BTreeMap<usize, Identity> {
-    let parsed = parse("short", SCENARIO, &lock::cards(), &fault::cards()).unwrap();
+    let parsed = parse("short", SCENARIO, &load::catalog()).unwrap();
     Plan::of(&parsed.scenario).trials.iter().map(identity).collect()
 }
 

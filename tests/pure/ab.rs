@@ -9,6 +9,7 @@ use zklockbench::answer::ab::{
     FigureQuestion, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
 };
 use zklockbench::answer::compare::{ComparisonVerdict as Found, Limits, Regression};
+use zklockbench::record::figures;
 use zklockbench::record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
 use zklockbench::report::{self, Style, html, page};
 use zklockbench::words::verdict::Verdict;
@@ -17,7 +18,7 @@ const TERMS: Limits = Limits { alpha: 0.05, margin: 0.05 };
 
 fn question(figure: &str) -> FigureQuestion {
     let cell = CellKey { strategy: "baton".into(), contenders: 5 };
-    FigureQuestion { cells: CellPair { a: cell.clone(), b: cell }, figure: figure.parse().unwrap() }
+    FigureQuestion { cells: CellPair { a: cell.clone(), b: cell }, figure: figures::named(figure).unwrap() }
 }
 
 fn known(value: f64) -> Answer {
@@ -231,10 +232,10 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
     let asked =
         |figure: Figure| FigureQuestion { cells: CellPair { a: cell.clone(), b: other.clone() }, figure };
     let of = |trial: &zklockbench::record::Trial, turn| {
-        asked(Figure::THROUGHPUT)
+        asked(figures::THROUGHPUT.figure())
             .answer(turn, &records::stored(&records::run(1), std::slice::from_ref(trial)))
     };
-    let expected = Figure::THROUGHPUT.of(&trial).unwrap();
+    let expected = figures::THROUGHPUT.figure().of(&trial).unwrap();
     assert_eq!(of(&trial, Turn::A), Ok(expected));
     assert_eq!(of(&trial, Turn::Again), Ok(expected));
     assert_eq!(of(&trial, Turn::B), Err(Silence::Unknown("its trial did not run".into())));
@@ -244,7 +245,7 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
     let mut partial = trial.clone();
     partial.cut_short = Some(CutShort { cause: Cause::Interrupted, why: "interrupted".into() });
     assert_eq!(of(&partial, Turn::A), Err(Silence::Spoiled("its trial is partial (interrupted)".into())));
-    assert_eq!(asked("timed_out".parse().unwrap()).cell(Turn::B), &other);
+    assert_eq!(asked(figures::named("timed_out").unwrap()).cell(Turn::B), &other);
 }
 
 /// A comparison as it is left, of eight blocks in which a hold is a fifth longer.
@@ -281,6 +282,7 @@ fn file() -> AbFile {
         judged: Verdict::Held,
     };
     AbFile {
+        resumed_after: Vec::new(),
         schema_version: VERSION,
         tool_version: "0.1.0".into(),
         tool_commit: None,

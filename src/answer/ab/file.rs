@@ -166,6 +166,9 @@ pub struct AbFile {
     pub comparisons: Vec<Comparison>,
     /// The blocks that ran to their end.
     pub blocks: Vec<BlockRecord>,
+    /// After how many blocks it was resumed, each time; from there on, the ensembles were opened anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resumed_after: Vec<usize>,
 }
 
 impl AbFile {

@@ -34,6 +34,9 @@ pub struct AbArgs {
     /// Where to put the comparison's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
+    /// Resume the comparison that left this directory; give the other options as they were
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
     /// Write the outcome as Markdown, too, e.g. for a pull request
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,

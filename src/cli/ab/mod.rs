@@ -7,9 +7,7 @@ pub mod args;
 mod questions;
 mod side;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command as Process;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -17,8 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::output;
 use super::run::{host, places as where_results_are, tool_commit};
-use super::runs::child::{self, Ended};
+use super::runs::command::{LoadOptions, OnKeptEnsemble, RunPlace};
 use super::runs::place::ReadyEnsemble;
+use super::runs::series::{Folders, Opening, Series};
 use super::runs::{SeriesEnd, whole_seconds};
 use super::shared_args::{InstallArgs, OpeningArgs};
 use crate::answer::ab::{
@@ -37,7 +36,7 @@ use crate::words::units::{counted, number};
 use crate::words::verdict::Verdict;
 use args::AbArgs;
 use questions::questions;
-use side::{RunRequest, Side};
+use side::Side;
 
 /// Blocks by default: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
@@ -49,7 +48,6 @@ const START: Duration = Duration::from_secs(4);
 const WARM_UP: Duration = Duration::from_secs(8);
 const FLOOR: Duration = Duration::from_millis(1_500);
 
-#[expect(clippy::disallowed_methods, reason = "when it began is a label")]
 pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let a = Side::read(Turn::A, &args, &args.side_a.clone().into()).await?;
     let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await?;
@@ -63,18 +61,31 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     b.needs.check(b.scenario(), args.allow_faults, wants_tls)?;
     let estimate = Estimate::of(&a, &b, length, &args);
     announce(&args, &a, &b, &questions, &estimate);
-    let started_at = SystemTime::now();
-    let directory = ComparisonDirectory::create(&args.out, &format!("ab-{}", a.scenario().name), started_at)?;
-    let (logs_a, logs_b) = (directory.server_logs(Turn::A), directory.server_logs(Turn::B));
-    let at_a = ReadyEnsemble::open(a.scenario(), &a.needs, &opening_a, &access, &logs_a, stop).await?;
+    let name = format!("ab-{}", a.scenario().name);
+    let mut series = Series::open(&Opening {
+        command: "ab",
+        parent: &args.out,
+        name: &name,
+        resume: args.resume.as_deref(),
+        asked: asked(&args, &a, &b),
+        folders: FOLDERS,
+        shares_ensemble: true,
+    })?;
+    // All of a block run on one ensemble.
+    let whole =
+        (1..).find(|number| !Turn::ALL.iter().all(|turn| series.has(&key(*number, *turn)))).unwrap_or(1);
+    series.forget(|listed| Turn::ALL.iter().any(|turn| listed == key(whole, *turn)));
+    if series.count() > 0 {
+        output::note(&series.going_on());
+    }
+    let (logs_a, logs_b) = (series.server_logs(Turn::A.name()), series.server_logs(Turn::B.name()));
+    let at_a = ReadyEnsemble::open(a.scenario(), &a.needs, &opening_a, &access, logs_a, stop).await?;
     let at_b = match shared {
         true => None,
-        false => Some(ReadyEnsemble::open(b.scenario(), &b.needs, &opening_b, &access, &logs_b, stop).await?),
+        false => Some(ReadyEnsemble::open(b.scenario(), &b.needs, &opening_b, &access, logs_b, stop).await?),
     };
-    let places = ComparedEnsembles { a: at_a, b: at_b };
     let mut session = ComparisonInProgress {
         seed: a.scenario().seed,
-        name: format!("ab-{:08x}", rand::random::<u32>()),
         limits: args.judging.limits(),
         args,
         a,
@@ -82,9 +93,8 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         questions,
         length,
         estimate,
-        directory,
-        places,
-        started_at,
+        series,
+        places: ComparedEnsembles { a: at_a, b: at_b },
         blocks: Vec::new(),
         answers: Vec::new(),
         judged: [Verdict::Held, Verdict::Held],
@@ -185,41 +195,23 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
     ));
 }
 
-/// The directory of a comparison. Until a block has begun, dropping it removes it.
-struct ComparisonDirectory {
-    path: PathBuf,
-    is_kept: bool,
+const FOLDERS: Folders = Folders { runs: RUNS, logs: "logs", scenarios: "scenarios" };
+
+/// By what a run is listed.
+fn key(block: u32, turn: Turn) -> String {
+    format!("{block:03}-{}", turn.name())
 }
 
-impl ComparisonDirectory {
-    fn create(parent: &Path, name: &str, began: SystemTime) -> Result<Self, Error> {
-        let path = results::create_dated(parent, name, began)?;
-        let directory = Self { path, is_kept: false };
-        for folder in [directory.runs(), directory.logs()] {
-            fs::create_dir(&folder).map_err(Error::cannot("create", &folder))?;
-        }
-        Ok(directory)
-    }
-
-    fn runs(&self) -> PathBuf {
-        self.path.join(RUNS)
-    }
-
-    fn logs(&self) -> PathBuf {
-        self.path.join("logs")
-    }
-
-    fn server_logs(&self, turn: Turn) -> PathBuf {
-        self.path.join(layout::SERVER_LOGS).join(turn.name())
-    }
-}
-
-impl Drop for ComparisonDirectory {
-    fn drop(&mut self) {
-        if !self.is_kept {
-            let _ = fs::remove_dir_all(&self.path);
-        }
-    }
+/// What has to be the same for the comparison to go on: how long it is and how it is judged may change.
+fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
+    let of = |side: &Side| {
+        json!({
+            "scenario": side.file.text,
+            "program": side.program.path,
+            "zookeeper_home": side.zookeeper_home,
+        })
+    };
+    json!({ "a": of(a), "b": of(b), "threads": args.threads })
 }
 
 struct ComparedEnsembles {
@@ -240,11 +232,9 @@ impl ComparedEnsembles {
         self.a.ended().or_else(|| self.b.as_ref()?.ended())
     }
 
-    fn close(self, directory: &ComparisonDirectory) {
-        self.a.close(&directory.server_logs(Turn::A));
-        if let Some(place) = self.b {
-            place.close(&directory.server_logs(Turn::B));
-        }
+    fn close(self) {
+        self.a.close();
+        self.b.into_iter().for_each(ReadyEnsemble::close);
     }
 }
 
@@ -253,16 +243,13 @@ struct ComparisonInProgress {
     args: AbArgs,
     a: Side,
     b: Side,
-    /// What the names of its runs begin with, so that they are those of no other comparison on the same ensemble.
-    name: String,
     seed: u64,
     questions: Vec<FigureQuestion>,
     limits: Limits,
     length: Length,
     estimate: Estimate,
-    directory: ComparisonDirectory,
+    series: Series,
     places: ComparedEnsembles,
-    started_at: SystemTime,
     blocks: Vec<BlockRecord>,
     /// Of each block that ran to its end, what it said to each question.
     answers: Vec<(u32, Vec<Answers>)>,
@@ -297,7 +284,7 @@ impl ComparisonInProgress {
         loop {
             self.block(Block::of(self.seed, number), stop).await?;
             let file = self.file(&SeriesEnd::of(Ending::GoingOn));
-            file.write(&self.directory.path)?;
+            file.write(self.series.path())?;
             if self.next(&file) != Next::Another {
                 return Ok(());
             }
@@ -306,7 +293,7 @@ impl ComparisonInProgress {
     }
 
     async fn block(&mut self, block: Block, stop: &CancellationToken) -> Result<(), Error> {
-        self.directory.is_kept = true;
+        let ran_before = self.series.has(&key(block.number, Turn::A));
         let mut done = Vec::new();
         for turn in block.order {
             done.push(self.run_one(&block, turn, stop).await?);
@@ -322,7 +309,9 @@ impl ComparisonInProgress {
         };
         let answers: Vec<Answers> = self.questions.iter().map(answers).collect();
         self.answers.push((block.number, answers));
-        self.tell(&block);
+        if !ran_before {
+            self.tell(&block);
+        }
         for one in &done {
             let side = usize::from(one.record.turn == Turn::B);
             let at = |why| format!("{}: {why}", one.record.directory);
@@ -334,55 +323,28 @@ impl ComparisonInProgress {
         Ok(())
     }
 
-    async fn run_one(&self, block: &Block, turn: Turn, stop: &CancellationToken) -> Result<Done, Error> {
-        if stop.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
-        let (side, place) = (if turn == Turn::B { &self.b } else { &self.a }, self.places.of(turn));
-        let name = format!("{}-{:03}-{}", self.name, block.number, turn.name());
-        let (connect, out) = (place.connect(), self.directory.runs());
-        let errand = RunRequest {
-            scenario: &self.args.scenario,
-            connect: &connect,
-            seed: block.seed,
-            name: &name,
-            out: &out,
-            allow_faults: self.args.allow_faults || !place.is_external(),
-            threads: self.args.threads,
+    async fn run_one(&mut self, block: &Block, turn: Turn, stop: &CancellationToken) -> Result<Done, Error> {
+        let (side, ensemble) = (if turn == Turn::B { &self.b } else { &self.a }, self.places.of(turn));
+        let access = &self.args.opening.access;
+        let AbArgs { scenario, allow_faults, threads, .. } = &self.args;
+        let load = LoadOptions { allow_faults: *allow_faults, threads: *threads };
+        let command = |place: &RunPlace| {
+            let on = OnKeptEnsemble { program: &side.program.path, ensemble, access };
+            Ok(on.run(scenario, place, load, side.changes(block.seed)))
         };
-        let said = self.directory.logs().join(format!("{name}.txt"));
-        let ended = child::run(self.command(side, &errand, place), &said, stop).await?;
-        if stop.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
-        let directory = out.join(&name);
-        if !directory.is_dir() {
-            return Err(self.failed(block, turn, &ended, &said));
-        }
-        let stored = results::read(&directory)?;
+        let run = self.series.run(&key(block.number, turn), command, stop).await?;
+        // A run that left no results ends the comparison: another one would only end in the same way.
+        let which = format!("{} of block {}", turn.title(), block.number);
+        let stored = results::read(run.results(&which, self.places.ended())?)?;
+        let name = run.directory.file_name().unwrap_or_default().to_string_lossy();
         let record = RunRecord {
             turn,
             directory: format!("{RUNS}/{name}"),
-            exit_code: ended.code,
-            took_us: micros(ended.took),
+            exit_code: run.ended.code,
+            took_us: micros(run.ended.took),
             verdict: stored.run.judged.verdict.clone(),
         };
         Ok(Done { record, stored })
-    }
-
-    fn command(&self, side: &Side, errand: &RunRequest<'_>, place: &ReadyEnsemble) -> Process {
-        let mut command = Process::new(&side.program.path);
-        command.args(side.words(errand));
-        child::let_in(&mut command, &self.args.opening.access, place.identity());
-        // Variables, because older binaries pass over those that they do not know.
-        command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
-        command
-    }
-
-    /// A run that left no results ends the comparison: another one would only end in the same way.
-    fn failed(&self, block: &Block, turn: Turn, ended: &Ended, said: &Path) -> Error {
-        let which = format!("{} of block {}", turn.title(), block.number);
-        ended.without_results(&which, self.places.ended(), said)
     }
 
     fn next(&self, file: &AbFile) -> Next {
@@ -447,7 +409,7 @@ impl ComparisonInProgress {
             scenario: self.a.scenario().name.clone(),
             seed: self.seed,
             host: host::describe(),
-            started_at: self.started_at,
+            started_at: self.series.started_at(),
             written_at: SystemTime::now(),
             ending: end.ending,
             why: end.why.clone(),
@@ -463,6 +425,7 @@ impl ComparisonInProgress {
             conclusion: Conclusion::of(&comparisons),
             comparisons,
             blocks: self.blocks.clone(),
+            resumed_after: self.series.resumed_after().iter().map(|runs| runs / Turn::ALL.len()).collect(),
         };
         let half_widths = half_widths(&file);
         let at_the_end = Progress { done: u32::MAX, ..self.progress(&half_widths) };
@@ -488,25 +451,29 @@ impl ComparisonInProgress {
     /// Ends the ensembles, writes what came out of it and prints it.
     fn conclude(self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         let file = self.file(&end);
-        let written = file.write(&self.directory.path);
-        let Self { args, directory, places, .. } = self;
-        places.close(&directory);
+        let Self { args, series, places, .. } = self;
+        let written = file.write(series.path());
+        places.close();
         written?;
+        let directory = series.path();
         if !args.no_charts {
-            draw(&file, &directory.path);
-            super::report::write_into(&directory.path, report::page::of_ab(&file));
+            draw(&file, directory);
+            super::report::write_into(directory, report::page::of_ab(&file));
         }
         if let Some(path) = &args.markdown {
             output::file(path, &report::ab_markdown(&file))?;
         }
         let exit = file.ending.of_a_run().exit(&file.judged().and(file.conclusion.verdict()));
+        let resume = (end.ending != Ending::Complete).then(|| series.how_to_resume());
         let aborted = end.ending == Ending::Aborted;
         let error = aborted.then(|| Error::environment(end.why.unwrap_or_default()));
         if output::as_json() {
-            return output::conclude("ab", exit, error, &json!({ "results": directory.path, "ab": file }));
+            let found = json!({ "results": directory, "resume": resume, "ab": file });
+            return output::conclude("ab", exit, error, &found);
         }
         let table = report::ab(&file, output::style());
-        output::text(&format!("\n{table}\n{}", where_results_are(&directory.path)))?;
+        let resume = resume.map_or_else(String::new, |how| format!("\nresume with: {how}"));
+        output::text(&format!("\n{table}\n{}{resume}", where_results_are(directory)))?;
         error.map_or(Ok(exit), Err)
     }
 }

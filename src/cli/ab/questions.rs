@@ -1,6 +1,7 @@
 //! What is compared by default, by what the load measures.
 
 use crate::answer::ab::{CellPair, FigureQuestion, pair};
+use crate::record::figures::THROUGHPUT;
 use crate::record::{Figure, Statistic};
 use crate::scenario::{Load, Plan, TrialSpec};
 use crate::words::error::Error;
@@ -47,7 +48,7 @@ fn usual(trial: &TrialSpec) -> Vec<Figure> {
         Load::Closed | Load::Open(_) => vec![percentile(Measure::Wait, 50), percentile(Measure::Wait, 99)],
     };
     if trial.load == Load::Closed {
-        figures.insert(0, Figure::THROUGHPUT);
+        figures.insert(0, THROUGHPUT.figure());
     }
     if trial.contenders.div_ceil(trial.locks.max(1)) > 1 {
         figures.push(percentile(Measure::Handoff, 50));
@@ -56,9 +57,9 @@ fn usual(trial: &TrialSpec) -> Vec<Figure> {
         figures.push(percentile(Measure::Uncontended, 50));
     }
     let expected = trial.estimated_acquisitions();
-    figures.retain(|figure| match figure {
-        Figure::Latency(_, statistic) => statistic.samples_needed() as f64 <= expected,
-        Figure::Ratio(_) | Figure::Count(_) => true,
+    figures.retain(|figure| {
+        let needed = figure.samples_needed();
+        needed == 1 || needed as f64 <= expected
     });
     figures
 }
@@ -66,12 +67,12 @@ fn usual(trial: &TrialSpec) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock;
+    use crate::load;
     use crate::scenario::parse;
 
     fn names(text: &str) -> Vec<String> {
         let text = format!("name = \"x\"\nstrategies = [\"baton\"]\n{text}");
-        let parsed = parse("x", &text, &lock::cards(), &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        let parsed = parse("x", &text, &load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         usual(&Plan::of(&parsed.scenario).trials[0]).iter().map(Figure::to_string).collect()
     }
 

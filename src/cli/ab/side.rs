@@ -41,18 +41,6 @@ pub struct Program {
     pub version: String,
 }
 
-pub struct RunRequest<'a> {
-    pub scenario: &'a Path,
-    pub connect: &'a str,
-    pub seed: u64,
-    pub name: &'a str,
-    /// Where its directory is made.
-    pub out: &'a Path,
-    /// Whether its faults may break connections there.
-    pub allow_faults: bool,
-    pub threads: Option<u16>,
-}
-
 impl Side {
     pub async fn read(turn: Turn, args: &AbArgs, own: &SideArgs) -> Result<Self, Error> {
         let overrides = overrides(turn, &args.overrides, own)?;
@@ -117,36 +105,29 @@ impl Side {
         }
     }
 
-    /// What its binary is told for one run, save how to be let in.
-    pub fn words(&self, errand: &RunRequest<'_>) -> Vec<OsString> {
-        let overrides = &self.overrides;
-        let mut words: Vec<OsString> = vec!["run".into(), errand.scenario.into()];
+    /// What its binary is told of the scenario's changes.
+    pub fn changes(&self, seed: u64) -> Vec<OsString> {
+        let Overrides { contenders, strategies, duration, time_scale, set, .. } = &self.overrides;
+        let mut words: Vec<OsString> = Vec::new();
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
-        option("--connect", errand.connect.into());
         option("--repetitions", "1".into());
-        option("--seed", errand.seed.to_string().into());
-        option("--run-id", errand.name.into());
-        option("--out", errand.out.into());
-        if !overrides.contenders.is_empty() {
-            let counts: Vec<String> = overrides.contenders.iter().map(i64::to_string).collect();
+        option("--seed", seed.to_string().into());
+        if !contenders.is_empty() {
+            let counts: Vec<String> = contenders.iter().map(i64::to_string).collect();
             option("--contenders", counts.join(",").into());
         }
-        if let Some(duration) = &overrides.duration {
+        if !strategies.is_empty() {
+            option("--strategies", strategies.join(",").into());
+        }
+        if let Some(duration) = duration {
             option("--duration", duration.into());
         }
-        if let Some(factor) = overrides.time_scale {
+        if let Some(factor) = time_scale {
             option("--time-scale", factor.to_string().into());
         }
-        if let Some(threads) = errand.threads {
-            option("--threads", threads.to_string().into());
-        }
         // The ensemble is there already.
-        for set in overrides.set.iter().filter(|set| !is_about(set, "ensemble")) {
+        for set in set.iter().filter(|set| !is_about(set, "ensemble")) {
             option("--set", set.into());
-        }
-        words.extend(["--quiet".into(), "--no-progress".into()]);
-        if errand.allow_faults {
-            words.push("--allow-faults".into());
         }
         words
     }
@@ -296,6 +277,8 @@ mod tests {
             "ensemble.servers=1",
             "--duration",
             "2s",
+            "--strategies",
+            "baton",
         ];
         let crate::cli::args::Command::Ab(args) =
             crate::cli::args::Cli::try_parse_from(words).unwrap().command
@@ -305,21 +288,9 @@ mod tests {
         let side = Side::read(Turn::B, &args, &args.side_b.clone().into()).await.unwrap();
         assert_eq!(side.differs, ["hold=6ms", "ensemble.servers=1"]);
         assert!(matches!(side.scenario().ensemble, EnsembleChoice::Local { servers: 1, .. }));
-        let errand = RunRequest {
-            scenario: file.path(),
-            connect: "zk:1",
-            seed: 7,
-            name: "ab-1-001-b",
-            out: Path::new("runs"),
-            allow_faults: false,
-            threads: Some(2),
-        };
-        let told: Vec<String> =
-            side.words(&errand).into_iter().map(|word| word.into_string().unwrap()).collect();
-        let expected = format!(
-            "run {scenario} --connect zk:1 --repetitions 1 --seed 7 --run-id ab-1-001-b --out runs --duration 2s \
-             --threads 2 --set hold=\"6ms\" --quiet --no-progress"
-        );
+        let told: Vec<String> = side.changes(7).into_iter().map(|word| word.into_string().unwrap()).collect();
+        let expected =
+            "--repetitions 1 --seed 7 --strategies baton --duration 2s --set hold=\"6ms\"".to_owned();
         assert_eq!(told.join(" "), expected);
     }
 }

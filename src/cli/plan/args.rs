@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::answer::objective::Objective;
 use crate::answer::plan::SIMULATED;
 use crate::cli::shared_args::{OpeningArgs, PlaceArgs, SEEDS, budget};
-use crate::words::catalog::gate::Objective;
 use crate::words::units::{parse_duration, shown};
 
 /// `plan`.
@@ -64,6 +64,9 @@ pub struct PlanArgs {
     /// Where to put the plan's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
+    /// Resume the plan that left this directory; give the other options as they were
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
     /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,

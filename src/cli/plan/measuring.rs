@@ -3,11 +3,9 @@
 
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-
 use super::args::PlanArgs;
 use super::evidence::StoredEvidence;
-use super::site::PlanEnsemble;
+use super::site::PlanRuns;
 use crate::answer::plan::{Question, QuestionLoad};
 use crate::cli::output;
 use crate::words::error::Error;
@@ -30,9 +28,8 @@ const KILLED_LEADER: &str =
 /// Measures for one question, at one place.
 pub struct Measuring<'a> {
     pub question: &'a Question,
-    pub site: &'a PlanEnsemble,
+    pub runs: PlanRuns<'a>,
     pub args: &'a PlanArgs,
-    pub stop: &'a CancellationToken,
 }
 
 /// Trials of some strategies at all points.
@@ -50,20 +47,20 @@ impl Measuring<'_> {
     ///
     /// # Errors
     /// When the ensemble cannot be used, or an interrupt has ended it.
-    pub async fn run(&self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
+    pub async fn run(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
         self.note(&format!("measuring {} for a few minutes", strategies.join(", ")));
-        library.take(&self.site.calibrate(self.stop).await?)?;
+        library.take(&self.runs.calibrate().await?)?;
         let seed = self.args.seed;
         self.points(&Trials { name: "measure", strategies, lasts: MEASURES, seed }, library).await?;
         self.again(strategies, library).await?;
-        if self.site.may_lose_a_server() {
+        if self.runs.ensemble.may_lose_a_server() {
             self.outage(strategies, library).await?;
         }
         Ok(())
     }
 
     /// The question's own load, over more locks and fewer, so that handoffs are many.
-    async fn points(&self, trials: &Trials<'_>, library: &mut StoredEvidence) -> Result<(), Error> {
+    async fn points(&mut self, trials: &Trials<'_>, library: &mut StoredEvidence) -> Result<(), Error> {
         let (question, all) = (self.question, POINTS.len());
         for (number, point) in (1_u64..).zip(POINTS) {
             let copies = (copies(question) * point).max(1.0 / question.locks as f64);
@@ -76,7 +73,7 @@ impl Measuring<'_> {
             };
             let name = format!("{}-{number}", trials.name);
             let text = question.scenario(&name, trials.strategies, &ask);
-            let run = self.site.run(&name, &text, self.stop).await?;
+            let run = self.runs.run(&name, &text).await?;
             let (rate, locks) = (ask.rate, ask.locks);
             self.note(&format!("[{number}/{all}] {rate:.0} requests a second over {locks} locks"));
             library.take(&run)?;
@@ -85,7 +82,7 @@ impl Measuring<'_> {
     }
 
     /// Once more, and for longer, for strategies whose trials disagree.
-    async fn again(&self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
+    async fn again(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
         let mut disagree = Vec::new();
         for strategy in strategies {
             let Some(why) = library.evidence(strategy, false).disagrees() else { continue };
@@ -105,13 +102,13 @@ impl Measuring<'_> {
         self.points(&longer, library).await
     }
 
-    async fn outage(&self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
+    async fn outage(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
         self.note("killing the leader once for each strategy, on servers of their own");
         let question = self.question;
         let base = question.copies(copies(question));
         let ask = QuestionLoad { lasts: LOSES_ITS_LEADER, seed: self.args.seed, ..base };
         let text = question.scenario(OUTAGE, strategies, &ask) + KILLED_LEADER;
-        match self.site.run_apart(OUTAGE, &text, self.stop).await {
+        match self.runs.run_apart(OUTAGE, &text).await {
             Ok(run) => library.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
             // All else can be answered.
@@ -125,7 +122,9 @@ impl Measuring<'_> {
     }
 
     fn note(&self, what: &str) {
-        self.site.note(what, self.args);
+        if !self.args.opening.quiet {
+            output::note(what);
+        }
     }
 }
 

@@ -5,8 +5,7 @@ mod evidence;
 mod measuring;
 mod site;
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -15,12 +14,12 @@ use super::output;
 use super::reading;
 use super::run::capabilities::Needs;
 use super::run::tool_commit;
+use super::runs::series::{Folders, Opening, Series, command_line};
 use crate::answer::plan::{
-    Answer, Attempt, Effort, Load, PlanFile, Question, QuestionLoad, SIMULATED, Unverified, VERSION,
+    Answer, Attempt, Effort, Load, PlanFile, Question, QuestionLoad, RUNS, SIMULATED, Unverified, VERSION,
     Verification, recommend, verify,
 };
 use crate::answer::queueing::Order;
-use crate::lock;
 use crate::record::RunEnding;
 use crate::report::{self, Style, page};
 use crate::results::{self, layout};
@@ -28,11 +27,11 @@ use crate::scenario::{Plan, Scenario, nearest, parse};
 use crate::words::catalog::{Holders, LockCard};
 use crate::words::error::{Error, Exit};
 use crate::words::units::shown;
-use crate::world::fault;
+use crate::{load, lock};
 use args::PlanArgs;
 use evidence::{StoredEvidence, VERIFIES};
 use measuring::{Measuring, copies};
-use site::PlanEnsemble;
+use site::{PlanEnsemble, PlanRuns};
 
 /// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
@@ -41,7 +40,6 @@ const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mut
 ///
 /// # Errors
 /// A usage error when the question makes no sense, an environment error when what it takes cannot be measured.
-#[expect(clippy::disallowed_methods, reason = "when it was asked is a label")]
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let question = question(&args)?;
     let (from, round_trip) = (args.from.clone(), question.round_trip);
@@ -58,13 +56,28 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
     let load = Plan::of(&scenario).trials.first().and_then(|trial| Load::of(trial, Order::Fifo));
     let load = load.ok_or_else(|| Error::usage("the question has no load of its own"))?;
     check_place(&args, &scenario)?;
-    let asked_at = SystemTime::now();
-    let directory = PlanDirectory::create(&args.out, asked_at)?;
+    let mut series = Series::open(&Opening {
+        command: "plan",
+        parent: &args.out,
+        name: "plan",
+        resume: args.resume.as_deref(),
+        asked: asked(&args, &question, &strategies),
+        folders: Folders { runs: RUNS, logs: "logs", scenarios: "scenarios" },
+        shares_ensemble: true,
+    })?;
+    if series.count() > 0 {
+        output::note(&series.going_on());
+    }
     let mut site = None;
     if args.from.is_empty() {
-        let opened = PlanEnsemble::open(&args, &directory.path, stop).await?;
-        let measuring = Measuring { question: &question, site: &opened, args: &args, stop };
-        measuring.run(&strategies, &mut library).await?;
+        let opened = PlanEnsemble::open(&args, &series, stop).await?;
+        let runs = PlanRuns { series: &mut series, ensemble: &opened, stop };
+        let mut measuring = Measuring { question: &question, runs, args: &args };
+        let measured = measuring.run(&strategies, &mut library).await;
+        if let Err(why) = measured {
+            output::note(&format!("resume with: {}", series.how_to_resume()));
+            return Err(why);
+        }
         site = Some(opened);
     }
     let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
@@ -74,11 +87,11 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
         schema_version: VERSION,
         tool_version: env!("CARGO_PKG_VERSION").into(),
         tool_commit: tool_commit(),
-        asked_at,
-        command: words(),
+        asked_at: series.started_at(),
+        command: command_line(),
         question,
         host: library.host(),
-        ensemble: site.as_ref().map(|site| site.ensemble().clone()).or_else(|| library.ensemble()),
+        ensemble: site.as_ref().map(|site| site.info().clone()).or_else(|| library.ensemble()),
         sources: library.sources(),
         left_out: library.left_out.clone(),
         recommendation: recommend(&answers),
@@ -86,16 +99,17 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
         verifications: Vec::new(),
         unverified: Vec::new(),
     };
-    directory.keep(&plan)?;
+    keep(&mut series, &plan)?;
     if args.verify {
         let opened = match site.take() {
             Some(site) => Ok(site),
-            None => PlanEnsemble::open(&args, &directory.path, stop).await,
+            None => PlanEnsemble::open(&args, &series, stop).await,
         };
         // The answer is there already: what goes wrong from here on leaves it unverified, and throws nothing away.
         match opened {
             Ok(site) => {
-                prove(&mut plan, &site, &library, &args, stop).await;
+                let mut runs = PlanRuns { series: &mut series, ensemble: &site, stop };
+                prove(&mut plan, &mut runs, &library, &args).await;
                 site.close();
             }
             Err(why) => {
@@ -103,22 +117,17 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
                 plan.unverified = to_verify(&plan, &args).into_iter().map(of).collect();
             }
         }
-        directory.keep(&plan)?;
+        keep(&mut series, &plan)?;
     } else if let Some(site) = site {
         site.close();
     }
-    tell(&plan, &directory.path, stop)
+    tell(&plan, &series, stop)
 }
 
-fn words() -> Vec<String> {
-    // A password stands in no file.
-    let mut hides = false;
-    let kept = std::env::args().map(|word| {
-        let hidden = hides || word.starts_with("--auth=");
-        hides = word == "--auth";
-        if hidden { "…".to_owned() } else { word }
-    });
-    kept.collect()
+/// What has to be the same for the plan to go on.
+fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_json::Value {
+    let (seed, threads) = (args.seed, args.threads);
+    json!({ "question": question, "strategies": strategies, "seed": seed, "threads": threads })
 }
 
 fn question(args: &PlanArgs) -> Result<Question, Error> {
@@ -184,7 +193,7 @@ fn order(card: &LockCard) -> Order {
 fn scenario(question: &Question, strategy: &str) -> Result<Scenario, Error> {
     let name = strategy.split(' ').next().unwrap_or(strategy).to_owned();
     let text = question.scenario("plan", &[name], &question.copies(1.0));
-    let parsed = parse("the question", &text, &lock::cards(), &fault::cards());
+    let parsed = parse("the question", &text, &load::catalog());
     parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
 }
 
@@ -225,15 +234,9 @@ fn to_verify(plan: &PlanFile, args: &PlanArgs) -> Vec<String> {
 }
 
 /// Runs the load itself, and says of which strategy it was not.
-async fn prove(
-    plan: &mut PlanFile,
-    site: &PlanEnsemble,
-    library: &StoredEvidence,
-    args: &PlanArgs,
-    stop: &CancellationToken,
-) {
+async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, library: &StoredEvidence, args: &PlanArgs) {
     for (number, strategy) in (1_u64..).zip(to_verify(plan, args)) {
-        let tried = prove_one(plan, (number, &strategy), site, library, args, stop).await;
+        let tried = prove_one(plan, (number, &strategy), runs, library, args).await;
         match tried {
             Ok(verified) => plan.verifications.push(verified),
             Err(why) => {
@@ -247,10 +250,9 @@ async fn prove(
 async fn prove_one(
     plan: &PlanFile,
     (number, strategy): (u64, &str),
-    site: &PlanEnsemble,
+    runs: &mut PlanRuns<'_>,
     library: &StoredEvidence,
     args: &PlanArgs,
-    stop: &CancellationToken,
 ) -> Result<Verification, Error> {
     let nothing = |why: &str| Error::environment(why);
     let answer = plan.answers.iter().find(|answer| answer.strategy == strategy);
@@ -263,14 +265,13 @@ async fn prove_one(
     let name = format!("{VERIFIES}{number}");
     let label = [strategy.split(' ').next().unwrap_or_default().to_owned()];
     let seconds = lasts.as_secs();
-    site.note(
-        &format!(
-            "verifying {strategy}: {:.0} requests a second over {} locks for {seconds} s",
-            ask.rate, ask.locks
-        ),
-        args,
-    );
-    let run = site.run(&name, &plan.question.scenario(&name, &label, &ask), stop).await?;
+    if !args.opening.quiet {
+        let (rate, locks) = (ask.rate, ask.locks);
+        output::note(&format!(
+            "verifying {strategy}: {rate:.0} requests a second over {locks} locks for {seconds} s"
+        ));
+    }
+    let run = runs.run(&name, &plan.question.scenario(&name, &label, &ask)).await?;
     let stored = results::read(&run)?;
     let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
     let order = card(strategy).as_ref().map_or(Order::Fifo, order);
@@ -282,12 +283,18 @@ async fn prove_one(
     Ok(verified)
 }
 
-fn tell(plan: &PlanFile, directory: &Path, stop: &CancellationToken) -> Result<Exit, Error> {
+fn tell(plan: &PlanFile, series: &Series, stop: &CancellationToken) -> Result<Exit, Error> {
+    let directory = series.path();
+    let resume = stop.is_cancelled().then(|| series.how_to_resume());
     let ending = if stop.is_cancelled() { RunEnding::Interrupted } else { RunEnding::Complete };
     let exit = ending.exit(&plan.verdict());
     let report = Some(directory.join(layout::REPORT)).filter(|page| page.is_file());
     if output::as_json() {
-        output::answer("plan", exit, &json!({ "results": directory, "report": report, "plan": plan }))?;
+        output::answer(
+            "plan",
+            exit,
+            &json!({ "results": directory, "report": report, "resume": resume, "plan": plan }),
+        )?;
         return Ok(exit);
     }
     let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
@@ -295,30 +302,16 @@ fn tell(plan: &PlanFile, directory: &Path, stop: &CancellationToken) -> Result<E
     if let Some(report) = report {
         said.push_str(&format!("\nreport: {}", report.display()));
     }
+    if let Some(resume) = resume {
+        said.push_str(&format!("\nresume with: {resume}"));
+    }
     output::data(&said)?;
     Ok(exit)
 }
 
-/// The directory of a plan. Until the plan is there, dropping it removes it if nothing was measured.
-struct PlanDirectory {
-    path: PathBuf,
-}
-
-impl PlanDirectory {
-    fn create(parent: &Path, asked: SystemTime) -> Result<Self, Error> {
-        Ok(Self { path: results::create_dated(parent, "plan", asked)? })
-    }
-
-    fn keep(&self, plan: &PlanFile) -> Result<(), Error> {
-        plan.write(&self.path)?;
-        super::report::write_into(&self.path, page::of_plan(plan));
-        Ok(())
-    }
-}
-
-impl Drop for PlanDirectory {
-    fn drop(&mut self) {
-        // Not if anything is in it.
-        let _ = std::fs::remove_dir(&self.path);
-    }
+fn keep(series: &mut Series, plan: &PlanFile) -> Result<(), Error> {
+    series.keep();
+    plan.write(series.path())?;
+    super::report::write_into(series.path(), page::of_plan(plan));
+    Ok(())
 }

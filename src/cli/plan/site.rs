@@ -1,34 +1,27 @@
-//! An ensemble on which a plan measures and verifies: every run is a process of its own, told what `run` would be told by
-//! hand, and leaves an ordinary directory.
+//! The ensemble on which a plan measures and verifies, and its runs there.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command as Process;
 
 use tokio_util::sync::CancellationToken;
 
 use super::args::PlanArgs;
-use crate::answer::plan::RUNS;
-use crate::cli::output;
 use crate::cli::run::capabilities::Needs;
-use crate::cli::runs::child;
+use crate::cli::runs::command::{self, LoadOptions, OnKeptEnsemble, RunPlace};
 use crate::cli::runs::place::ReadyEnsemble;
+use crate::cli::runs::series::Series;
 use crate::cli::shared_args::AccessArgs;
-use crate::results::layout;
 use crate::results::record::EnsembleInfo;
 use crate::words::error::Error;
 
-/// The ensemble, and where runs leave their directories.
+/// The ensemble of a plan.
 pub struct PlanEnsemble {
-    place: ReadyEnsemble,
+    ensemble: ReadyEnsemble,
+    program: PathBuf,
     /// How another ensemble like this one is started.
     alike: Vec<OsString>,
-    directory: PathBuf,
-    /// What the names of runs on the ensemble begin with.
-    name: String,
-    threads: Option<u16>,
-    /// Whether connections to it may be held up.
-    may_delay: bool,
+    load: LoadOptions,
     access: AccessArgs,
 }
 
@@ -37,143 +30,93 @@ impl PlanEnsemble {
     ///
     /// # Errors
     /// Same errors as `run`.
-    pub async fn open(args: &PlanArgs, directory: &Path, stop: &CancellationToken) -> Result<Self, Error> {
+    pub async fn open(args: &PlanArgs, series: &Series, stop: &CancellationToken) -> Result<Self, Error> {
         let access = args.opening.access.access(None)?;
         let scenario = args.place.scenario("plan")?;
-        for folder in [RUNS, "logs", "scenarios"] {
-            let path = directory.join(folder);
-            let cannot = |error| Error::environment(format!("cannot create {}: {error}", path.display()));
-            fs::create_dir_all(&path).map_err(cannot)?;
-        }
-        let (needs, logs) = (Needs::of(&scenario), directory.join(layout::SERVER_LOGS));
-        let place = ReadyEnsemble::open(&scenario, &needs, &args.opening, &access, &logs, stop);
-        let place = place.await.inspect_err(|_| tidy(directory))?;
-        let name = format!("plan-{:08x}", rand::random::<u32>());
+        let (needs, logs) = (Needs::of(&scenario), series.server_logs("plan"));
+        let ensemble = ReadyEnsemble::open(&scenario, &needs, &args.opening, &access, logs, stop).await?;
         Ok(Self {
-            place,
+            ensemble,
+            program: command::own_program()?,
             alike: alike(args),
-            directory: directory.to_owned(),
-            name,
-            threads: args.threads,
-            may_delay: args.allow_faults,
+            load: LoadOptions { allow_faults: args.allow_faults, threads: args.threads },
             access: args.opening.access.clone(),
         })
     }
 
-    pub fn ensemble(&self) -> &EnsembleInfo {
-        &self.place.ensemble
+    pub fn info(&self) -> &EnsembleInfo {
+        &self.ensemble.ensemble
     }
 
     /// Whether its servers were started here and others carry on when one of them fails.
     pub fn may_lose_a_server(&self) -> bool {
-        !self.place.is_external() && self.ensemble().servers.len() > 1
+        !self.ensemble.is_external() && self.info().servers.len() > 1
     }
 
     pub fn close(self) {
-        let Self { place, directory, .. } = self;
-        place.close(&directory.join(layout::SERVER_LOGS));
+        self.ensemble.close();
     }
+}
 
-    /// Says something to the person who waits.
-    pub fn note(&self, text: &str, args: &PlanArgs) {
-        if !args.opening.quiet {
-            output::note(text);
-        }
-    }
+/// The runs of a plan, and the ensemble that most of them share.
+pub struct PlanRuns<'a> {
+    pub series: &'a mut Series,
+    pub ensemble: &'a PlanEnsemble,
+    pub stop: &'a CancellationToken,
+}
 
+impl<'a> PlanRuns<'a> {
     /// Runs a scenario. Returns the directory of its results.
     ///
     /// # Errors
     /// When it leaves none.
-    pub async fn run(&self, name: &str, scenario: &str, stop: &CancellationToken) -> Result<PathBuf, Error> {
-        self.run_on(self.here(), name, scenario, stop).await
+    pub async fn run(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
+        let (file, on, load) = (self.series.scenario(name, scenario)?, self.on(), self.ensemble.load);
+        self.left(name, |place| Ok(on.run(&file, place, load, Vec::new()))).await
     }
 
-    /// The same on an ensemble of the run's own, like this one: it breaks servers.
+    /// The same on an ensemble of the run's own, like the plan's: it breaks servers.
     ///
     /// # Errors
-    /// As [`PlanEnsemble::run`].
-    pub async fn run_apart(
-        &self,
-        name: &str,
-        scenario: &str,
-        stop: &CancellationToken,
-    ) -> Result<PathBuf, Error> {
-        self.run_on(self.alike.clone(), name, scenario, stop).await
-    }
-
-    fn here(&self) -> Vec<OsString> {
-        vec!["--connect".into(), self.place.connect().into()]
-    }
-
-    async fn run_on(
-        &self,
-        place: Vec<OsString>,
-        name: &str,
-        scenario: &str,
-        stop: &CancellationToken,
-    ) -> Result<PathBuf, Error> {
-        let file = self.directory.join("scenarios").join(format!("{name}.toml"));
-        output::file(&file, scenario)?;
-        let id = format!("{}-{name}", self.name);
-        let out = self.directory.join(RUNS);
-        let mut words: Vec<OsString> = vec!["run".into(), file.into(), "--run-id".into(), id.clone().into()];
-        words.push("--no-progress".into());
-        words.extend(place);
-        if self.may_delay || !self.place.is_external() {
-            words.push("--allow-faults".into());
-        }
-        if let Some(threads) = self.threads {
-            words.extend(["--threads".into(), threads.to_string().into()]);
-        }
-        self.child(words, &out, name, stop).await?;
-        self.left(&out.join(id), name)
+    /// As [`PlanRuns::run`].
+    pub async fn run_apart(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
+        let (file, ensemble) = (self.series.scenario(name, scenario)?, self.ensemble);
+        let load = LoadOptions { allow_faults: true, ..ensemble.load };
+        let command = |place: &RunPlace| {
+            let mut command = Process::new(&ensemble.program);
+            command.arg("run").arg(&file).args(place.options()).args(&ensemble.alike);
+            command.args(load.words()).arg("--quiet");
+            command::without_extras(&mut command);
+            Ok(command)
+        };
+        self.left(name, command).await
     }
 
     /// Measures what the raw ensemble takes. Returns the directory.
     ///
     /// # Errors
     /// When that is not to be had.
-    pub async fn calibrate(&self, stop: &CancellationToken) -> Result<PathBuf, Error> {
-        let out = self.directory.join(RUNS).join("calibration");
-        let words = ["calibrate".into(), "--quick".into()].into_iter().chain(self.here()).collect();
-        self.child(words, &out, "calibration", stop).await?;
-        self.left(&out, "calibration")
+    pub async fn calibrate(&mut self) -> Result<PathBuf, Error> {
+        let on = self.on();
+        let command = |place: &RunPlace| {
+            let words = ["calibrate".into(), "--quick".into(), "--out".into(), place.directory().into()];
+            Ok(on.command(words.into()))
+        };
+        self.left("calibration", command).await
     }
 
-    async fn child(
-        &self,
-        words: Vec<OsString>,
-        out: &Path,
+    fn on(&self) -> OnKeptEnsemble<'a> {
+        let PlanEnsemble { ensemble, program, access, .. } = self.ensemble;
+        OnKeptEnsemble { program, ensemble, access }
+    }
+
+    async fn left(
+        &mut self,
         name: &str,
-        stop: &CancellationToken,
-    ) -> Result<(), Error> {
-        if stop.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
-        let mut command = child::of_this_program()?;
-        command.args(words).arg("--out").arg(out).arg("--quiet");
-        child::let_in(&mut command, &self.access, self.place.identity());
-        command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
-        child::run(command, &self.said(name), stop).await?;
-        if stop.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
-    }
-
-    fn said(&self, name: &str) -> PathBuf {
-        self.directory.join("logs").join(format!("{name}.txt"))
-    }
-
-    fn left(&self, results: &Path, name: &str) -> Result<PathBuf, Error> {
-        if results.is_dir() {
-            return Ok(results.to_owned());
-        }
-        let said = self.said(name);
-        let last = child::last_words(&said);
-        let server = self.place.ended().map_or_else(String::new, |server| format!("; {server}"));
-        Err(Error::environment(format!(
-            "{name} left no results{server}; the end of {}:\n  {last}",
-            said.display()
-        )))
+        command: impl FnOnce(&RunPlace) -> Result<Process, Error>,
+    ) -> Result<PathBuf, Error> {
+        let run = self.series.run(name, command, self.stop).await?;
+        run.results(name, self.ensemble.ensemble.ended()).map(Path::to_owned)
     }
 }
 
@@ -199,10 +142,4 @@ fn alike(args: &PlanArgs) -> Vec<OsString> {
         words.push("--cold".into());
     }
     words
-}
-
-fn tidy(directory: &Path) {
-    for folder in [RUNS, "logs", "scenarios"] {
-        let _ = fs::remove_dir(directory.join(folder));
-    }
 }

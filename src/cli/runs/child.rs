@@ -12,11 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::shared_args::AccessArgs;
 use crate::words::disk;
 use crate::words::error::Error;
 use crate::world::ensemble::spawn_mortal;
-use crate::world::zk::Secret;
 
 /// How often it is looked whether the run has ended: seldom, as everything that runs beside it disturbs it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -42,13 +40,6 @@ impl Ended {
     }
 }
 
-/// A process of this very program, yet without arguments.
-pub fn of_this_program() -> Result<Command, Error> {
-    let own = std::env::current_exe();
-    own.map(Command::new)
-        .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
-}
-
 /// Runs a command to its end; what it says on stderr goes to that file. When `stop` is cancelled it is asked to end.
 pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) -> Result<Ended, Error> {
     let program = command.get_program().to_owned();
@@ -72,23 +63,6 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
             None => drop(tokio::time::timeout(LOOK_EVERY, stop.cancelled()).await),
             Some(_) => tokio::time::sleep(LOOK_EVERY).await,
         }
-    }
-}
-
-/// Tells a run what it needs to be let in, where it goes by that identity; secrets stand in no list of processes.
-pub fn let_in(command: &mut Command, access: &AccessArgs, identity: Option<&Secret>) {
-    let files =
-        [("--tls-ca", &access.tls_ca), ("--tls-cert", &access.tls_cert), ("--tls-key", &access.tls_key)];
-    for (option, file) in files {
-        if let Some(file) = file {
-            command.arg(option).arg(file);
-        }
-    }
-    if access.tls {
-        command.arg("--tls");
-    }
-    if let Some(identity) = identity {
-        command.env("ZKLOCKBENCH_AUTH", identity.told());
     }
 }
 

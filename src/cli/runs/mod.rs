@@ -2,7 +2,9 @@
 //! its own, told what one would tell `run` by hand.
 
 pub mod child;
+pub mod command;
 pub mod place;
+pub mod series;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! An ensemble that is started or found once, warmed up, and kept for all of several runs.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,8 @@ pub struct ReadyEnsemble {
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once.
     pub floor: Floor,
+    /// Where its servers' logs go.
+    logs: PathBuf,
     _awake: Option<Awake>,
 }
 
@@ -33,11 +35,11 @@ impl ReadyEnsemble {
         needs: &Needs,
         args: &OpeningArgs,
         access: &Access,
-        logs: &Path,
+        logs: PathBuf,
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
         let progress = Progress::new(&Plan::of(scenario), args.quiet, false);
-        let opening = OpenEnsemble::open(scenario, args, needs, logs, &progress);
+        let opening = OpenEnsemble::open(scenario, args, needs, &logs, &progress);
         let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
         let access = world.access(access.clone());
         let target = Target { connect: world.connect(), access: access.clone() };
@@ -49,7 +51,7 @@ impl ReadyEnsemble {
         let floor = prepare(&world, &target, &ensemble, args, &progress, stop).await?;
         let needs_reads = world.keep_awake(&ensemble.servers);
         let awake = needs_reads.then(|| Awake::begin(&world, &access)).transpose()?;
-        Ok(Self { world, access, ensemble, floor, _awake: awake })
+        Ok(Self { world, access, ensemble, floor, logs, _awake: awake })
     }
 
     pub fn connect(&self) -> String {
@@ -70,10 +72,10 @@ impl ReadyEnsemble {
         self.world.ended()
     }
 
-    pub fn close(self, logs: &Path) {
-        let Self { world, _awake: awake, .. } = self;
+    pub fn close(self) {
+        let Self { world, logs, _awake: awake, .. } = self;
         drop(awake);
-        world.close(logs);
+        world.close(&logs);
     }
 }
 

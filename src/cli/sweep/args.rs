@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 
+use crate::answer::objective::Objective;
 use crate::answer::sweep::Over;
 use crate::cli::scenario_file::Overrides;
 use crate::cli::shared_args::{OpeningArgs, run_id};
-use crate::words::catalog::gate::Objective;
 use crate::words::units::parse_duration;
 
 /// `sweep`.

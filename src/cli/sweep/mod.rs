@@ -21,7 +21,9 @@ use super::output;
 use super::run::capabilities::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
+use super::runs::command::{self, LoadOptions, OnKeptEnsemble, RunPlace};
 use super::runs::place::ReadyEnsemble;
+use super::runs::series::free;
 use super::runs::{SeriesEnd, whole_seconds};
 use super::shared_args::PlaceArgs;
 use crate::answer::sweep::{
@@ -243,8 +245,6 @@ struct SweepEnsemble {
     servers: Option<usize>,
     /// Its position among the ensembles of the sweep.
     number: usize,
-    /// Where its servers' logs lie.
-    logs: PathBuf,
 }
 
 struct SweepInProgress {
@@ -324,26 +324,18 @@ impl SweepInProgress {
         self.leave();
         let (_, scenario) = self.question.step(step)?;
         let number = self.file.ensembles.len();
-        let logs = self.free_logs(number);
+        let logs = free(&self.directory.join(layout::SERVER_LOGS), &number.to_string());
         let needs = Needs::of(&scenario);
         let access = self.args.opening.access.access(self.args.overrides.unnamed(&scenario))?;
-        let place = ReadyEnsemble::open(&scenario, &needs, &self.args.opening, &access, &logs, stop).await?;
+        let place = ReadyEnsemble::open(&scenario, &needs, &self.args.opening, &access, logs, stop).await?;
         self.file.ensembles.push(place.ensemble.clone());
-        self.place = Some(SweepEnsemble { place, servers, number, logs });
+        self.place = Some(SweepEnsemble { place, servers, number });
         Ok(())
-    }
-
-    /// A directory for the logs of the servers of an ensemble of that number; a sweep that was killed may have left one.
-    fn free_logs(&self, number: usize) -> PathBuf {
-        let folder = self.directory.join(layout::SERVER_LOGS);
-        let names = std::iter::once(number.to_string()).chain((2..).map(|again| format!("{number}-{again}")));
-        let free = names.map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_err());
-        free.unwrap_or(folder)
     }
 
     fn leave(&mut self) {
         if let Some(ground) = self.place.take() {
-            ground.place.close(&ground.logs);
+            ground.place.close();
         }
     }
 
@@ -414,22 +406,14 @@ impl SweepInProgress {
     }
 
     fn command(&self, scenario: &Path, name: &str, seed: u64) -> Result<Process, Error> {
-        let mut command = child::of_this_program()?;
-        command.arg("run").arg(scenario).args(["--run-id", name, "--seed", &seed.to_string()]);
-        command.arg("--out").arg(self.directory.join(POINTS).join(UNDER_WAY));
-        if let Some(ground) = &self.place {
-            command.args(["--connect", &ground.place.connect()]);
-            if self.args.allow_faults || !ground.place.is_external() {
-                command.arg("--allow-faults");
-            }
-        }
-        if let Some(threads) = self.file.threads {
-            command.args(["--threads", &threads.to_string()]);
-        }
-        command.args(["--quiet", "--no-progress", "--no-floor", "--no-charts"]);
-        let identity = self.place.as_ref().and_then(|ground| ground.place.identity());
-        child::let_in(&mut command, &self.args.opening.access, identity);
-        Ok(command)
+        let program = command::own_program()?;
+        let Some(SweepEnsemble { place: ensemble, .. }) = &self.place else {
+            return Err(Error::environment("no ensemble is open"));
+        };
+        let place = RunPlace { parent: self.directory.join(POINTS).join(UNDER_WAY), name: name.to_owned() };
+        let load = LoadOptions { allow_faults: self.args.allow_faults, threads: self.file.threads };
+        let on = OnKeptEnsemble { program: &program, ensemble, access: &self.args.opening.access };
+        Ok(on.run(scenario, &place, load, vec!["--seed".into(), seed.to_string().into()]))
     }
 
     fn tell(&self, number: u32, step: &Step) {

@@ -5,16 +5,15 @@ use std::time::Duration;
 use toml::{Table, Value};
 
 use super::args::SweepArgs;
+use crate::answer::objective::Objective;
 use crate::answer::sweep::{At, KneeFigure, Over, Step, Values, Variable};
 use crate::cli::output;
 use crate::cli::run::capabilities::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
-use crate::lock;
 use crate::scenario::{DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
-use crate::words::catalog::gate::Objective;
 use crate::words::error::Error;
 use crate::words::units::{format_duration, shown};
-use crate::world::fault;
+use crate::{load, lock};
 
 /// Keys that a sweep decides by itself, or has no use for.
 const DROPPED: [&str; 5] = ["repetitions", "precision", "repetitions_at_most", "gate", "order"];
@@ -227,7 +226,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
 }
 
 fn parsed(text: &str) -> Result<Scenario, Error> {
-    let told = parse("the scenario with the sweep's values", text, &lock::cards(), &fault::cards());
+    let told = parse("the scenario with the sweep's values", text, &load::catalog());
     told.map(|parsed| parsed.scenario).map_err(|mistakes| {
         output::note(&mistakes.render(output::may_colour(&std::io::stderr())));
         Error::usage("the scenario cannot be run with the values that are swept; nothing was started")

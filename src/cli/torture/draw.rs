@@ -479,15 +479,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lock;
     use crate::scenario::{Parsed, parse};
+    use crate::{load, lock};
 
     fn all_faults() -> Faults {
         Faults::without(fault::cards(), |_| None)
     }
 
     fn parsed(round: &Round) -> Parsed {
-        parse("torture.toml", &round.text, &lock::cards(), &fault::cards())
+        parse("torture.toml", &round.text, &load::catalog())
             .unwrap_or_else(|wrong| panic!("{}\n{wrong}", round.text))
     }
 

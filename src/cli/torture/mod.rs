@@ -4,31 +4,27 @@
 //! Each round is a run of a scenario of its own, on servers of its own, in a process of its own: whatever becomes of one,
 //! the next one begins, and each can be run again alone.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "when it began is a label, and how long it lasts is no measurement"
-)]
-
 mod draw;
 mod outcome;
 
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::path::Path;
+use std::process::Command as Process;
+use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::TortureArgs;
 use super::output;
-use super::runs::child;
+use super::runs::command::{self, RunPlace};
+use super::runs::series::{Folders, Opening, Series};
+use crate::lock;
 use crate::words::catalog::fault::{Capability, FaultCard};
 use crate::words::error::{Error, Exit};
 use crate::words::units::as_a_word;
 use crate::world::ensemble::links_capability;
 use crate::world::fault;
-use crate::{lock, results};
 use draw::{Faults, LeftOut, Round, Rounds};
 use outcome::{RoundOutcome, Tally};
 
@@ -53,13 +49,22 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
         output::data(&texts.join("\n\n"))?;
         return Ok(Exit::Held);
     }
-    let directory = results::create_dated(&args.out, "torture", SystemTime::now())?;
-    let place = directory.join(ROUNDS);
-    fs::create_dir(&place).map_err(Error::cannot("create", &place))?;
+    let series = Series::open(&Opening {
+        command: "torture",
+        parent: &args.out,
+        name: "torture",
+        resume: args.resume.as_deref(),
+        asked: json!({ "seed": seed, "data_dir": args.data_dir, "compose": args.compose }),
+        folders: Folders { runs: ROUNDS, logs: ROUNDS, scenarios: ROUNDS },
+        shares_ensemble: false,
+    })?;
     output::note(&format!("seed {seed}; the same rounds again: {}", again(seed, &args)));
+    if series.count() > 0 {
+        output::note(&series.going_on());
+    }
     let left_out = std::mem::take(&mut rounds.left_out);
     tell_left_out(&left_out);
-    let mut session = TortureInProgress { args, seed, directory, left_out, outcomes: Vec::new() };
+    let mut session = TortureInProgress { args, seed, series, left_out, outcomes: Vec::new() };
     let ended = session.run(rounds, stop).await;
     session.conclude(ended.err())
 }
@@ -67,6 +72,11 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
 /// The line by which the same rounds are drawn again, on servers of the same kind.
 fn again(seed: u64, args: &TortureArgs) -> String {
     format!("zklockbench torture --minutes {} --seed {seed}{}", args.minutes, servers(args))
+}
+
+/// By what a round is listed.
+fn key(round: &Round) -> String {
+    format!("{:03}", round.number)
 }
 
 /// The options that say on which servers.
@@ -104,20 +114,24 @@ fn tell_left_out(left_out: &[LeftOut]) {
 struct TortureInProgress {
     args: TortureArgs,
     seed: u64,
-    directory: PathBuf,
+    series: Series,
     left_out: Vec<LeftOut>,
     outcomes: Vec<RoundOutcome>,
 }
 
 impl TortureInProgress {
     async fn run(&mut self, rounds: Rounds, stop: &CancellationToken) -> Result<(), Error> {
-        let began = Instant::now();
         let lasts = Duration::from_secs(60 * self.args.minutes);
         for round in rounds {
-            if began.elapsed() >= lasts {
+            let ran_before = self.series.has(&key(&round));
+            if !ran_before && self.series.spent() >= lasts {
                 break;
             }
             let outcome = self.round(&round, stop).await?;
+            if ran_before {
+                self.outcomes.push(outcome);
+                continue;
+            }
             output::note(&outcome.line());
             if outcome.is_red() {
                 output::note(&format!("  to run this round again: {}", self.run_again(&outcome.scenario)));
@@ -127,22 +141,20 @@ impl TortureInProgress {
         Ok(())
     }
 
-    async fn round(&self, round: &Round, stop: &CancellationToken) -> Result<RoundOutcome, Error> {
-        let name = format!("{:03}", round.number);
-        let place = self.directory.join(ROUNDS);
-        let (scenario, said) = (place.join(format!("{name}.toml")), place.join(format!("{name}.txt")));
-        output::file(&scenario, &round.text)?;
-        let mut command = child::of_this_program()?;
-        command.arg("run").arg(&scenario).args(["--run-id", &name, "--no-progress", "--no-charts"]);
-        command.arg("--out").arg(&place).args(RUN_OPTIONS);
-        for (option, path) in [("--data-dir", &self.args.data_dir), ("--compose", &self.args.compose)] {
-            command.args(path.iter().flat_map(|path| [option.as_ref(), path.as_os_str()]));
-        }
-        let ended = child::run(command, &said, stop).await?;
-        if stop.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
-        RoundOutcome::of(round.number, scenario, place.join(&name), &ended, &said)
+    async fn round(&mut self, round: &Round, stop: &CancellationToken) -> Result<RoundOutcome, Error> {
+        let scenario = self.series.scenario(&key(round), &round.text)?;
+        let TortureArgs { data_dir, compose, .. } = &self.args;
+        let command = |place: &RunPlace| {
+            let mut command = Process::new(command::own_program()?);
+            command.arg("run").arg(&scenario).args(place.options()).args(RUN_OPTIONS);
+            command.args(["--no-progress", "--no-charts"]);
+            for (option, path) in [("--data-dir", data_dir), ("--compose", compose)] {
+                command.args(path.iter().flat_map(|path| [option.as_ref(), path.as_os_str()]));
+            }
+            Ok(command)
+        };
+        let run = self.series.run(&key(round), command, stop).await?;
+        RoundOutcome::of(round.number, scenario.clone(), &run)
     }
 
     fn run_again(&self, scenario: &Path) -> String {
@@ -150,25 +162,35 @@ impl TortureInProgress {
         format!("zklockbench run {scenario} {}{}", RUN_OPTIONS.join(" "), servers(&self.args))
     }
 
+    fn how_to_resume(&self) -> String {
+        let directory = as_a_word(&self.series.path().display().to_string());
+        format!("{} --resume {directory}", again(self.seed, &self.args))
+    }
+
     fn conclude(self, error: Option<Error>) -> Result<Exit, Error> {
         let tally = Tally::of(&self.outcomes);
         let exit = tally.exit(error.as_ref());
+        let page = tally.document(self.seed, &self.left_out, &again(self.seed, &self.args));
+        super::report::write_into(self.series.path(), page);
+        let resume = error.is_some().then(|| self.how_to_resume());
         if output::as_json() {
             let found = json!({
-                "results": self.directory,
+                "results": self.series.path(),
                 "seed": self.seed,
+                "resume": resume,
                 "rounds": self.outcomes,
                 "left_out": self.left_out,
                 "faults": tally.faults,
             });
             return output::conclude("torture", exit, error, &found);
         }
-        let scenario = self.directory.join(ROUNDS).join("NNN.toml");
+        let scenario = self.series.path().join(ROUNDS).join("NNN.toml");
+        let resume = resume.map_or_else(String::new, |how| format!("\nresume with: {how}"));
         output::text(&format!(
-            "\n{}\nto run round NNN again: {}\nresults: {}",
+            "\n{}\nto run round NNN again: {}\nresults: {}{resume}",
             tally.text(self.seed),
             self.run_again(&scenario),
-            self.directory.display()
+            self.series.path().display()
         ))?;
         error.map_or(Ok(exit), Err)
     }

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::draw::LeftOut;
 use crate::check;
 use crate::cli::runs::child::{self, Ended};
+use crate::cli::runs::series::DoneRun;
 use crate::cli::runs::whole_seconds;
 use crate::lock;
 use crate::record::{RunEnding, Trial};
+use crate::report::document::{Block, Document, Finding, Link, Section, Table, Value, numbers, words};
 use crate::results;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
@@ -45,13 +48,8 @@ impl RoundOutcome {
     ///
     /// # Errors
     /// When the run could not begin: the next one could not either. Or when its results cannot be read.
-    pub fn of(
-        number: u64,
-        scenario: PathBuf,
-        directory: PathBuf,
-        ended: &Ended,
-        said: &Path,
-    ) -> Result<Self, Error> {
+    pub fn of(number: u64, scenario: PathBuf, run: &DoneRun) -> Result<Self, Error> {
+        let DoneRun { directory, ended, said } = run;
         let mut outcome = Self {
             number,
             scenario,
@@ -74,10 +72,10 @@ impl RoundOutcome {
             return Ok(outcome);
         }
         let known = Exit::ALL.iter().any(|(exit, _)| code == Some(*exit as u8));
-        for trial in &results::read(&directory)?.trials {
+        for trial in &results::read(directory)?.trials {
             outcome.add(trial);
         }
-        outcome.results = Some(directory);
+        outcome.results = Some(directory.clone());
         if !known {
             outcome.fails(ended, said);
         }
@@ -164,6 +162,8 @@ fn kinds(faults: &[(String, bool)]) -> String {
     format!("faults: {}", times.iter().map(shown).collect::<Vec<_>>().join(", "))
 }
 
+const ROUNDS: Link = Link { section: "rounds", text: "rounds" };
+
 /// What all rounds come to.
 pub struct Tally<'a> {
     outcomes: &'a [RoundOutcome],
@@ -184,21 +184,95 @@ impl<'a> Tally<'a> {
 
     /// What it means as an exit code.
     pub fn exit(&self, error: Option<&Error>) -> Exit {
-        let verdict =
-            self.outcomes.iter().map(|outcome| outcome.verdict.clone()).fold(Verdict::Held, Verdict::and);
-        match (verdict, error) {
+        match (self.verdict(), error) {
             (Verdict::Held | Verdict::Unknown(_), Some(error)) => error.exit(),
             // A violation counts however the rounds ended.
             (verdict, _) => RunEnding::Complete.exit(&verdict),
         }
     }
 
-    pub fn text(&self, seed: u64) -> String {
+    /// All rounds together.
+    fn verdict(&self) -> Verdict {
+        self.outcomes.iter().map(|outcome| outcome.verdict.clone()).fold(Verdict::Held, Verdict::and)
+    }
+
+    fn headline(&self, seed: u64) -> String {
         let of = |word: &str| self.outcomes.iter().filter(|outcome| outcome.verdict.word() == word).count();
         let [held, unknown, violated] = ["held", "unknown", "violated"].map(of);
         let rounds = counted(self.outcomes.len(), "round", "rounds");
-        let mut text =
-            format!("Seed {seed}: {rounds}: {held} held, {unknown} unknown, {violated} violated.\n");
+        format!("Seed {seed}: {rounds}: {held} held, {unknown} unknown, {violated} violated.")
+    }
+
+    /// The page of the rounds.
+    pub fn document(&self, seed: u64, left_out: &[LeftOut], again: &str) -> Document {
+        let row = |outcome: &RoundOutcome| {
+            let reasons = outcome.verdict.reasons().iter().chain(&outcome.described);
+            vec![
+                Value::Count(outcome.number),
+                outcome.what.as_str().into(),
+                Value::Count(outcome.acquired),
+                kinds(&outcome.faults).trim_start_matches("faults: ").into(),
+                Value::from(&outcome.verdict),
+                reasons.cloned().collect::<Vec<_>>().join("; ").as_str().into(),
+            ]
+        };
+        let rounds = Table {
+            columns: vec![
+                words("round"),
+                words("lock and load"),
+                numbers("acquired", 1),
+                words("faults"),
+                words("verdict"),
+                words("why"),
+            ],
+            labels: 1,
+            rows: self.outcomes.iter().map(row).collect(),
+        };
+        let fault = |(kind, (fired, seen)): (&&str, &(usize, usize))| {
+            vec![(*kind).into(), Value::Count(*fired as u64), Value::Count(*seen as u64)]
+        };
+        let faults = Table {
+            columns: vec![words("fault"), numbers("fired", 0), numbers("seen to take effect", 0)],
+            labels: 1,
+            rows: self.faults.iter().map(fault).collect(),
+        };
+        let table =
+            |caption: &str, table| Block::Table { caption: caption.to_owned(), table, legend: String::new() };
+        let section = |id, title: &str, blocks| Section { id, title: title.to_owned(), blocks };
+        let left_out = left_out.iter().map(|LeftOut { what, why }| format!("{what}: {why}")).collect();
+        let again = Block::Code { caption: "The same rounds again:".to_owned(), text: again.to_owned() };
+        let finding = |outcome: &RoundOutcome| Finding {
+            topic: format!("Round {}", outcome.number),
+            tone: Value::from(&outcome.verdict).tone(),
+            sentence: format!("{}: {}.", outcome.what, outcome.verdict.reasons().join("; ")),
+            shown_in: Some(ROUNDS),
+        };
+        let verdict = Value::from(&self.verdict());
+        let all = Finding {
+            topic: "All rounds".to_owned(),
+            tone: verdict.tone(),
+            sentence: self.headline(seed),
+            shown_in: Some(ROUNDS),
+        };
+        let others = self.outcomes.iter().filter(|one| one.verdict != Verdict::Held).map(finding);
+        Document {
+            title: "Rounds of random faults".to_owned(),
+            verdict,
+            subtitle: "Random locks under random load and random faults.".to_owned(),
+            comes_to: "Findings",
+            findings: std::iter::once(all).chain(others).collect(),
+            strategies: Vec::new(),
+            sections: vec![
+                section(ROUNDS.section, "Rounds", vec![table("Each round", rounds)]),
+                section("faults", "Faults", vec![table("Each kind of fault", faults)]),
+                section("left-out", "Never drawn", vec![Block::Notes(left_out)]),
+                section("reproduce", "How to reproduce this", vec![again]),
+            ],
+        }
+    }
+
+    pub fn text(&self, seed: u64) -> String {
+        let mut text = self.headline(seed) + "\n";
         let numbers = |word: &str| {
             let those = self.outcomes.iter().filter(|outcome| outcome.verdict.word() == word);
             those.map(|outcome| outcome.number.to_string()).collect::<Vec<_>>()

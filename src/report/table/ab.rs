@@ -8,7 +8,7 @@ use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
 use crate::answer::compare::{self, StoredRatio};
 use crate::report::document::{Tone, Value};
-use crate::words::units::{counted, format_micros, grouped, number};
+use crate::words::units::{counted, format_micros, grouped, listed, number};
 use crate::words::verdict::Verdict;
 
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
@@ -190,6 +190,7 @@ pub(in crate::report) fn notes(file: &AbFile) -> Vec<String> {
             notes.push(note);
         }
     }
+    notes.extend(resumed(&file.resumed_after));
     notes.extend(file.judged().why().map(|why| format!("{}: {why}", file.judged().word())));
     notes.extend(reasons(&file.comparisons));
     if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
@@ -201,6 +202,14 @@ pub(in crate::report) fn notes(file: &AbFile) -> Vec<String> {
         });
     }
     notes
+}
+
+/// Blocks before and after are of different ensembles; both sides of a block never are.
+fn resumed(after: &[usize]) -> Option<String> {
+    let after: Vec<String> = after.iter().filter(|after| **after > 0).map(ToString::to_string).collect();
+    let blocks = if after == ["1"] { "block" } else { "blocks" };
+    (!after.is_empty())
+        .then(|| format!("resumed after {} {blocks}, each time on an ensemble opened anew", listed(&after)))
 }
 
 /// Why comparisons came to what they did, each reason once, however many share it.

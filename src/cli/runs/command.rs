@@ -1,0 +1,102 @@
+//! What a run of a series is told: the words that one would give to `run` by hand.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::place::ReadyEnsemble;
+use crate::cli::shared_args::AccessArgs;
+use crate::words::error::Error;
+use crate::world::zk::Secret;
+
+/// Where a run is to leave its directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPlace {
+    pub parent: PathBuf,
+    pub name: String,
+}
+
+impl RunPlace {
+    pub fn directory(&self) -> PathBuf {
+        self.parent.join(&self.name)
+    }
+
+    /// As `run` is told.
+    pub fn options(&self) -> [OsString; 4] {
+        ["--run-id".into(), self.name.clone().into(), "--out".into(), self.parent.clone().into()]
+    }
+}
+
+/// The file of this very program.
+pub fn own_program() -> Result<PathBuf, Error> {
+    std::env::current_exe()
+        .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
+}
+
+/// A program, and the ensemble that is kept for all its runs.
+pub struct OnKeptEnsemble<'a> {
+    pub program: &'a Path,
+    pub ensemble: &'a ReadyEnsemble,
+    pub access: &'a AccessArgs,
+}
+
+/// How the runs of a series make their load.
+#[derive(Debug, Clone, Copy)]
+pub struct LoadOptions {
+    /// On an existing ensemble, let faults hit the run's own contenders and their connections.
+    pub allow_faults: bool,
+    /// Generator threads.
+    pub threads: Option<u16>,
+}
+
+impl LoadOptions {
+    pub fn words(self) -> Vec<OsString> {
+        let threads = self.threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
+        let faults = self.allow_faults.then(|| "--allow-faults".into());
+        threads.into_iter().flatten().chain(faults).chain(["--no-progress".into()]).collect()
+    }
+}
+
+impl OnKeptEnsemble<'_> {
+    /// Runs a scenario there.
+    pub fn run(self, scenario: &Path, place: &RunPlace, load: LoadOptions, more: Vec<OsString>) -> Command {
+        // Servers of ours are there to be broken.
+        let load = LoadOptions { allow_faults: load.allow_faults || !self.ensemble.is_external(), ..load };
+        let mut words = vec!["run".into(), scenario.into()];
+        words.extend(place.options());
+        words.extend(more);
+        words.extend(load.words());
+        self.command(words)
+    }
+
+    pub fn command(self, words: Vec<OsString>) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(words).args(["--connect", &self.ensemble.connect(), "--quiet"]);
+        let_in(&mut command, self.access, self.ensemble.identity());
+        without_extras(&mut command);
+        command
+    }
+}
+
+/// A run of several needs neither a floor of its own nor charts. Variables, because older binaries pass over those that they do
+/// not know.
+pub fn without_extras(command: &mut Command) {
+    command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
+}
+
+/// Tells a run what it needs to be let in, where it goes by that identity; secrets stand in no list of processes.
+fn let_in(command: &mut Command, access: &AccessArgs, identity: Option<&Secret>) {
+    let files =
+        [("--tls-ca", &access.tls_ca), ("--tls-cert", &access.tls_cert), ("--tls-key", &access.tls_key)];
+    for (option, file) in files {
+        if let Some(file) = file {
+            command.arg(option).arg(file);
+        }
+    }
+    if access.tls {
+        command.arg("--tls");
+    }
+    if let Some(identity) = identity {
+        command.env("ZKLOCKBENCH_AUTH", identity.told());
+    }
+}

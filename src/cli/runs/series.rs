@@ -1,0 +1,461 @@
+//! A series of runs in one directory, each listed in one file as it ends.
+//!
+//! The command that was cut short goes on when it is given again with `--resume DIR`: it asks for the same runs in the same
+//! order, and those that are listed are not run again.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "when it began is a label, and how long it takes is no measurement"
+)]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::child::{self, Ended};
+use super::command::RunPlace;
+use crate::results::{self, VersionedFile, layout};
+use crate::words::clock::micros;
+use crate::words::disk;
+use crate::words::error::Error;
+use crate::words::units::{as_a_word, as_utc, counted};
+
+/// Its name in the directory of a series.
+pub const FILE: &str = "series.json";
+const VERSION: u32 = 1;
+
+const SERIES_FILE: VersionedFile = VersionedFile {
+    of: "series of runs",
+    name: FILE,
+    version: VERSION,
+    remedy: "the file is incomplete or damaged: start again without --resume",
+};
+
+/// What is asked for, and where it goes.
+pub struct Opening<'a> {
+    /// `ab`, `plan`, `torture`.
+    pub command: &'static str,
+    /// Where the directory is made.
+    pub parent: &'a Path,
+    /// What its name begins with.
+    pub name: &'a str,
+    /// The directory of a series that is to go on.
+    pub resume: Option<&'a Path>,
+    /// The question. A series goes on only if it is still the same.
+    pub asked: Value,
+    pub folders: Folders,
+    /// Whether names of its runs have to differ from those of all others, because they share an ensemble.
+    pub shares_ensemble: bool,
+}
+
+/// The folders of a series, below its directory.
+#[derive(Debug, Clone, Copy)]
+pub struct Folders {
+    /// Of the runs' directories.
+    pub runs: &'static str,
+    /// Of what the runs said.
+    pub logs: &'static str,
+    /// Of the scenarios that they had.
+    pub scenarios: &'static str,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SeriesFile {
+    schema_version: u32,
+    tool_version: String,
+    command: String,
+    asked: Value,
+    #[serde(with = "as_utc")]
+    started_at: SystemTime,
+    /// How long it has taken, in microseconds, of all its parts where it was resumed.
+    spent_us: u64,
+    /// After how many runs it was resumed, each time.
+    resumed_after: Vec<usize>,
+    runs: BTreeMap<String, ListedRun>,
+}
+
+/// A run that ended.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ListedRun {
+    /// The name of its directory.
+    directory: String,
+    exit_code: Option<i32>,
+    took_us: u64,
+}
+
+pub struct Series {
+    path: PathBuf,
+    folders: Folders,
+    file: SeriesFile,
+    spent_before: u64,
+    began: Instant,
+    /// What the names of its runs begin with.
+    prefix: String,
+    /// Nothing has run: dropping it removes the directory.
+    is_new: bool,
+    /// Held as long as it goes on; `None` on a file system that has no locks.
+    _lock: Option<File>,
+}
+
+/// A run that has ended, now or before the series was resumed.
+pub struct DoneRun {
+    /// Where its results are, if it left any.
+    pub directory: PathBuf,
+    pub ended: Ended,
+    /// What it said.
+    pub said: PathBuf,
+}
+
+impl DoneRun {
+    /// The directory of its results.
+    ///
+    /// # Errors
+    /// That it left none, with which of the servers has ended and with the end of what it said.
+    pub fn results(&self, run: &str, server: Option<String>) -> Result<&Path, Error> {
+        match self.directory.is_dir() {
+            true => Ok(&self.directory),
+            false => Err(self.ended.without_results(run, server, &self.said)),
+        }
+    }
+}
+
+impl Series {
+    /// Begins a series, or opens one that is to go on.
+    ///
+    /// # Errors
+    /// A usage error when there is nothing to resume, when it was started otherwise or goes on elsewhere; an environment
+    /// error when the disk refuses.
+    pub fn open(opening: &Opening<'_>) -> Result<Self, Error> {
+        let prefix = match opening.shares_ensemble {
+            true => format!("{}-{:08x}-", opening.command, rand::random::<u32>()),
+            false => String::new(),
+        };
+        let (path, file) = match opening.resume {
+            Some(path) => {
+                let mut file = listed(path, opening)?;
+                file.resumed_after.push(file.runs.len());
+                (path.to_owned(), file)
+            }
+            None => {
+                let started_at = SystemTime::now();
+                let path = results::create_dated(opening.parent, opening.name, started_at)?;
+                (path, begun(opening, started_at))
+            }
+        };
+        let mut series = Self {
+            is_new: opening.resume.is_none(),
+            _lock: lock(&path)?,
+            folders: opening.folders,
+            spent_before: file.spent_us,
+            began: Instant::now(),
+            path,
+            file,
+            prefix,
+        };
+        let Folders { runs, logs, scenarios } = series.folders;
+        for folder in [runs, logs, scenarios] {
+            series.check_folder(folder)?;
+        }
+        // Before anything runs, so that a series that is killed can go on.
+        series.write()?;
+        Ok(series)
+    }
+
+    /// Refuses a folder that leads elsewhere. Those that are missing are made when they are needed.
+    fn check_folder(&self, name: &str) -> Result<(), Error> {
+        let path = self.path.join(name);
+        match path.symlink_metadata() {
+            Ok(found) if !found.is_dir() => Err(Error::usage(format!(
+                "{} is no directory, and no link is followed: restore it from a copy, or start again without --resume",
+                path.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.path.join(name);
+        fs::create_dir_all(&path).map_err(Error::cannot("create", &path))?;
+        Ok(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// When it was first begun.
+    pub fn started_at(&self) -> SystemTime {
+        self.file.started_at
+    }
+
+    /// How long it has taken, with its parts before it was resumed.
+    pub fn spent(&self) -> Duration {
+        Duration::from_micros(self.spent_before).saturating_add(self.began.elapsed())
+    }
+
+    /// How many runs have ended.
+    pub fn count(&self) -> usize {
+        self.file.runs.len()
+    }
+
+    /// After how many runs it was resumed, each time.
+    pub fn resumed_after(&self) -> &[usize] {
+        &self.file.resumed_after
+    }
+
+    /// Whether that run has ended.
+    pub fn has(&self, key: &str) -> bool {
+        self.file.runs.contains_key(key)
+    }
+
+    /// Forgets runs that have to be made again, with others that are missing, before anything runs. Their directories stay.
+    pub fn forget(&mut self, is: impl Fn(&str) -> bool) {
+        self.file.runs.retain(|key, _| !is(key));
+        let count = self.count();
+        self.file.resumed_after.last_mut().into_iter().for_each(|after| *after = count);
+    }
+
+    /// The directory stays, even if nothing runs.
+    pub fn keep(&mut self) {
+        self.is_new = false;
+    }
+
+    /// Writes the scenario of a run, and gives its file. That of a run that has ended must be the same.
+    ///
+    /// # Errors
+    /// A usage error when it isn't; an environment error when the disk refuses.
+    pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
+        let file = self.folder(self.folders.scenarios)?.join(format!("{key}.toml"));
+        match fs::read_to_string(&file) {
+            Ok(before) if self.has(key) && before != text => Err(Error::usage(format!(
+                "{}: its run had another scenario than is asked for now: it was modified, or written by another version \
+                 of the program",
+                file.display()
+            ))),
+            Ok(before) if before == text => Ok(file),
+            _ => results::replace(&file, text.as_bytes()).map(|()| file),
+        }
+    }
+
+    /// A directory for the logs of servers that is not there yet.
+    pub fn server_logs(&self, of: &str) -> PathBuf {
+        free(&self.path.join(layout::SERVER_LOGS), of)
+    }
+
+    /// Runs a command as the run of that key, unless that run is listed. When `stop` is cancelled it is asked to end.
+    ///
+    /// # Errors
+    /// When it cannot be run or listed, or the user has stopped it.
+    pub async fn run(
+        &mut self,
+        key: &str,
+        command: impl FnOnce(&RunPlace) -> Result<Process, Error>,
+        stop: &CancellationToken,
+    ) -> Result<DoneRun, Error> {
+        let (runs, logs) = (self.folder(self.folders.runs)?, self.folder(self.folders.logs)?);
+        let said = |name: &str| logs.join(format!("{name}.txt"));
+        if let Some(ListedRun { directory, exit_code, took_us }) = self.file.runs.get(key) {
+            let ended = Ended { code: *exit_code, took: Duration::from_micros(*took_us) };
+            return Ok(DoneRun { directory: runs.join(directory), said: said(directory), ended });
+        }
+        if stop.is_cancelled() {
+            return Err(Error::Interrupted);
+        }
+        self.is_new = false;
+        let directory = free(&runs, &format!("{}{key}", self.prefix));
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let place = RunPlace { parent: runs, name: name.clone() };
+        let said = said(&name);
+        let ended = child::run(command(&place)?, &said, stop).await?;
+        if stop.is_cancelled() {
+            self.write()?;
+            return Err(Error::Interrupted);
+        }
+        let listed = ListedRun { directory: name, exit_code: ended.code, took_us: micros(ended.took) };
+        // One that left nothing is worth another try.
+        if directory.is_dir() {
+            self.file.runs.insert(key.to_owned(), listed);
+        }
+        self.write()?;
+        Ok(DoneRun { directory, ended, said })
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        self.file.spent_us = micros(self.spent());
+        results::replace_json(&self.path.join(FILE), &self.file)
+    }
+
+    /// The line by which it goes on.
+    pub fn how_to_resume(&self) -> String {
+        let words = command_line();
+        let resume = format!("--resume {}", as_a_word(&self.path.display().to_string()));
+        let given = words.iter().any(|word| word == "--resume" || word.starts_with("--resume="));
+        let told: Vec<String> = words.iter().map(|word| as_a_word(word)).collect();
+        if given { told.join(" ") } else { format!("{} {resume}", told.join(" ")) }
+    }
+
+    /// What is told when it goes on.
+    pub fn going_on(&self) -> String {
+        format!("going on after {}, which are not repeated", counted(self.count(), "run", "runs"))
+    }
+}
+
+impl Drop for Series {
+    fn drop(&mut self) {
+        if self.is_new {
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// The command line, without secrets.
+pub fn command_line() -> Vec<String> {
+    let mut hides = false;
+    let kept = std::env::args().filter_map(|word| {
+        let hidden = hides || word == "--auth" || word.starts_with("--auth=");
+        hides = word == "--auth";
+        (!hidden).then_some(word)
+    });
+    kept.collect()
+}
+
+fn begun(opening: &Opening<'_>, started_at: SystemTime) -> SeriesFile {
+    SeriesFile {
+        schema_version: VERSION,
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        command: opening.command.into(),
+        asked: opening.asked.clone(),
+        started_at,
+        spent_us: 0,
+        resumed_after: Vec::new(),
+        runs: BTreeMap::new(),
+    }
+}
+
+/// The list of a series that is to go on.
+fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
+    let file: SeriesFile = SERIES_FILE.read(path)?;
+    let refuse = |why: &str| Err(Error::usage(format!("{}: {why}", path.join(FILE).display())));
+    if file.command != opening.command {
+        return refuse(&format!("it is of another command: resume it by `zklockbench {}`", file.command));
+    }
+    // As it would be read.
+    let asked = serde_json::to_vec(&opening.asked).and_then(|json| disk::from_json::<Value>(&json));
+    if !asked.is_ok_and(|asked| asked == file.asked) {
+        return refuse(
+            "it was started with another question: give the options it was started with, and leave its scenario as it was",
+        );
+    }
+    let is_name = |name: &str| layout::check_name(name).is_ok();
+    match file.runs.values().find(|run| !is_name(&run.directory)) {
+        Some(_) => Err(SERIES_FILE.broken(&path.join(FILE), "a run has a directory elsewhere")),
+        None => Ok(file),
+    }
+}
+
+/// Takes a series for itself, where the file system has locks.
+fn lock(path: &Path) -> Result<Option<File>, Error> {
+    let lock = File::open(path).map_err(Error::cannot("open", path))?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(lock)),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            Err(Error::usage(format!("{} is in use: its series is still going on", path.display())))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// A path below a folder that is not there yet: of that name, or with a number behind it.
+pub fn free(folder: &Path, name: &str) -> PathBuf {
+    let names = std::iter::once(name.to_owned()).chain((2_u32..).map(|again| format!("{name}-{again}")));
+    names.map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_err()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOLDERS: Folders = Folders { runs: "runs", logs: "logs", scenarios: "scenarios" };
+
+    fn opening<'a>(parent: &'a Path, resume: Option<&'a Path>, asked: &str) -> Opening<'a> {
+        Opening {
+            command: "ab",
+            parent,
+            name: "test",
+            resume,
+            asked: asked.into(),
+            folders: FOLDERS,
+            shares_ensemble: true,
+        }
+    }
+
+    /// Leaves a directory, as a run does, and says how often it was called.
+    fn leaves(place: &RunPlace) -> Result<Process, Error> {
+        let mut command = Process::new("mkdir");
+        command.arg(place.directory());
+        Ok(command)
+    }
+
+    fn must_not_run(_: &RunPlace) -> Result<Process, Error> {
+        panic!("it is run again")
+    }
+
+    #[tokio::test]
+    async fn what_ran_is_not_run_again_when_the_series_goes_on() {
+        // Given a series of which one run has ended, and another has left nothing
+        let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+        let mut series = Series::open(&opening(parent.path(), None, "x\ny")).unwrap();
+        let first = series.run("001", leaves, &stop).await.unwrap();
+        series.run("002", |_| Ok(Process::new("false")), &stop).await.unwrap();
+        let path = series.path().to_owned();
+        drop(series);
+        // When it goes on
+        let mut series = Series::open(&opening(parent.path(), Some(&path), "x\ny")).unwrap();
+        // Then the first is there as it was, and the second is tried again, under a name of its own
+        let again = series.run("001", must_not_run, &stop).await.unwrap();
+        assert_eq!((again.directory, again.ended.code), (first.directory, Some(0)));
+        assert!(!series.has("002"));
+        let second = series.run("002", leaves, &stop).await.unwrap();
+        assert!(second.results("it", None).is_ok());
+        assert_eq!((series.count(), series.resumed_after()), (2, &[1][..]));
+    }
+
+    #[tokio::test]
+    async fn it_goes_on_only_with_the_question_it_was_started_with_and_only_once_at_a_time() {
+        let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
+        let mut series = Series::open(&opening(parent.path(), None, "x")).unwrap();
+        series.run("001", leaves, &stop).await.unwrap();
+        let path = series.path().to_owned();
+        let told =
+            |asked| Series::open(&opening(parent.path(), Some(&path), asked)).err().unwrap().to_string();
+        assert!(told("x").contains("is in use"), "{}", told("x"));
+        drop(series);
+        assert!(told("y").contains("another question"), "{}", told("y"));
+    }
+
+    #[test]
+    fn a_series_of_which_nothing_ran_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        drop(Series::open(&opening(parent.path(), None, "x")).unwrap());
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_list_that_leads_elsewhere_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        let run = ListedRun { directory: "../x".into(), exit_code: Some(0), took_us: 1 };
+        let asked = opening(parent.path(), None, "x");
+        let file =
+            SeriesFile { runs: [("001".to_owned(), run)].into(), ..begun(&asked, SystemTime::UNIX_EPOCH) };
+        fs::write(parent.path().join(FILE), serde_json::to_vec(&file).unwrap()).unwrap();
+        let told = listed(parent.path(), &asked).unwrap_err().to_string();
+        assert!(told.contains("a run has a directory elsewhere"), "{told}");
+    }
+}
