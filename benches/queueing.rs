@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{Environment, TOP, Workspace, run_trial};
+use zklockbench::load::{self, Environment, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
@@ -163,7 +163,7 @@ fn spec(args: &Args, hold: &str, utilisation: f64, handoff_s: f64, index: usize)
         args.locks,
         index + 1
     );
-    let parsed = parse("queueing", &text, &lock::cards(), &[]).map_err(Error::usage)?;
+    let parsed = parse("queueing", &text, &load::catalog()).map_err(Error::usage)?;
     let mut spec = Plan::of(&parsed.scenario).trials.remove(0);
     spec.index = index;
     Ok(spec)

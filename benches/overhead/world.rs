@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{Environment, EnvironmentEvent, TOP, Workspace, run_trial};
+use zklockbench::load::{self, Environment, EnvironmentEvent, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
@@ -76,7 +76,7 @@ impl World {
             WARM_UP.as_secs(),
             args.rounds
         );
-        let parsed = parse("overhead", &text, &lock::cards(), &[]).map_err(Error::usage)?;
+        let parsed = parse("overhead", &text, &load::catalog()).map_err(Error::usage)?;
         Ok(Plan::of(&parsed.scenario).trials)
     }
 

@@ -8,6 +8,7 @@ pub mod articles;
 pub mod compare;
 pub mod gate;
 pub mod model;
+pub mod objective;
 pub mod plan;
 pub mod sweep;
 // Crates of their own: mathematics, which knows nothing of ZooKeeper.

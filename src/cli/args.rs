@@ -18,6 +18,7 @@ pub use super::shared_args::{AccessArgs, InstallArgs, Judging, OpeningArgs};
 use super::shared_args::{SEEDS, budget, run_id};
 use super::sweep::args::SweepArgs;
 use crate::lock;
+use crate::record::figures;
 use crate::words::measure::Figure;
 use crate::world::fault;
 
@@ -181,7 +182,7 @@ pub struct BaselineTrendArgs {
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
     /// The figure, e.g. wait.p99, handoff.p50 or requests_per_acquisition
-    #[arg(long, value_name = "FIGURE", default_value = "throughput")]
+    #[arg(long, value_name = "FIGURE", default_value = "throughput", value_parser = figures::named)]
     pub figure: Figure,
     /// Only runs of this scenario [default: the only one in the store]
     #[arg(long, value_name = "NAME")]
@@ -290,6 +291,9 @@ pub struct TortureArgs {
     /// Where to put the directory of the rounds
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
+    /// Resume the rounds that left this directory, with their seed; give the other options as they were
+    #[arg(long, value_name = "DIR", requires = "seed")]
+    pub resume: Option<PathBuf>,
     /// Where the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -346,6 +350,9 @@ pub struct CompareArgs {
     /// Also write it as Markdown, e.g. for a pull request
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
+    /// Also write it as a page, with charts
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Plot all ratios with their intervals (.svg or .png)
     #[arg(long, value_name = "FILE")]
     pub chart: Option<PathBuf>,

@@ -12,7 +12,7 @@ use super::args::{BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineListAr
 use super::output;
 use crate::report::{self, Trend, date};
 use crate::results::{self, Baseline};
-use crate::words::catalog::gate::Scope;
+use crate::scenario::gate::Scope;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_utc, counted, shown};
 

@@ -66,6 +66,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
         },
     };
     let path = writer.publish(&file)?;
+    super::report::write_into(&path, report::page::of_calibration(&file.calibration));
     print(&file, &path)?;
     Ok(Exit::Held)
 }

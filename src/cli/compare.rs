@@ -28,6 +28,9 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
     if let Some(path) = &args.markdown {
         output::file(path, &report::comparison_markdown(&compared))?;
     }
+    if let Some(path) = &args.html {
+        super::report::write(&[report::page::of_comparison(&base, &new, &compared)], None, path)?;
+    }
     if let Some(path) = &args.chart {
         report::chart::draw_comparison(&compared, path)?;
     }

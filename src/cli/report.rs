@@ -1,4 +1,5 @@
-//! `report`: the page of a run, of several, of a plan, a sweep or an A/B comparison, made again from what is stored.
+//! `report`: the page of a run, of several, of a plan, a sweep, an A/B comparison or a calibration, made again from what is
+//! stored.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,9 @@ use serde_json::json;
 use super::args::ReportArgs;
 use super::output;
 use crate::answer::{ab, plan, sweep};
+use crate::record::Calibration;
 use crate::report::document::{Document, Section};
-use crate::report::page::{Source, document, of_ab, of_plan, of_sweep, side_by_side};
+use crate::report::page::{Source, document, of_ab, of_calibration, of_plan, of_sweep, side_by_side};
 use crate::report::summary::{Gated, Summary};
 use crate::report::{View, html};
 use crate::results::{self, StoredRun, layout};
@@ -18,7 +20,9 @@ use crate::words::error::{Error, Exit};
 
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     let all: Vec<Stored> = args.runs.iter().map(|path| Stored::read(path)).collect::<Result<_, _>>()?;
-    let sources: Vec<Source<'_>> = all.iter().filter_map(Stored::source).collect();
+    let views: Vec<Option<View<'_>>> = all.iter().map(Stored::view).collect();
+    let sources: Vec<Source<'_>> =
+        all.iter().zip(&views).filter_map(|(stored, view)| stored.source(view.as_ref()?)).collect();
     let documents: Vec<Document> = all.iter().map(Stored::document).collect();
     // Runs can be compared with each other, and with nothing else.
     let between = side_by_side(&sources).filter(|_| sources.len() == all.len());
@@ -42,10 +46,11 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
 
 /// What a page can be made of.
 enum Stored {
-    Run { name: String, stored: Box<StoredRun>, view: Box<View>, gated: Box<Gated> },
+    Run { name: String, stored: Box<StoredRun>, gated: Box<Gated> },
     Plan(Box<plan::PlanFile>),
     Sweep(Box<sweep::SweepFile>),
     Ab(Box<ab::AbFile>),
+    Calibration(Box<Calibration>),
 }
 
 impl Stored {
@@ -59,28 +64,42 @@ impl Stored {
         if disk::has(path, ab::FILE) {
             return ab::read(path).map(|file| Self::Ab(Box::new(file)));
         }
+        if disk::has(path, layout::CALIBRATION) {
+            let file = results::read_calibration(path)?;
+            return Ok(Self::Calibration(Box::new(file.calibration)));
+        }
         let stored = results::read(path)?;
-        let view = View::of(&stored);
         // `.` and `..` are no names.
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         let gated = Box::new(Summary::gates_of(path)?);
-        Ok(Self::Run { name, stored: Box::new(stored), view: Box::new(view), gated })
+        Ok(Self::Run { name, stored: Box::new(stored), gated })
     }
 
-    fn source(&self) -> Option<Source<'_>> {
+    /// Of a run.
+    fn view(&self) -> Option<View<'_>> {
         match self {
-            Self::Run { name, stored, view, gated } => Some(Source { name, stored, view, gated }),
-            Self::Plan(_) | Self::Sweep(_) | Self::Ab(_) => None,
+            Self::Run { stored, .. } => Some(View::of(stored)),
+            Self::Plan(_) | Self::Sweep(_) | Self::Ab(_) | Self::Calibration(_) => None,
+        }
+    }
+
+    fn source<'a>(&'a self, view: &'a View<'a>) -> Option<Source<'a>> {
+        match self {
+            Self::Run { name, stored, gated } => Some(Source { name, stored, view, gated }),
+            Self::Plan(_) | Self::Sweep(_) | Self::Ab(_) | Self::Calibration(_) => None,
         }
     }
 
     fn document(&self) -> Document {
         match self {
-            Self::Run { name, stored, view, gated } => document(&Source { name, stored, view, gated }),
+            Self::Run { name, stored, gated } => {
+                document(&Source { name, stored, view: &View::of(stored), gated })
+            }
             Self::Plan(plan) => of_plan(plan),
             Self::Sweep(sweep) => of_sweep(sweep),
             Self::Ab(file) => of_ab(file),
+            Self::Calibration(calibration) => of_calibration(calibration),
         }
     }
 }

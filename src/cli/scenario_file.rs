@@ -13,17 +13,16 @@ use super::scenario_source::{STDIN, Source};
 use super::shared_args::PlaceArgs;
 use super::trace_file::TraceFile;
 use super::{output, trace_file};
-use crate::lock;
-use crate::record::{Replayed, Run};
+use crate::load;
+use crate::record::{Replayed, Run, figures};
 use crate::scenario::fields::GATE;
+use crate::scenario::gate::{Known, KnownCells, Mistake, parse as parse_gate};
 use crate::scenario::{
     Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, Written, decode, parse_with_traces,
 };
-use crate::words::catalog::gate::{Known, Mistake, parse as parse_gate};
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, shown};
 use crate::world::ensemble::External;
-use crate::world::fault;
 
 /// A scenario, ready to run.
 pub struct ScenarioFile {
@@ -49,14 +48,14 @@ impl ScenarioFile {
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
         let Source { name, directory, bytes } = Source::read(path).map_err(Unusable::Other)?;
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
-        let (locks, faults) = (lock::cards(), fault::cards());
+        let catalog = load::catalog();
         let replayed = RefCell::new(None);
         let traces = |file: &Path| {
             let TraceFile { arrivals, sha256 } = trace_file::read(&directory, file)?;
             replayed.replace(Some(Replayed { file: file.display().to_string(), sha256 }));
             Ok(arrivals)
         };
-        let parse = |name: &str, text: &str| parse_with_traces(name, text, &locks, &faults, &traces);
+        let parse = |name: &str, text: &str| parse_with_traces(name, text, &catalog, &traces);
         let parsed = parse(&name, &text).map_err(Unusable::Mistakes)?;
         overrides.check_gates(&parsed.scenario).map_err(Unusable::Mistakes)?;
         let mut read = match overrides.apply(&text).map_err(Unusable::Other)? {
@@ -84,7 +83,7 @@ impl ScenarioFile {
             }
         };
         let text = run.scenario_text.clone();
-        let parsed = parse_with_traces(NAME, &text, &lock::cards(), &fault::cards(), &traces);
+        let parsed = parse_with_traces(NAME, &text, &load::catalog(), &traces);
         let parsed = parsed.map_err(|mistakes| Unusable::Mistakes(mistakes).report(Path::new(NAME)))?;
         Ok(Self {
             parsed,
@@ -135,7 +134,7 @@ impl PlaceArgs {
             "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
         );
         let text = Overrides { place: self.clone(), ..Overrides::default() }.text(&any)?;
-        let parsed = crate::scenario::parse("the options", &text, &lock::cards(), &fault::cards());
+        let parsed = crate::scenario::parse("the options", &text, &load::catalog());
         parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
     }
 }
@@ -318,10 +317,11 @@ impl Overrides {
     /// What they may name is what the scenario has before other changes; those are checked once they are made.
     fn check_gates(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
         let labels: Vec<String> = scenario.strategies.iter().map(|strategy| strategy.label.clone()).collect();
-        let known = Known { strategies: &labels, contenders: &scenario.contenders };
+        let cells = KnownCells { strategies: &labels, contenders: &scenario.contenders };
         let is_as_written = self.contenders.is_empty() && self.strategies.is_empty() && self.set.is_empty();
+        let known = Known { figures: &figures::cards(), cells: is_as_written.then_some(cells) };
         for gate in &self.gate {
-            if let Err(mistake) = parse_gate(gate, is_as_written.then_some(known)) {
+            if let Err(mistake) = parse_gate(gate, known) {
                 let Mistake { span, message, help, .. } = mistake;
                 let (severity, idle) = (Severity::Error, Vec::new());
                 let diagnostic = Diagnostic { severity, span, message, help: Some(help), idle };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::answer::compare::Limits;
+use crate::record::figures;
 use crate::words::error::Error;
 use crate::words::measure::Figure;
 use crate::words::units::{as_a_word, parse_duration};
@@ -15,7 +16,7 @@ use crate::world::zk::{Access, Secret, TlsFiles};
 #[derive(Debug, Args)]
 pub struct Judging {
     /// Figure to compare, e.g. throughput or wait.p99; may be repeated [default: depends on the load]
-    #[arg(long = "figure", value_name = "FIGURE")]
+    #[arg(long = "figure", value_name = "FIGURE", value_parser = figures::named)]
     pub figures: Vec<Figure>,
     /// The smallest difference that matters
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = margin)]

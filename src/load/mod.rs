@@ -33,3 +33,13 @@ pub use environment::{Environment, EnvironmentEvent, Sink};
 pub use shared::kind_of;
 pub use trial::run_trial;
 pub use workspace::{Alive, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
+
+use crate::lock;
+use crate::record::figures;
+use crate::scenario::Catalog;
+use crate::world::fault;
+
+/// All that a scenario may name, from the registries.
+pub fn catalog() -> Catalog {
+    Catalog { locks: lock::cards(), faults: fault::cards(), figures: figures::cards() }
+}

@@ -112,7 +112,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Plan, parse};
+    use crate::scenario::{Catalog, Plan, parse};
     use crate::words::catalog::Guarantees;
 
     fn spec(read_ratio: f64) -> TrialSpec {
@@ -129,7 +129,8 @@ mod tests {
             "name = \"x\"\nstrategies = [\"x\"]\ncontenders = 2\nacquisitions = 1\n\
              hold = {{ exponential = {{ mean = \"5ms\" }} }}\nread_ratio = {read_ratio:?}\n"
         );
-        Plan::of(&parse("x.toml", &text, &[card], &[]).unwrap().scenario).trials[0].clone()
+        let catalog = Catalog { locks: vec![card], ..crate::load::catalog() };
+        Plan::of(&parse("x.toml", &text, &catalog).unwrap().scenario).trials[0].clone()
     }
 
     fn reads(read_ratio: f64, draws: usize) -> usize {

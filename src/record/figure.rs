@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Trial;
-use super::derived::watches_left;
-use crate::words::measure::{Count, Counts, Figure, Measure, Outcome, Ratio, Statistic, Survival};
+use super::figures::FigureEntry;
+use crate::words::measure::{Figure, Measure, Statistic};
 
 /// A figure of one repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +18,13 @@ pub struct Reading {
     pub at_least: bool,
     /// How many samples it rests on, where it is a statistic of samples.
     pub samples: Option<u64>,
+}
+
+impl Reading {
+    /// One that is no statistic of samples.
+    pub const fn exact(value: f64) -> Self {
+        Self { value, at_least: false, samples: None }
+    }
 }
 
 /// Why a trial has no such figure.
@@ -44,12 +51,13 @@ impl Figure {
     /// # Errors
     /// Why there is no such figure.
     pub fn of(self, trial: &Trial) -> Result<Reading, Missing> {
-        let value = match self {
-            Self::Latency(measure, statistic) => return latency(trial, measure, statistic),
-            Self::Ratio(figure) => ratio(trial, figure),
-            Self::Count(figure) => count(trial, figure).map(|count| count as f64),
-        };
-        value.map(|value| Reading { value, at_least: false, samples: None }).ok_or(Missing::NotMeasured)
+        match self {
+            Self::Latency(measure, statistic) => latency(trial, measure, statistic),
+            Self::Plain(card) => {
+                let value = FigureEntry::of_card(card).and_then(|entry| entry.of(trial));
+                value.map(Reading::exact).ok_or(Missing::NotMeasured)
+            }
+        }
     }
 }
 
@@ -57,9 +65,7 @@ fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Read
     if measure.is_of_the_queue() && trial.is_unstable() {
         return Err(Missing::Unstable);
     }
-    let samples = |measure| trial.histograms.get(&measure);
-    let unserved = (measure == Measure::Wait).then(|| samples(Measure::Unserved)).flatten();
-    let all = Survival::of(samples(measure), unserved).ok_or(Missing::NotMeasured)?;
+    let all = trial.survival(measure).ok_or(Missing::NotMeasured)?;
     let (value, at_least) = match statistic {
         // As `summary.csv` has it.
         Statistic::Mean => {
@@ -74,41 +80,4 @@ fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Read
         }
     };
     Ok(Reading { value, at_least, samples: Some(all.count()) })
-}
-
-fn ratio(trial: &Trial, ratio: Ratio) -> Option<f64> {
-    let derived = trial.derived();
-    match ratio {
-        Ratio::Throughput => derived.throughput_per_s,
-        Ratio::Offered => derived.offered_per_s,
-        Ratio::Fairness => derived.fairness,
-        Ratio::FanOut => derived.fan_out,
-        Ratio::FanOutSpurious => derived.fan_out_spurious,
-        Ratio::RequestsPerAcquisition => derived.requests_per_acquisition,
-        Ratio::NotificationsPerAcquisition => derived.notifications_per_acquisition,
-        Ratio::NamesPerAcquisition => derived.names_per_acquisition,
-        Ratio::BytesPerAcquisition => derived.bytes_per_acquisition,
-        Ratio::UtilisationBusiest => Some(trial.utilisation?.busiest),
-    }
-}
-
-fn count(trial: &Trial, count: Count) -> Option<u64> {
-    let measured = &trial.measured;
-    // Where not all that was sent and received was seen, its count would be too small.
-    let seen = |count: fn(&Counts) -> u64| (measured.unseen == 0).then(|| count(measured));
-    match count {
-        Count::Acquired => Some(measured.acquired()),
-        Count::TimedOut => Some(measured.outcomes.get(Outcome::TimedOut)),
-        Count::Unserved => Some(trial.histograms.get(&Measure::Unserved).map_or(0, |h| h.len())),
-        Count::Requests => seen(|counts| counts.requests.total()),
-        Count::Notifications => seen(|counts| counts.notifications.total()),
-        Count::Names => seen(|counts| counts.names_returned),
-        Count::Bytes => seen(|counts| counts.bytes_sent + counts.bytes_received),
-        Count::Overtaken => Some(measured.overtaken),
-        Count::LostWhileHeld => Some(measured.lost_while_held),
-        Count::Violations => Some(trial.violation_count),
-        Count::Errors => Some(trial.errors.values().sum()),
-        Count::SessionsExpired => Some(trial.sessions.expired),
-        Count::WatchesLeft => watches_left(trial),
-    }
 }

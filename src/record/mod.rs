@@ -10,6 +10,7 @@ mod derived;
 mod dispersion;
 mod fault;
 mod figure;
+pub mod figures;
 mod floor;
 mod grant;
 pub mod history;
@@ -31,10 +32,11 @@ pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
 };
 pub use cell::CellKey;
-pub use derived::{Derived, TURNS_FOR_FAIRNESS};
+pub use derived::Derived;
 pub use dispersion::Dispersion;
 pub use fault::{Bound, FaultRecord, FencingCounts, Stuck};
 pub use figure::{Missing, Reading};
+pub use figures::{FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAIRNESS};
 pub use floor::{Floor, Timing};
 pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Grants, Life, Lives};
 pub use history::{Deed, LockClaim, Moment};
@@ -53,4 +55,4 @@ pub use trial::{
 };
 
 /// The figures that records are read for.
-pub use crate::words::measure::{Better, Count, Figure, Ratio, Statistic, Unit};
+pub use crate::words::measure::{Better, Figure, Statistic, Unit};

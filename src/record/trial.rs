@@ -11,7 +11,7 @@ use super::{
     Moments, Steady, Stuck, Violation,
 };
 use crate::scenario::TrialSpec;
-use crate::words::measure::{Counts, Histogram, Latency, Measure, Second, Woken};
+use crate::words::measure::{Counts, Histogram, Latency, Measure, Outcome, Second, Survival, Woken};
 use crate::words::units::{as_utc, contenders, counted};
 use crate::words::verdict::Verdict;
 
@@ -380,8 +380,7 @@ impl Trial {
     /// Whether the generator spoiled its figures, so that another trial can make up for it. A lock that broke a promise did
     /// so whatever the figures.
     pub fn is_spoiled(&self) -> bool {
-        let violated = matches!(self.judged.verdict, Verdict::Violated(_));
-        self.health.invalid.is_some() && self.cut_short.is_none() && !violated
+        self.health.invalid.is_some() && self.cut_short.is_none() && !self.is_violated()
     }
 
     /// The numbers of those in whose place others of these trials were made.
@@ -393,6 +392,46 @@ impl Trial {
     pub fn with_least_evidence(trials: &[Self]) -> Option<&Self> {
         let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
         held.min_by_key(|trial| trial.evidence.catchable())
+    }
+
+    /// The samples of a measure; of waits, with those that were not served among the others.
+    pub fn survival(&self, measure: Measure) -> Option<Survival> {
+        let unserved = (measure == Measure::Wait).then(|| self.histograms.get(&Measure::Unserved)).flatten();
+        Survival::of(self.histograms.get(&measure), unserved)
+    }
+
+    /// How many acquires timed out, in the measured phase.
+    pub fn timed_out(&self) -> u64 {
+        self.measured.outcomes.get(Outcome::TimedOut)
+    }
+
+    /// How many waits were not served.
+    pub fn unserved(&self) -> u64 {
+        self.histograms.get(&Measure::Unserved).map_or(0, |samples| samples.len())
+    }
+
+    /// How long everything took where each contender acquires so often and is done, in microseconds; `None` for loads that
+    /// last as long as they are told to.
+    pub fn total_us(&self) -> Option<u64> {
+        self.is_one_shot().then_some(self.measured_us)
+    }
+
+    /// Whether a promise was broken.
+    pub fn is_violated(&self) -> bool {
+        matches!(self.judged.verdict, Verdict::Violated(_))
+    }
+
+    /// The elections that no fault of the trial explains.
+    pub fn unexplained_elections(&self) -> impl Iterator<Item = &Election> {
+        self.elections.iter().flatten().filter(|election| election.after_fault.is_none())
+    }
+
+    /// Waits that ended with the session or its connection, over the whole trial.
+    pub fn waits_lost(&self) -> u64 {
+        [Outcome::SessionExpired, Outcome::ConnectionLost]
+            .map(|one| self.whole.outcomes.get(one))
+            .iter()
+            .sum()
     }
 
     /// Whether the queue of its open load grew, so that its waits only say how long it was.

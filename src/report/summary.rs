@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::View;
 use super::conclusions::{Conclusion, conclusions};
-use super::view::{Cell, Repetition, Spread};
+use super::view::{Cell, Spread};
 use crate::answer::gate::Outcome;
 use crate::answer::stats::{Interval, median_interval};
 use crate::results::StoredRun;
-use crate::results::record::{Arrived, Judged, Precision, Trial};
+use crate::results::record::{Arrived, Figure, Judged, Missing, Precision, Trial};
 use crate::words::disk::{self, MIB, Unreadable};
 use crate::words::error::Error;
 use crate::words::measure::{Latency, Measure};
@@ -181,7 +181,7 @@ impl Summary {
     }
 
     /// Of a stored run, and of the view of it. Its gates have still to be put in: they may need more than the run.
-    pub fn of(stored: &StoredRun, view: &View) -> Self {
+    pub fn of(stored: &StoredRun, view: &View<'_>) -> Self {
         Self {
             schema_version: VERSION,
             scenario: view.title.clone(),
@@ -191,16 +191,14 @@ impl Summary {
             gates: Vec::new(),
             baseline: None,
             conclusions: conclusions(stored, view),
-            cells: view.cells.iter().map(|cell| summary(view.label(cell), cell, &stored.trials)).collect(),
+            cells: view.cells.iter().map(|cell| summary(view.label(cell), cell)).collect(),
         }
     }
 }
 
-fn summary(label: &str, cell: &Cell, trials: &[Trial]) -> CellSummary {
-    let counting: Vec<&Trial> = cell.trials(trials).collect();
+fn summary(label: &str, cell: &Cell<'_>) -> CellSummary {
     let verdict = cell.verdict();
-    let first = cell.repetitions.iter().find_map(|one| one.recorded(trials));
-    let load = first.map(|trial| trial.spec.load.name());
+    let load = cell.all().next().map(|trial| trial.spec.load.name());
     CellSummary {
         strategy: label.to_owned(),
         contenders: cell.contenders,
@@ -210,9 +208,9 @@ fn summary(label: &str, cell: &Cell, trials: &[Trial]) -> CellSummary {
         why: verdict.as_ref().and_then(Verdict::why),
         verdict,
         totals: Totals::of(cell),
-        figures: figures(cell, &counting),
+        figures: figures(cell),
         unstable: cell.is_unstable(),
-        latencies: latencies(&counting)
+        latencies: latencies(cell)
             .into_iter()
             .filter(|(measure, _)| !(cell.is_unstable() && measure.is_of_the_queue()))
             .collect(),
@@ -220,43 +218,41 @@ fn summary(label: &str, cell: &Cell, trials: &[Trial]) -> CellSummary {
 }
 
 impl Repetitions {
-    pub fn of(cell: &Cell) -> Self {
-        let sound = cell.repetitions.iter().filter(|one| one.is_sound()).count();
-        Self { ran: cell.repetitions.len(), sound }
+    pub fn of(cell: &Cell<'_>) -> Self {
+        let sound = cell.all().filter(|one| one.is_sound()).count();
+        Self { ran: cell.trials.len(), sound }
     }
 }
 
 impl Totals {
-    pub fn of(cell: &Cell) -> Self {
-        let arrivals = cell.repetitions.iter().filter_map(|one| Some(one.open.as_ref()?.arrived));
+    pub fn of(cell: &Cell<'_>) -> Self {
+        let arrivals = cell.all().filter_map(|one| one.arrived);
         Self {
-            acquired: cell.sum(|one| one.acquired),
-            timed_out: cell.sum(|one| one.timed_out),
-            unserved: cell.sum(Repetition::unserved),
+            acquired: cell.sum(|one| one.measured.acquired()),
+            timed_out: cell.sum(|one| one.timed_out()),
+            unserved: cell.sum(Trial::unserved),
             violations: cell.violations(),
             arrivals: arrivals.reduce(Arrived::and),
         }
     }
 }
 
-/// Every ratio that follows from the counts, and the share of acquisitions that were overtaken.
-fn figures(cell: &Cell, counting: &[&Trial]) -> BTreeMap<String, Aggregate> {
+/// Every figure that follows from the counts.
+fn figures(cell: &Cell<'_>) -> BTreeMap<String, Aggregate> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-    for trial in counting {
-        let derived = serde_json::to_value(trial.derived()).unwrap_or_default();
-        for (name, value) in derived.as_object().into_iter().flatten() {
-            values.entry(name.clone()).or_default().extend(value.as_f64());
+    for one in cell.counting() {
+        for (name, value) in one.derived().measured() {
+            values.entry(name.to_owned()).or_default().push(value);
         }
     }
-    values.insert("overtaken_share".into(), cell.counting().filter_map(|one| one.overtaken).collect());
     let measured =
         values.into_iter().filter_map(|(name, values)| Some((name, Aggregate::of(values, false)?)));
     measured.collect()
 }
 
-fn latencies(counting: &[&Trial]) -> BTreeMap<Measure, LatencySummary> {
+fn latencies(cell: &Cell<'_>) -> BTreeMap<Measure, LatencySummary> {
     let mut values: BTreeMap<Measure, Vec<Latency>> = BTreeMap::new();
-    for (measure, latency) in counting.iter().flat_map(|trial| trial.latencies()) {
+    for (measure, latency) in cell.counting().flat_map(Trial::latencies) {
         values.entry(measure).or_default().push(latency);
     }
     values.into_iter().filter_map(|(measure, each)| Some((measure, latency(&each)?))).collect()
@@ -284,6 +280,18 @@ fn latency(each: &[Latency]) -> Option<LatencySummary> {
 }
 
 impl Aggregate {
+    /// A figure over these trials; `None` where none of them measured it, or where a queue that grew in one of them makes
+    /// it say only how long the trial was.
+    pub fn of_figure<'t>(figure: Figure, trials: impl IntoIterator<Item = &'t Trial>) -> Option<Self> {
+        let each: Vec<_> = trials.into_iter().map(|trial| figure.of(trial)).collect();
+        if each.contains(&Err(Missing::Unstable)) {
+            return None;
+        }
+        let readings: Vec<_> = each.into_iter().filter_map(Result::ok).collect();
+        let at_least = readings.iter().any(|reading| reading.at_least);
+        Self::of(readings.iter().map(|reading| reading.value), at_least)
+    }
+
     /// Of the values that repetitions gave; `None` when none gave a number.
     pub fn of(values: impl IntoIterator<Item = f64>, at_least: bool) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();

@@ -7,10 +7,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toml::Table;
 
+use super::View;
 use super::summary::Aggregate;
+use crate::answer::gate::Scope;
 use crate::results::StoredRun;
-use crate::results::record::{CellKey, Reading, Run};
-use crate::words::catalog::gate::Scope;
+use crate::results::record::Run;
 use crate::words::measure::{Figure, Unit};
 use crate::words::units::{as_utc, contenders, counted, grouped};
 
@@ -121,18 +122,20 @@ impl Trend {
             host: stored.run.host.hostname.clone(),
         });
         self.conditions.push(Conditions::of(&stored.run));
-        for cell in cells(stored) {
-            let CellKey { strategy, contenders } = &cell;
-            if !self.scope.covers(strategy, *contenders) {
+        let view = View::of(stored);
+        for cell in &view.cells {
+            let (strategy, contenders) = (view.label(cell), cell.contenders);
+            if !self.scope.covers(strategy, contenders) {
                 continue;
             }
-            let own = |line: &TrendLine| line.strategy == *strategy && line.contenders == *contenders;
+            let own = |line: &TrendLine| line.strategy == strategy && line.contenders == contenders;
             let at = self.lines.iter().position(own).unwrap_or_else(|| {
                 let points = vec![None; before];
-                self.lines.push(TrendLine { strategy: strategy.clone(), contenders: *contenders, points });
+                self.lines.push(TrendLine { strategy: strategy.to_owned(), contenders, points });
                 self.lines.len() - 1
             });
-            self.lines[at].points.push(aggregate(self.of, stored, &cell));
+            let sound = cell.all().filter(|trial| trial.is_sound());
+            self.lines[at].points.push(Aggregate::of_figure(self.of, sound));
         }
         // Cells that this run does not have.
         self.lines.iter_mut().for_each(|line| line.points.resize(before + 1, None));
@@ -172,20 +175,4 @@ impl TrendLine {
     pub fn label(&self) -> String {
         format!("{}, {}", self.strategy, contenders(self.contenders))
     }
-}
-
-/// The cells of a run, strategies in the order of its scenario.
-fn cells(stored: &StoredRun) -> Vec<CellKey> {
-    let place = |label: &String| stored.run.strategies.iter().position(|one| one == label);
-    let mut cells: Vec<CellKey> = stored.trials.iter().map(|trial| CellKey::of(&trial.spec)).collect();
-    cells.sort_by_cached_key(|cell| (place(&cell.strategy), cell.clone()));
-    cells.dedup();
-    cells
-}
-
-fn aggregate(figure: Figure, stored: &StoredRun, cell: &CellKey) -> Option<Aggregate> {
-    let own = stored.trials.iter().filter(|trial| cell.is_of(trial) && trial.is_sound());
-    let readings: Vec<Reading> = own.filter_map(|trial| figure.of(trial).ok()).collect();
-    let at_least = readings.iter().any(|reading| reading.at_least);
-    Aggregate::of(readings.iter().map(|reading| reading.value), at_least)
 }

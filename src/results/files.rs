@@ -24,7 +24,7 @@ pub struct TrialFile<'a> {
     /// What was recorded.
     #[serde(flatten)]
     pub trial: Cow<'a, Trial>,
-    /// What follows from the counts of the measured phase.
+    /// What follows from the counts.
     pub derived: Derived,
     /// For each measure that has samples, by its name: its numbers.
     pub latencies: BTreeMap<Measure, Latency>,

@@ -221,7 +221,7 @@ fn contradictions(file: &TrialFile<'_>) -> Vec<String> {
     let mut found = in_spans(&file.trial);
     found.extend(in_histograms(file));
     found.extend(in_violations(&file.trial));
-    if file.derived != file.trial.derived() {
+    if file.derived.contradicts(&file.trial.derived()) {
         found.push("`derived` does not follow from the counts".to_owned());
     }
     found

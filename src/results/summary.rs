@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Deref;
 
 use super::files::TrialFile;
-use crate::record::{Arrived, Derived, Floor, Health, Trial};
+use crate::record::{Arrived, Floor, Health, Trial, figures};
 use crate::words::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind};
 
 /// A trial, and the floor of the run that it is compared with.
@@ -170,23 +170,8 @@ fn yes_no_unknown(agrees: Option<bool>) -> &'static str {
 }
 
 fn derived() -> Vec<Column> {
-    let columns: [Of<Derived, Option<f64>>; 14] = [
-        ("throughput_per_s", |d| d.throughput_per_s),
-        ("offered_per_s", |d| d.offered_per_s),
-        ("fairness", |d| d.fairness),
-        ("mean_readers", |d| d.mean_readers),
-        ("fan_out", |d| d.fan_out),
-        ("fan_out_useful", |d| d.fan_out_useful),
-        ("fan_out_spurious", |d| d.fan_out_spurious),
-        ("requests_per_acquisition", |d| d.requests_per_acquisition),
-        ("notifications_per_acquisition", |d| d.notifications_per_acquisition),
-        ("names_per_acquisition", |d| d.names_per_acquisition),
-        ("bytes_per_acquisition", |d| d.bytes_per_acquisition),
-        ("bytes_sent_per_acquisition", |d| d.bytes_sent_per_acquisition),
-        ("bytes_received_per_acquisition", |d| d.bytes_received_per_acquisition),
-        ("watches_left", |d| d.watches_left),
-    ];
-    columns.into_iter().map(|(name, value)| maybe(name, move |t| value(&t.derived))).collect()
+    let stored = figures::ALL.iter().filter_map(|entry| Some((entry.stored_as?, *entry)));
+    stored.map(|(name, entry)| maybe(name, move |t| t.derived.get(entry))).collect()
 }
 
 fn counts() -> Vec<Column> {

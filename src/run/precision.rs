@@ -6,6 +6,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::record::figures::THROUGHPUT;
 use crate::record::{CellKey, Figure, Precision, Statistic, Trial, Widest};
 use crate::scenario::{self, Load, TrialSpec};
 use crate::words::measure::Measure;
@@ -76,7 +77,7 @@ fn figure(trial: &Trial) -> Option<f64> {
     let of = |figure: Figure| figure.of(trial).ok().map(|reading| reading.value);
     let mean = |measure| of(Figure::Latency(measure, Statistic::Mean));
     match trial.spec.load {
-        Load::Closed => of(Figure::THROUGHPUT),
+        Load::Closed => of(THROUGHPUT.figure()),
         // Its throughput is that of the conductor, who lets contenders queue up one by one. Alone there is no handoff.
         Load::Batch => mean(Measure::Handoff).or_else(|| mean(Measure::Wait)),
         Load::Open(_) => mean(Measure::Wait),

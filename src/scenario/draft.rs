@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
+use super::catalog::Catalog;
 use super::distribution::Distribution;
 use super::faults::{FaultDraft, faults};
 use super::fields::{ENSEMBLE, FAULT, GATE, POLL_INTERVAL_PARAM, Section};
+use super::gate::{Gate, Known, KnownCells};
 use super::gates::gates;
 use super::keys::{Keys, Places};
 use super::model::{EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Stop};
@@ -15,9 +17,7 @@ use super::open::{OpenKeys, ReadTrace};
 use super::read::{Sink, Value, wrong_type};
 use super::strategies::{Listed, apply_poll_interval, strategies};
 use super::values;
-use crate::words::catalog::LockCard;
-use crate::words::catalog::fault::FaultCard;
-use crate::words::catalog::gate::{Gate, Known};
+use crate::words::measure::FigureCard;
 
 /// What could be read of a file. `None` is a mistake that was reported, or an optional key that is absent.
 #[derive(Default)]
@@ -67,8 +67,7 @@ impl<'c> Draft<'c> {
     /// Reads every key that is there; mistakes go to the sink.
     pub(super) fn read(
         root: &DeTable<'_>,
-        locks: &'c [LockCard],
-        kinds: &'c [FaultCard],
+        catalog: &'c Catalog,
         traces: ReadTrace<'_>,
         sink: &Sink<'_>,
     ) -> Self {
@@ -78,7 +77,7 @@ impl<'c> Draft<'c> {
         let mut keys = Keys::new(root, Section::Top, sink, &mut places);
         draft.name = keys.read("name", values::name);
         draft.description = keys.read("description", values::text);
-        let listed = keys.read("strategies", |value, _, sink| Some(strategies(value, locks, sink)));
+        let listed = keys.read("strategies", |value, _, sink| Some(strategies(value, &catalog.locks, sink)));
         (draft.strategies, draft.strategies_whole) = listed.unwrap_or_default();
         draft.contenders = keys.read("contenders", values::counts);
         draft.locks = keys.read("locks", values::count).and_then(|count| usize::try_from(count).ok());
@@ -107,8 +106,12 @@ impl<'c> Draft<'c> {
         draft.in_doubt = keys.read("in_doubt", values::word).map(in_doubt);
         draft.time_scale = keys.read("time_scale", values::factor);
         let ensemble = keys.take(ENSEMBLE).map(|entry| entry.value);
-        draft.faults = keys.take(FAULT).map(|entry| faults(entry.value, kinds, sink)).unwrap_or_default();
-        draft.gates = keys.take(GATE).map(|entry| draft.read_gates(entry.value, sink)).unwrap_or_default();
+        draft.faults =
+            keys.take(FAULT).map(|entry| faults(entry.value, &catalog.faults, sink)).unwrap_or_default();
+        draft.gates = keys
+            .take(GATE)
+            .map(|entry| draft.read_gates(entry.value, &catalog.figures, sink))
+            .unwrap_or_default();
         keys.finish();
         draft.read_ensemble(ensemble, &mut places, sink);
         draft.places = places;
@@ -118,10 +121,11 @@ impl<'c> Draft<'c> {
         draft
     }
 
-    fn read_gates(&self, value: &Value<'_>, sink: &Sink<'_>) -> Vec<Gate> {
+    fn read_gates(&self, value: &Value<'_>, figures: &[&'static FigureCard], sink: &Sink<'_>) -> Vec<Gate> {
         let labels: Vec<String> = self.strategies.iter().map(|listed| listed.choice.label.clone()).collect();
         let contenders = self.contenders.as_deref().filter(|_| self.strategies_whole);
-        gates(value, contenders.map(|contenders| Known { strategies: &labels, contenders }), sink)
+        let cells = contenders.map(|contenders| KnownCells { strategies: &labels, contenders });
+        gates(value, Known { figures, cells }, sink)
     }
 
     fn read_ensemble(&mut self, value: Option<&Value<'_>>, places: &mut Places, sink: &Sink<'_>) {

@@ -3,14 +3,14 @@
 use toml::de::DeValue;
 
 use super::fields::Section;
+use super::gate::{Condition, Gate, Known, parse};
 use super::keys::{Keys, Places};
 use super::read::{Sink, Value, expect_text, wrong_type};
 use super::values;
-use crate::words::catalog::gate::{Condition, Gate, Known, parse};
 
 /// Reads the list: every gate without mistakes. What a gate may name is not checked where the
 /// scenario's own strategies or contenders could not be read.
-pub(super) fn gates(value: &Value<'_>, known: Option<Known<'_>>, sink: &Sink<'_>) -> Vec<Gate> {
+pub(super) fn gates(value: &Value<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
     match value.get_ref() {
         DeValue::Array(items) => items.iter().filter_map(|item| gate(item, known, sink)).collect(),
         DeValue::Table(_) => {
@@ -32,7 +32,7 @@ pub(super) fn gates(value: &Value<'_>, known: Option<Known<'_>>, sink: &Sink<'_>
 }
 
 /// A gate is a table, or its condition alone.
-fn gate(item: &Value<'_>, known: Option<Known<'_>>, sink: &Sink<'_>) -> Option<Gate> {
+fn gate(item: &Value<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate> {
     let entries = match item.get_ref() {
         DeValue::Table(entries) => entries,
         DeValue::String(_) => return Some(Gate { name: None, condition: condition(item, known, sink)? }),
@@ -51,7 +51,7 @@ fn gate(item: &Value<'_>, known: Option<Known<'_>>, sink: &Sink<'_>) -> Option<G
 }
 
 /// Points at the very part of the text that is wrong, where the file has the text as it is.
-fn condition(value: &Value<'_>, known: Option<Known<'_>>, sink: &Sink<'_>) -> Option<Condition> {
+fn condition(value: &Value<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Condition> {
     let text = expect_text(value, "a condition", "write it in quotes, e.g. \"wait.p99 < 50ms\"", sink)?;
     let mistake = match parse(text, known) {
         Ok(condition) => return Some(condition),

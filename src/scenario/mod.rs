@@ -4,6 +4,7 @@
 
 mod advice;
 mod arrivals;
+mod catalog;
 mod diagnostic;
 mod distance;
 mod distribution;
@@ -11,6 +12,7 @@ mod draft;
 mod fault_rules;
 mod faults;
 pub mod fields;
+pub mod gate;
 mod gates;
 mod keys;
 mod model;
@@ -33,6 +35,7 @@ mod values;
 
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
+pub use catalog::Catalog;
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written};
 pub use distance::{DISTANCE_NOTE, distance, each_way};
 pub use distribution::Distribution;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::arrivals::Open;
 use super::distribution::Distribution;
+use crate::scenario::gate::Gate;
 use crate::words::catalog::ParamValue;
 use crate::words::catalog::fault::FaultChoice;
-use crate::words::catalog::gate::Gate;
 use crate::words::units::{as_us, as_us_if_any};
 
 /// Which ensemble a scenario runs against.

@@ -5,6 +5,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 use super::advice;
+use super::catalog::Catalog;
 use super::diagnostic::Diagnostics;
 use super::draft::Draft;
 use super::fault_rules;
@@ -14,8 +15,6 @@ use super::open_rules;
 use super::read::Sink;
 use super::rules;
 use super::syntax;
-use crate::words::catalog::LockCard;
-use crate::words::catalog::fault::FaultCard;
 
 /// A file that can be run.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,19 +46,13 @@ pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
     })
 }
 
-/// Reads a scenario file; `file_name` is only for the messages, `locks` are the strategies that exist and
-/// `faults` what can go wrong on purpose.
+/// Reads a scenario file; `file_name` is only for the messages.
 ///
 /// # Errors
 /// Every mistake of the file at once.
-pub fn parse(
-    file_name: &str,
-    text: &str,
-    locks: &[LockCard],
-    faults: &[FaultCard],
-) -> Result<Parsed, Diagnostics> {
+pub fn parse(file_name: &str, text: &str, catalog: &Catalog) -> Result<Parsed, Diagnostics> {
     let nothing = |file: &Path| Err(format!("{} is not read here; leave the replay out", file.display()));
-    parse_with_traces(file_name, text, locks, faults, &nothing)
+    parse_with_traces(file_name, text, catalog, &nothing)
 }
 
 /// The same where a scenario may name files of arrivals, which `traces` reads.
@@ -69,8 +62,7 @@ pub fn parse(
 pub fn parse_with_traces(
     file_name: &str,
     text: &str,
-    locks: &[LockCard],
-    faults: &[FaultCard],
+    catalog: &Catalog,
     traces: ReadTrace<'_>,
 ) -> Result<Parsed, Diagnostics> {
     let mut sink = Sink::new(text);
@@ -78,9 +70,9 @@ pub fn parse_with_traces(
     let (root, _) = DeTable::parse_recoverable(&readable.text);
     let whole = readable.is_whole();
     readable.report(text, &mut sink);
-    let draft = Draft::read(root.get_ref(), locks, faults, traces, &sink);
+    let draft = Draft::read(root.get_ref(), catalog, traces, &sink);
     if whole {
-        rules::check(&draft, locks, &sink);
+        rules::check(&draft, &catalog.locks, &sink);
         open_rules::check(&draft, &sink);
         fault_rules::check(&draft, &sink);
     }
@@ -89,7 +81,7 @@ pub fn parse_with_traces(
         return Err(Diagnostics::new(file_name, text, sink.into_list()));
     };
     let advice = Sink::new(text);
-    for hint in advice::of(&scenario, locks, faults) {
+    for hint in advice::of(&scenario, &catalog.locks, &catalog.faults) {
         let place = draft.places.get(hint.key).map(|place| place.value.clone());
         let span = hint.fault.and_then(|at| draft.faults.get(at)).map(|fault| fault.span.clone()).or(place);
         advice.warning(span.unwrap_or(0..0), hint.message, hint.help);

@@ -12,8 +12,8 @@ use super::offered::Offered;
 use super::parse::Parsed;
 use super::plan::{BASIS, DISK_BASIS, MEMORY_BASIS};
 use super::plan::{Plan, scaled_fault};
+use crate::scenario::gate::Gate;
 use crate::words::catalog::fault::{FaultChoice, Start};
-use crate::words::catalog::gate::Gate;
 use crate::words::clock::micros;
 use crate::words::units::{contenders, counted, format_duration, number};
 

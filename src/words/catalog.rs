@@ -4,7 +4,6 @@
 //! check read them, so none of the three can disagree with the code.
 
 pub mod fault;
-pub mod gate;
 
 use std::collections::BTreeMap;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use zklockbench::record::Trial;
+use zklockbench::record::figures;
 use zklockbench::words::measure::{Measure, Outcome};
 use zklockbench::words::verdict::Verdict;
 
@@ -57,7 +58,7 @@ async fn one_waiter_is_woken_by_a_release_or_nearly_all_of_them() {
                  contenders = 20\nhold = \"50ms\"\nduration = \"3s\"\nwarm_up = \"500ms\"\n";
     for trial in trials::run(lines).await {
         // Then a release wakes all 19 others that watch the parent, or the one that watches this node
-        let fan_out = trial.derived().fan_out.unwrap();
+        let fan_out = figures::FAN_OUT.of(&trial).unwrap();
         let expected = if trial.spec.strategy.name == "parent-watch" { 17.0..=20.0 } else { 0.95..=1.05 };
         assert!(expected.contains(&fan_out), "{}: {fan_out}", trial.spec.strategy.label);
     }
@@ -160,10 +161,10 @@ async fn readers_are_inside_together_and_never_beside_a_writer() {
         let reads = trial.measured.reads_acquired;
         assert!(reads > 0 && reads < trial.measured.acquired(), "{}: {reads}", trial.spec.strategy.label);
         assert!(
-            trial.derived().mean_readers.unwrap() > 0.5,
+            figures::MEAN_READERS.of(&trial).unwrap() > 0.5,
             "{}: {:?}",
             trial.spec.strategy.label,
-            trial.derived().mean_readers
+            figures::MEAN_READERS.of(&trial)
         );
         let samples = |measure| trial.histograms.get(&measure).map_or(0, |samples| samples.len());
         assert_eq!(samples(Measure::ReadWait), reads, "{}", trial.spec.strategy.label);

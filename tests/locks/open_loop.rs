@@ -1,6 +1,7 @@
 //! The open loop: arrivals come when they come, and wait from then on.
 
 use zklockbench::record::Trial;
+use zklockbench::record::figures;
 use zklockbench::words::measure::{Growth, Measure, Slope};
 use zklockbench::words::verdict::Verdict;
 
@@ -32,7 +33,7 @@ async fn every_arrival_is_served_and_its_wait_is_the_sum_of_its_parts() {
     assert!((149..=151).contains(&arrived.offered), "{arrived:?}");
     assert_eq!((arrived.served, arrived.unserved, arrived.dropped), (arrived.offered, 0, 0), "{arrived:?}");
     assert!(add_up(&trial));
-    let offered = trial.derived().offered_per_s.unwrap();
+    let offered = figures::OFFERED.of(&trial).unwrap();
     assert!((49.0..51.0).contains(&offered), "{offered}");
     // And waits begin when the arrival was due: their parts add up to them
     let parts = [Measure::ClientWait, Measure::Lateness, Measure::Service].map(|part| mean(&trial, part));
@@ -59,8 +60,7 @@ async fn more_than_the_lock_can_do_makes_the_queue_grow_and_what_is_not_served_w
         panic!("{:?}", trial.steady.map(|steady| (steady.queue, steady.backlog)))
     };
     // And the queue grows by what is offered and not achieved
-    let derived = trial.derived();
-    let missed = derived.offered_per_s.unwrap() - derived.throughput_per_s.unwrap();
+    let missed = figures::OFFERED.of(&trial).unwrap() - figures::THROUGHPUT.of(&trial).unwrap();
     assert!((per_s / missed - 1.0).abs() < 0.25, "grew by {per_s} a second, {missed} a second were missed");
     assert!(trial.utilisation.unwrap().busiest > 0.9, "{:?}", trial.utilisation);
     // And those that were still waiting when the backlog was given up are among the waits, at least so long

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use zklockbench::record::figures;
 use zklockbench::words::catalog::{Mode, ParamValue, Params};
 use zklockbench::world::zk::{admin, reactor};
 
@@ -85,7 +86,7 @@ async fn results_tell_the_watches_left_by_the_servers_count() {
              acquisitions = 500\n"
         );
         let trial = trials::run_one_on(&local, &lines).await;
-        trial.derived().watches_left.unwrap()
+        figures::WATCHES_LEFT.of(&trial).unwrap()
     };
     // Then exists leaves some sooner or later, each on a node that will never be there again, and getData none
     let (mut trials, mut by_exists, mut by_data) = (0, 0.0, 0.0);
@@ -103,9 +104,9 @@ async fn a_trial_whose_servers_cannot_be_asked_tells_no_watches_left() {
     let local = ensemble::start(1).await;
     let lines = format!("strategies = [\"{LOCK}\"]\ncontenders = 2\nhold = \"1ms\"\nacquisitions = 5\n");
     let mut trial = trials::run_one_on(&local, &lines).await;
-    assert_eq!(trial.derived().watches_left, Some(0.0));
+    assert_eq!(figures::WATCHES_LEFT.of(&trial), Some(0.0));
     trial.servers[0].after.clear();
-    assert_eq!(trial.derived().watches_left, None);
+    assert_eq!(figures::WATCHES_LEFT.of(&trial), None);
     trial.servers.clear();
-    assert_eq!(trial.derived().watches_left, None);
+    assert_eq!(figures::WATCHES_LEFT.of(&trial), None);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use zklockbench::lock;
+use zklockbench::load;
 use zklockbench::scenario::schedule::{Arrival, draw, ranked};
 use zklockbench::scenario::{Arrivals, Load, Open, Plan, Replay, TraceArrival, TrialSpec, parse};
 use zklockbench::words::clock::micros;
@@ -13,7 +13,7 @@ use zklockbench::words::clock::micros;
 /// The only trial of an open load.
 fn spec(lines: &str) -> TrialSpec {
     let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nload = \"open\"\n{lines}\n");
-    let parsed = parse("x.toml", &text, &lock::cards(), &[]).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let parsed = parse("x.toml", &text, &load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
     Plan::of(&parsed.scenario).trials[0].clone()
 }
 

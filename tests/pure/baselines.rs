@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zklockbench::check;
+use zklockbench::record::figures;
 use zklockbench::record::{Run, RunOutcome};
 use zklockbench::report::{self, Style, Trend};
 use zklockbench::results::{self, RunWriter};
-use zklockbench::words::catalog::gate::Scope;
+use zklockbench::scenario::gate::Scope;
 use zklockbench::words::error::Error;
 
 use crate::support::records;
@@ -136,7 +137,7 @@ fn the_newest_commit_of_a_scenario_gives_all_its_runs() {
 fn a_trend_says_when_hosts_differ_and_leaves_gaps_where_nothing_was_measured() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let mut trend = Trend::new("wait.p50".parse().unwrap(), Scope::default());
+    let mut trend = Trend::new(figures::named("wait.p50").unwrap(), Scope::default());
     for (at, one) in results::baselines(&store).unwrap().iter().enumerate() {
         let mut stored = results::read(&one.dir).unwrap();
         if at == 1 {
@@ -154,7 +155,7 @@ fn a_trend_says_when_hosts_differ_and_leaves_gaps_where_nothing_was_measured() {
         assert!(drawn.contains(text), "{text}");
     }
     // Nothing measured, nothing drawn
-    let mut empty = Trend::new("read_wait.p50".parse().unwrap(), Scope::default());
+    let mut empty = Trend::new(figures::named("read_wait.p50").unwrap(), Scope::default());
     empty.add("abc", &results::read(&results::baselines(&store).unwrap()[0].dir).unwrap());
     let nowhere = dir.path().join("nothing.svg");
     assert!(
@@ -193,7 +194,7 @@ fn gates_and_comments_make_no_other_scenario_of_it_and_another_hold_does() {
         "hold = \"5ms\"\nname = \"quick\"\n[[gate]]\nrequire = \"wait.p50 not regressed by 5% against baseline\"\n",
         "name = \"quick\"\nhold = \"6ms\"\n",
     ];
-    let mut trend = Trend::new("throughput".parse().unwrap(), Scope::default());
+    let mut trend = Trend::new(figures::named("throughput").unwrap(), Scope::default());
     let told = texts.map(|text| {
         let run =
             run(dir.path(), &format!("run-{}", trend.runs.len()), |run| run.scenario_text = text.into());

@@ -8,12 +8,13 @@ use serde_json::Value;
 use zklockbench::answer::compare::{Ask, Loaded, Regression, Side, compare};
 use zklockbench::answer::gate;
 use zklockbench::record::Trial;
+use zklockbench::record::figures;
 use zklockbench::report::View;
 use zklockbench::report::ci::{
     Check, CheckKind, CiReport, Live, bencher, benchmark_action, github, junit, openmetrics,
 };
 use zklockbench::results;
-use zklockbench::words::catalog::gate::Scope;
+use zklockbench::scenario::gate::Scope;
 use zklockbench::words::measure::Measure;
 use zklockbench::words::verdict::Verdict;
 
@@ -206,7 +207,7 @@ fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
 fn comparison() -> CiReport {
     let base = side("base", &[("slower", 1.0), ("same", 1.0), (HOSTILE, 1.0)]);
     let new = side("new", &[("slower", 1.3), ("same", 1.0)]);
-    let figures = ["throughput", "wait.p50"].map(|figure| figure.parse().unwrap()).to_vec();
+    let figures = ["throughput", "wait.p50"].map(|figure| figures::named(figure).unwrap()).to_vec();
     let compared = compare(&base, &new, &Ask { figures, ..Ask::default() }).unwrap();
     assert_eq!(compared.conclusion.regression, Regression::Yes);
     CiReport::of_comparison(&compared)

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use zklockbench::answer::compare::{
     Ask, Comparison, ComparisonVerdict, Loaded, Regression, Row, Side, compare,
 };
-use zklockbench::record::{Accounting, Counted, Figure, Trial};
+use zklockbench::record::figures;
+use zklockbench::record::{Accounting, Counted, Trial};
 use zklockbench::report;
 use zklockbench::scenario::{Distribution, Load};
 use zklockbench::words::error::{Error, Exit};
@@ -171,7 +172,7 @@ fn spoiled(name: &str, count: usize, sound: usize) -> Side {
 
 /// What `--figure throughput` comes to.
 fn of_one_figure(base: &Side, new: &Side) -> Comparison {
-    let ask = Ask { figures: vec![Figure::THROUGHPUT], ..Ask::default() };
+    let ask = Ask { figures: vec![figures::THROUGHPUT.figure()], ..Ask::default() };
     compare(base, new, &ask).unwrap()
 }
 
@@ -312,7 +313,7 @@ fn a_queue_that_grows_has_longer_waits_than_any_that_does_not() {
     };
     let base = side("base", &(0..10).map(steady).collect::<Vec<_>>());
     let new = side("new", &(0..10).map(growing).collect::<Vec<_>>());
-    let ask = Ask { figures: vec!["wait.mean".parse().unwrap()], ..Ask::default() };
+    let ask = Ask { figures: vec![figures::named("wait.mean").unwrap()], ..Ask::default() };
     let grows = compare(&base, &new, &ask).unwrap();
     assert_eq!(verdicts(&grows)["wait.mean"], ComparisonVerdict::Regressed);
     assert!(report::comparison(&grows, report::Style::default()).contains("grows"));
@@ -370,7 +371,7 @@ fn another_load_or_machine_is_refused_unless_it_is_forced_and_then_the_output_sa
 
 #[test]
 fn the_figures_can_be_chosen_and_one_that_nobody_measured_is_not_measured() {
-    let ask = |figure: &str| Ask { figures: vec![figure.parse::<Figure>().unwrap()], ..Ask::default() };
+    let ask = |figure: &str| Ask { figures: vec![figures::named(figure).unwrap()], ..Ask::default() };
     let (base, new) = (taking("base", 1.0, 10), taking("new", 1.0, 10));
     let chosen = compare(&base, &new, &ask("wait.p90")).unwrap();
     assert_eq!(

@@ -8,6 +8,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use zklockbench::answer::compare::{Compared, ComparisonVerdict, Limits, Regression, Test, judge_family};
+use zklockbench::record::figures;
 use zklockbench::record::{Figure, Reading};
 
 use crate::support::depth;
@@ -26,7 +27,7 @@ fn recorded() -> Vec<Recorded> {
             line.split(',').collect::<Vec<_>>().try_into().unwrap();
         Recorded {
             cell: format!("{strategy} {contenders}"),
-            figure: figure.parse().unwrap(),
+            figure: figures::named(figure).unwrap(),
             values: values.split(' ').map(|value| value.parse().unwrap()).collect(),
         }
     };
@@ -57,7 +58,7 @@ fn dealt(
 }
 
 fn is_rate(figure: Figure) -> bool {
-    figure == Figure::THROUGHPUT
+    figure == figures::THROUGHPUT.figure()
 }
 
 fn is_time(figure: Figure) -> bool {

@@ -3,11 +3,12 @@
 use zklockbench::answer::compare::{Ask, Comparison, Loaded, Side, compare};
 use zklockbench::answer::gate::{Evaluation, Outcome, Sides, overall};
 use zklockbench::record::CellKey;
+use zklockbench::record::figures;
 use zklockbench::record::{Accounting, Counted, Floor, Run, Trial};
 use zklockbench::report::{self, Style};
 use zklockbench::results::StoredRun;
 use zklockbench::scenario::Load;
-use zklockbench::words::catalog::gate::{Gate, parse};
+use zklockbench::scenario::gate::{Gate, Known, parse};
 use zklockbench::words::error::Error;
 use zklockbench::words::measure::{Counts, Growth, Measure, Outcome as Ended, Slope};
 use zklockbench::words::verdict::Verdict;
@@ -66,7 +67,9 @@ impl World {
     }
 
     fn outcomes(&self, gates: &[&str]) -> Vec<Outcome> {
-        let condition = |text: &&str| parse(text, None).unwrap_or_else(|mistake| panic!("{text}: {mistake}"));
+        let known = Known { figures: &figures::cards(), cells: None };
+        let condition =
+            |text: &&str| parse(text, known).unwrap_or_else(|mistake| panic!("{text}: {mistake}"));
         let gates: Vec<Gate> =
             gates.iter().map(|text| Gate { name: None, condition: condition(text) }).collect();
         let stored = records::stored(&self.run, &self.trials);

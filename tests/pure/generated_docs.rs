@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use zklockbench::record::figures;
 use zklockbench::scenario::default_value;
 use zklockbench::words::error::Exit;
 use zklockbench::world::fault;
@@ -42,6 +43,11 @@ fn the_page_on_locks_is_fresh() {
 #[test]
 fn the_page_on_faults_is_fresh() {
     assert_fresh("docs/faults.md", &fault::reference());
+}
+
+#[test]
+fn the_page_on_figures_is_fresh() {
+    assert_fresh("docs/figures.md", &figures::reference());
 }
 
 #[test]

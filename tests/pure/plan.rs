@@ -10,10 +10,9 @@ use zklockbench::answer::plan::{
     Answer, Effort, Evidence, Headroom, Load, Question, QuestionLoad, objective, recommend,
 };
 use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
-use zklockbench::lock;
+use zklockbench::load;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::words::verdict::Verdict;
-use zklockbench::world::fault;
 
 use crate::support::{depth, plans};
 
@@ -113,7 +112,7 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
 
 /// The trial of a scenario's text.
 fn spec(text: &str) -> TrialSpec {
-    let parsed = parse("question", text, &lock::cards(), &fault::cards()).unwrap();
+    let parsed = parse("question", text, &load::catalog()).unwrap();
     Plan::of(&parsed.scenario).trials.remove(0)
 }
 

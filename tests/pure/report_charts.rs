@@ -2,16 +2,17 @@
 
 use crate::support::drawn::{boxes, texts};
 use crate::support::{records, views};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::support::views::{FIVE, cell, view};
+use crate::support::views::{FIVE, view};
 use zklockbench::report::View;
 use zklockbench::report::chart::{draw_all, svgs};
 use zklockbench::results::record::Election;
 
 /// The SVG texts of a view's charts by name, and the names of those not drawn, with the reasons.
-fn drawn(view: &View) -> (BTreeMap<String, String>, Vec<(String, String)>) {
+fn drawn(view: &View<'_>) -> (BTreeMap<String, String>, Vec<(String, String)>) {
     let (mut charts, mut left_out) = (BTreeMap::new(), Vec::new());
     for (name, chart) in svgs(view) {
         match chart {
@@ -81,9 +82,10 @@ fn an_election_that_nothing_in_the_scenario_caused_is_a_labelled_line_on_the_cha
     let mut view = view(&["predecessor-watch", "polling"], &[2, 10]);
     let without = drawn(&view).0;
     let election = |seen_us| Election { seen_us, leader: "zk2:2181".into(), epoch: 5, after_fault: None };
-    cell(&mut view, 1, 10).repetitions[1].elections = vec![election(12_400_000)];
+    views::trial(&mut view, 1, 10, 1).elections = Some(vec![election(12_400_000)]);
     // One of them when nothing was measured, one so late that its label has no room to the right of its line
-    cell(&mut view, 0, 10).repetitions[0].elections = vec![election(-3), election(29_900_000)];
+    let two = vec![election(-3), election(29_900_000)];
+    views::trial(&mut view, 0, 10, 0).elections = Some(two);
     let with = drawn(&view).0;
     // When its charts are drawn, then those in the measured phase are on the one over time
     let over_time = "throughput-over-time-n10";
@@ -104,14 +106,14 @@ fn an_election_that_nothing_in_the_scenario_caused_is_a_labelled_line_on_the_cha
 fn the_herds_curve_is_drawn_only_where_a_release_woke_two() {
     // Given locks of which each release woke one waiter
     let mut view = view(&["parent-watch", "predecessor-watch"], &[2, 10]);
-    for repetition in view.cells.iter_mut().flat_map(|cell| &mut cell.repetitions) {
-        repetition.herd = views::herd(1, repetition.number);
+    for trial in views::trials(&mut view) {
+        trial.herd = Some(views::herd(1, trial.spec.repetition));
     }
     let without = drawn(&view).0;
     assert!(without.keys().all(|name| !name.starts_with("herd")), "{:?}", without.keys());
     // When one wakes nine
-    for repetition in &mut cell(&mut view, 0, 10).repetitions {
-        repetition.herd = views::herd(9, repetition.number);
+    for trial in views::trials_of(&mut view, 0, 10) {
+        trial.herd = Some(views::herd(9, trial.spec.repetition));
     }
     // Then there is a column for each class of ranks, and both locks are in the chart
     let mut with = drawn(&view).0;
@@ -235,10 +237,8 @@ fn a_single_contender_count_gives_bars_with_their_values() {
 fn doubtful_and_violated_trials_are_marked_and_explained() {
     // Given an invalid trial and a lock that did not exclude
     let mut view = view(&["parent-watch", "no-lock"], &[2, 10]);
-    for repetition in &mut cell(&mut view, 0, 10).repetitions {
-        repetition.invalid = Some("timer lag 40 ms".into());
-    }
-    views::violate(&mut cell(&mut view, 1, 2).repetitions[0], 7);
+    views::trials_of(&mut view, 0, 10).for_each(|trial| views::spoil(trial, "timer lag 40 ms"));
+    views::violate(views::trial(&mut view, 1, 2, 0), 7);
     // When charts are drawn
     let (charts, _) = drawn(&view);
     // Then the caption says so, and the cross is there
@@ -265,7 +265,7 @@ fn a_run_that_measured_nothing_draws_nothing() {
     // Given trials that all ended before anything was acquired
     let mut view = view(&FIVE, &[2, 10]);
     for cell in &mut view.cells {
-        cell.repetitions = vec![views::unmeasured()];
+        cell.trials = vec![Cow::Owned(views::unmeasured("x", cell.contenders, 1))];
     }
     let (charts, left_out) = drawn(&view);
     assert!(charts.is_empty(), "{:?}", charts.keys());

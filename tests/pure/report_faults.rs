@@ -2,11 +2,13 @@
 
 use crate::support::drawn::texts;
 use crate::support::records;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::support::views::{FIVE, break_all, broken, cell, fault, view, violate};
+use crate::support::views::{
+    FIVE, break_all, break_by, fault, spoil, stuck, trial, trials, trials_of, unproved, view, violate,
+};
 use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Stuck, Trial};
-use zklockbench::report::view::{EntryOrder, Fault};
 use zklockbench::report::{Style, View, chart, markdown, terminal};
 use zklockbench::words::measure::Outcome;
 use zklockbench::words::verdict::Verdict;
@@ -14,7 +16,7 @@ use zklockbench::words::verdict::Verdict;
 const PLAIN: Style = Style { colour: false, width: None };
 
 /// The rows of the table of faults, each as its words by the column's heading.
-fn rows(view: &View) -> Vec<BTreeMap<String, String>> {
+fn rows(view: &View<'_>) -> Vec<BTreeMap<String, String>> {
     let text = markdown(view);
     let table =
         &text[text.find("| strategy | fault |").unwrap_or_else(|| panic!("no table of faults:\n{text}"))..];
@@ -24,13 +26,18 @@ fn rows(view: &View) -> Vec<BTreeMap<String, String>> {
     lines.skip(1).map(|row: Vec<String>| headings.iter().cloned().zip(row).collect()).collect()
 }
 
+/// So many entries too early, of those compared.
+fn order(checked: u64, too_early: u64) -> EnsembleOrder {
+    EnsembleOrder { checked, too_early, ..EnsembleOrder::default() }
+}
+
 /// One strategy with four contenders, three repetitions, none of them broken yet.
-fn one() -> View {
+fn one() -> View<'static> {
     view(&["predecessor-watch"], &[4])
 }
 
 /// The text of one chart.
-fn svg(view: &View, name: &str) -> String {
+fn svg(view: &View<'_>, name: &str) -> String {
     let found = chart::svgs(view).into_iter().find(|(chart, _)| chart.starts_with(name));
     found.unwrap_or_else(|| panic!("no chart {name}")).1.unwrap()
 }
@@ -50,17 +57,17 @@ fn without_faults_nothing_is_said_of_them() {
 fn a_row_tells_what_became_of_one_lock_under_one_fault() {
     // Given three repetitions that recovered after 10 ms, 20 ms and 1 s, and one of them with all sorts of trouble
     let mut view = one();
-    for (repetition, us) in view.cells[0].repetitions.iter_mut().zip([10_000, 1_000_000, 20_000]) {
-        repetition.broken = Some(broken(&[fault("crash holder", us)]));
+    for (trial, us) in trials(&mut view).zip([10_000, 1_000_000, 20_000]) {
+        break_by(trial, &[fault("crash holder", us)]);
     }
-    let repetition = &mut view.cells[0].repetitions[1];
-    violate(repetition, 2);
-    let bad = repetition.broken.as_mut().unwrap();
-    bad.order = Some(EntryOrder { compared: 100, too_early: 2 });
-    (bad.zombies, bad.longest_unsafe_us, bad.uncertain) = (3, 450_000, 4);
-    (bad.stuck, bad.orphans) = (vec!["contender 1 waited".into()], Some(5));
-    (bad.sessions_lost, bad.holds_lost, bad.waits_lost) = (6, 7, 8);
-    (bad.stale_writes, bad.stale_rejected) = (9, 1);
+    let bad = trial(&mut view, 0, 4, 1);
+    violate(bad, 2);
+    bad.ensemble_order = Some(order(100, 2));
+    bad.excused = Excused { zombies: 3, longest_unsafe_us: 450_000, uncertain: 4 };
+    (bad.stuck, bad.orphans) = (vec![stuck(1)], Some(5));
+    (bad.sessions.expired, bad.whole.lost_while_held) = (6, 7);
+    bad.whole.outcomes.add(Outcome::SessionExpired, 8);
+    bad.fencing = FencingCounts { stale: 9, stale_rejected: 1, ..FencingCounts::default() };
     // Then its row has the median and the longest of the three, and the sums of the rest
     let rows = rows(&view);
     assert_eq!(rows.len(), 1);
@@ -94,9 +101,9 @@ fn a_row_tells_what_became_of_one_lock_under_one_fault() {
 fn where_a_trial_had_several_faults_times_stand_with_each_and_the_rest_with_all() {
     // Given trials with two faults each
     let mut view = one();
-    for repetition in &mut view.cells[0].repetitions {
-        repetition.broken = Some(broken(&[fault("crash holder", 10_000), fault("freeze waiter", 90_000)]));
-        violate(repetition, 1);
+    for trial in trials(&mut view) {
+        break_by(trial, &[fault("crash holder", 10_000), fault("freeze waiter", 90_000)]);
+        violate(trial, 1);
     }
     // Then each fault has its own recovery, and the violations are those of both together
     let rows = rows(&view);
@@ -119,11 +126,9 @@ fn more_than_two_faults_of_all_trials_are_not_repeated_by_name() {
 #[test]
 fn a_fault_after_which_nobody_acquired_never_recovered() {
     let mut view = one();
-    let never = Fault { recovered_us: None, longest_gap_us: None, ..fault("kill leader", 0) };
-    for (repetition, fault) in
-        view.cells[0].repetitions.iter_mut().zip([never.clone(), fault("kill leader", 7_000), never])
-    {
-        repetition.broken = Some(broken(&[fault]));
+    let never = FaultRecord { recovered_us: None, longest_gap_us: None, ..fault("kill leader", 0) };
+    for (trial, fault) in trials(&mut view).zip([never.clone(), fault("kill leader", 7_000), never]) {
+        break_by(trial, &[fault]);
     }
     let row = &rows(&view)[0];
     assert_eq!(
@@ -135,10 +140,8 @@ fn a_fault_after_which_nobody_acquired_never_recovered() {
 #[test]
 fn a_gap_too_short_to_be_noted_is_no_zero() {
     let mut view = one();
-    for repetition in &mut view.cells[0].repetitions {
-        let short = Fault { longest_gap_us: None, ..fault("expire waiter", 0) };
-        repetition.broken = Some(broken(&[short]));
-    }
+    let short = FaultRecord { longest_gap_us: None, ..fault("expire waiter", 0) };
+    trials(&mut view).for_each(|trial| break_by(trial, std::slice::from_ref(&short)));
     let row = &rows(&view)[0];
     assert_eq!((row["recovery"].as_str(), row["longest gap"].as_str()), ("&lt; 5 ms", "&lt; 5 ms"));
 }
@@ -147,14 +150,11 @@ fn a_gap_too_short_to_be_noted_is_no_zero() {
 fn what_was_not_proved_or_not_sound_gives_no_times_and_what_is_not_known_has_a_dash() {
     // Given an unproved fault with a long recovery, and an invalid trial with one that is longer still
     let mut view = one();
-    let unproved =
-        Fault { unproved: Some("the leader still answered".into()), ..fault("kill leader", 5_000_000) };
+    let unproved = unproved("the leader still answered", fault("kill leader", 5_000_000));
     let faults = [unproved, fault("kill leader", 9_000_000), fault("kill leader", 30_000)];
-    for (repetition, fault) in view.cells[0].repetitions.iter_mut().zip(faults) {
-        repetition.broken = Some(broken(&[fault]));
-    }
-    view.cells[0].repetitions[1].invalid = Some("timer lag".into());
-    view.cells[0].repetitions[1].broken.as_mut().unwrap().orphans = None;
+    trials(&mut view).zip(faults).for_each(|(trial, fault)| break_by(trial, &[fault]));
+    spoil(trial(&mut view, 0, 4, 1), "timer lag");
+    trial(&mut view, 0, 4, 1).orphans = None;
     // Then only the third counts, and the orphans of one trial were not counted
     let row = &rows(&view)[0];
     assert_eq!((row["faults"].as_str(), row["recovery max"].as_str()), ("2 of 3", "30 ms"));
@@ -167,18 +167,16 @@ fn what_was_not_proved_or_not_sound_gives_no_times_and_what_is_not_known_has_a_d
 #[test]
 fn stuck_contenders_orphans_and_what_was_not_undone_are_told_one_by_one() {
     let mut view = one();
-    let left = Fault { left: Some("no permission".into()), ended_us: None, ..fault("freeze holder", 10_000) };
-    let mut bad = broken(&[left]);
-    bad.stuck = (0..23).map(|contender| format!("contender {contender} waited 13 s")).collect();
-    bad.orphans = Some(2);
-    view.cells[0].repetitions[1].broken = Some(bad);
+    let left =
+        FaultRecord { left: Some("no permission".into()), ended_us: None, ..fault("freeze holder", 10_000) };
+    let bad = trial(&mut view, 0, 4, 1);
+    break_by(bad, &[left]);
+    (bad.stuck, bad.orphans) = ((0..23).map(stuck).collect(), Some(2));
     let shown = terminal(&view, PLAIN);
     let of = "predecessor-watch, 4 contenders, repetition 2";
     for note in [
-        format!("! stuck: {of}: contender 0 waited 13 s\n"),
-        format!(
-            "! stuck: {of}: contender 19 waited 13 s\n! stuck: {of}: 3 more; trials/042.json has them all\n"
-        ),
+        format!("! stuck: {of}: contender 0 waited 13 s for lock 0, no node found, watches nothing\n"),
+        format!("! stuck: {of}: 3 more; trials/042.json has them all\n"),
         format!("! orphans: {of}: 2 ephemeral nodes were left after everybody had released\n"),
         format!("! not undone: {of}: fault 1 (freeze holder on contender 3 (holder)): no permission\n"),
     ] {
@@ -246,7 +244,8 @@ fn recorded() -> Trial {
 
 #[test]
 fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
-    let view = View::of(&records::stored(&records::run(1), &[recorded()]));
+    let stored = records::stored(&records::run(1), &[recorded()]);
+    let view = View::of(&stored);
     let row = &rows(&view)[0];
     let figures = [
         "election",
@@ -275,8 +274,8 @@ fn a_recorded_trial_is_shown_with_all_that_was_kept_of_its_faults() {
 fn the_heat_map_names_every_lock_and_fault_and_writes_the_figure_on_each_tile() {
     let mut view = view(&["polling", "curator-mutex"], &[4, 20]);
     for (cell, us) in view.cells.iter_mut().zip([10_000, 200_000, 3_000_000, 60_000_000]) {
-        for repetition in &mut cell.repetitions {
-            repetition.broken = Some(broken(&[fault("crash holder", us)]));
+        for trial in cell.trials.iter_mut().map(Cow::to_mut) {
+            break_by(trial, &[fault("crash holder", us)]);
         }
     }
     let svg = svg(&view, "faults");
@@ -290,16 +289,11 @@ fn the_heat_map_names_every_lock_and_fault_and_writes_the_figure_on_each_tile() 
 fn on_the_heat_map_violated_too_early_stuck_never_and_unproved_are_words() {
     let mut view = view(&["a", "b", "c", "d", "e"], &[4]);
     break_all(&mut view, &["kill leader"]);
-    violate(&mut cell(&mut view, 0, 4).repetitions[0], 3);
-    cell(&mut view, 1, 4).repetitions[0].broken.as_mut().unwrap().stuck = vec!["contender 1".into()];
-    for repetition in &mut cell(&mut view, 2, 4).repetitions {
-        repetition.broken.as_mut().unwrap().faults[0].recovered_us = None;
-    }
-    for repetition in &mut cell(&mut view, 3, 4).repetitions {
-        repetition.broken.as_mut().unwrap().faults[0].unproved = Some("it still answered".into());
-    }
-    let order = EntryOrder { compared: 50, too_early: 7 };
-    cell(&mut view, 4, 4).repetitions[1].broken.as_mut().unwrap().order = Some(order);
+    violate(trial(&mut view, 0, 4, 0), 3);
+    trial(&mut view, 1, 4, 0).stuck = vec![stuck(1)];
+    trials_of(&mut view, 2, 4).for_each(|trial| trial.faults[0].recovered_us = None);
+    trials_of(&mut view, 3, 4).for_each(|trial| trial.faults[0].proved = false);
+    trial(&mut view, 4, 4, 1).ensemble_order = Some(order(50, 7));
     let svg = svg(&view, "faults");
     for said in ["3 violated", "1 stuck", "never", "not proved", "7 too early"] {
         assert!(texts(&svg).contains(&said), "{said}: {:?}", texts(&svg));
@@ -312,9 +306,7 @@ fn on_the_heat_map_violated_too_early_stuck_never_and_unproved_are_words() {
 fn a_lock_that_never_met_a_fault_has_no_tile_for_it_and_no_row_without_any() {
     let mut view = view(&["polling", "curator-mutex", "no-lock"], &[4]);
     for (strategy, label) in [(0, "crash holder"), (1, "kill leader")] {
-        for repetition in &mut cell(&mut view, strategy, 4).repetitions {
-            repetition.broken = Some(broken(&[fault(label, 10_000)]));
-        }
+        trials_of(&mut view, strategy, 4).for_each(|trial| break_by(trial, &[fault(label, 10_000)]));
     }
     let svg = svg(&view, "faults");
     assert_eq!(texts(&svg).iter().filter(|text| **text == "-").count(), 2);
@@ -342,13 +334,13 @@ fn however_many_faults_there_are_every_word_on_a_tile_stays_whole() {
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
     let mut view = view(&["parent-watch (while_holding=relist)"], &[20]);
     break_all(&mut view, &labels);
-    for (repetition, label) in view.cells[0].repetitions.iter_mut().zip(&labels) {
+    for (trial, label) in trials(&mut view).zip(&labels) {
         // Each repetition had one fault, but for the last, which had them all
-        if repetition.number < 3 {
-            repetition.broken.as_mut().unwrap().faults.retain(|fault| fault.label == *label);
-            violate(repetition, 123_456);
+        if trial.spec.repetition < 3 {
+            trial.faults.retain(|fault| fault.label == *label);
+            violate(trial, 123_456);
         } else {
-            repetition.judged = records::judged(Verdict::Unknown(vec!["an overlap is uncertain".into()]));
+            trial.judged = records::judged(Verdict::Unknown(vec!["an overlap is uncertain".into()]));
         }
     }
     // Then nothing is cut, neither on the tiles nor above them
@@ -364,24 +356,20 @@ fn however_many_faults_there_are_every_word_on_a_tile_stays_whole() {
 fn throughput_over_time_is_shaded_while_a_fault_lasted() {
     // Given two locks, only one of which met a fault from 3 s to 5 s
     let mut view = view(&["polling", "curator-mutex"], &[4]);
-    for repetition in &mut view.cells[0].repetitions {
-        repetition.broken = Some(broken(&[fault("crash holder", 10_000)]));
-    }
+    trials_of(&mut view, 0, 4).for_each(|trial| break_by(trial, &[fault("crash holder", 10_000)]));
     // Then the chart is shaded, half as deep as it would be for both, and says what that means
     let half = svg(&view, "throughput-over-time");
     assert!(half.contains("Shaded") && half.contains("crash holder"));
     assert!(!half.contains("#FBECC8"), "the shade of both");
-    view.cells[1].repetitions[0].broken = Some(broken(&[fault("crash holder", 10_000)]));
+    break_by(trial(&mut view, 1, 4, 0), &[fault("crash holder", 10_000)]);
     assert!(svg(&view, "throughput-over-time").contains("#FBECC8"));
 }
 
 #[test]
 fn a_fault_that_was_not_done_casts_no_shade() {
     let mut view = one();
-    for repetition in &mut view.cells[0].repetitions {
-        let not_done =
-            Fault { unproved: Some("no such server".into()), ended_us: None, ..fault("kill leader", 0) };
-        repetition.broken = Some(broken(&[not_done]));
-    }
+    let not_done = FaultRecord { ended_us: None, ..fault("kill leader", 0) };
+    let not_done = unproved("no such server", not_done);
+    trials(&mut view).for_each(|trial| break_by(trial, std::slice::from_ref(&not_done)));
     assert!(!svg(&view, "throughput-over-time").contains("Shaded"));
 }

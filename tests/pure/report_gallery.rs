@@ -1,6 +1,7 @@
 //! Every chart of views that are hard to draw: what stands on it, and that nothing leaves the picture or covers another
 //! text. To look at them: `REPORT_GALLERY=<directory> cargo test --test pure gallery`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,11 +10,11 @@ use crate::support::drawn::{boxes, colours, texts};
 use crate::support::views;
 use zklockbench::report::chart::svgs;
 use zklockbench::report::{self, Style, View, chart};
-use zklockbench::results::record::Election;
-use zklockbench::words::measure::new_histogram;
+use zklockbench::results::record::{Election, FaultRecord};
+use zklockbench::words::measure::{Measure, new_histogram};
 
 /// What stands on the charts whose name begins like that: colours with how often each is used, and all texts.
-fn gallery(name: &str, view: &View, charts: &str) -> String {
+fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     if let Some(root) = std::env::var_os("REPORT_GALLERY") {
         let dir = Path::new(&root).join(name);
         chart::draw_all(view, &dir).unwrap();
@@ -83,14 +84,13 @@ fn one_strategy() {
 #[test]
 fn invalid_partial_and_violated_trials() {
     let mut view = views::view(&views::FIVE, &[2, 10, 100]);
-    for repetition in &mut views::cell(&mut view, 1, 100).repetitions {
-        repetition.invalid = Some("the generator's own lag was 31 % of the mean handoff (limit 10 %)".into());
+    for trial in views::trials_of(&mut view, 1, 100) {
+        views::spoil(trial, "the generator's own lag was 31 % of the mean handoff (limit 10 %)");
     }
-    views::cell(&mut view, 2, 100).repetitions[1].partial = Some("interrupted".into());
-    views::cell(&mut view, 2, 100).repetitions[1].throughput = Some(90.0);
+    views::interrupt(views::trial(&mut view, 2, 100, 1));
+    views::pace(views::trial(&mut view, 2, 100, 1), 90.0);
     for contenders in [2, 10, 100] {
-        let repetitions = &mut views::cell(&mut view, 4, contenders).repetitions;
-        views::violate(&mut repetitions[0], 1234);
+        views::violate(views::trial(&mut view, 4, contenders, 0), 1234);
     }
     view.cells.retain(|cell| cell.strategy != 3 || cell.contenders < 100);
     view.remarks = vec!["The run was interrupted: 44 of 45 trials ran".into()];
@@ -111,20 +111,19 @@ fn ten_strategies_with_long_labels_and_wide_ranges() {
     for (value, count) in [(1, 900_000), (1_000, 90_000), (1_000_000, 9_000), (3_600_000_000, 3)] {
         extreme.record_n(value, count).unwrap();
     }
-    views::cell(&mut view, 0, 1000).repetitions[0].wait = Some(extreme);
+    views::trial(&mut view, 0, 1000, 0).histograms.insert(Measure::Wait, extreme);
     insta::assert_snapshot!(gallery("ten", &view, ""));
 }
 
 #[test]
 fn marks_on_bars_and_seconds_without_an_acquisition() {
     let mut view = views::view(&views::FIVE, &[50]);
-    for repetition in &mut views::cell(&mut view, 1, 50).repetitions {
-        repetition.invalid = Some("timer lag 40 ms".into());
-        let acquired = &mut repetition.bins.as_mut().unwrap().acquired;
-        (acquired[9], acquired[10]) = (0, 0);
+    for trial in views::trials_of(&mut view, 1, 50) {
+        views::spoil(trial, "timer lag 40 ms");
+        (trial.timeline[9].acquisitions, trial.timeline[10].acquisitions) = (0, 0);
     }
-    views::cell(&mut view, 2, 50).repetitions[1].partial = Some("interrupted".into());
-    views::violate(&mut views::cell(&mut view, 4, 50).repetitions[0], 9);
+    views::interrupt(views::trial(&mut view, 2, 50, 1));
+    views::violate(views::trial(&mut view, 4, 50, 0), 9);
     insta::assert_snapshot!(gallery("bars", &view, ""));
 }
 
@@ -132,8 +131,8 @@ fn marks_on_bars_and_seconds_without_an_acquisition() {
 fn a_herd_of_2000_beside_locks_that_wake_one_waiter_or_none() {
     let mut view = views::view(&["parent-watch", "predecessor-watch", "polling"], &[10, 2000]);
     for (strategy, waiters) in [(0, 1_999), (1, 1)] {
-        for (repetition, number) in views::cell(&mut view, strategy, 2000).repetitions.iter_mut().zip(1..) {
-            repetition.herd = views::herd(waiters, number);
+        for (trial, number) in views::trials_of(&mut view, strategy, 2000).zip(1..) {
+            trial.herd = Some(views::herd(waiters, number));
         }
     }
     insta::assert_snapshot!(gallery("herd", &view, "herd"));
@@ -161,27 +160,23 @@ fn elections_that_nothing_in_the_scenario_caused_beside_faults() {
     let mut view = views::view(&["predecessor-watch", "polling"], &[10]);
     views::break_all(&mut view, &["kill leader", "pause follower"]);
     let election = |seen_us| Election { seen_us, leader: "zk2:2181".into(), epoch: 5, after_fault: None };
-    views::cell(&mut view, 0, 10).repetitions[0].elections = [9_000_000, 9_400_000].map(election).into();
-    views::cell(&mut view, 1, 10).repetitions[2].elections = [2_100_000, 29_900_000].map(election).into();
+    views::trial(&mut view, 0, 10, 0).elections = Some([9_000_000, 9_400_000].map(election).into());
+    views::trial(&mut view, 1, 10, 2).elections = Some([2_100_000, 29_900_000].map(election).into());
     insta::assert_snapshot!(gallery("elections", &view, "throughput-over-time"));
 }
 
 /// Each repetition has one of the faults in turn, so that every tile tells of a trial with one fault.
-fn spread(view: &mut View, faults: &[&str]) {
-    let mut broken: Vec<_> = Vec::new();
-    for cell in &view.cells {
-        for (at, label) in faults.iter().enumerate() {
-            let mut repetition = cell.repetitions[0].clone();
+fn spread(view: &mut View<'static>, faults: &[&str]) {
+    for cell in &mut view.cells {
+        let broken = |(at, label): (usize, &&str)| {
+            let mut trial = cell.trials[0].clone().into_owned();
             let us =
                 8_000 * (1 + cell.strategy as u64 * 7 + cell.contenders as u64) * 3_u64.pow(at as u32 % 6);
-            (repetition.number, repetition.broken) =
-                (at as u32 + 1, Some(views::broken(&[views::fault(label, us)])));
-            broken.push((cell.strategy, cell.contenders, repetition));
-        }
-    }
-    for cell in &mut view.cells {
-        let own = |(s, n, _): &&(usize, usize, _)| *s == cell.strategy && *n == cell.contenders;
-        cell.repetitions = broken.iter().filter(own).map(|(_, _, one)| one.clone()).collect();
+            trial.spec.repetition = at as u32 + 1;
+            views::break_by(&mut trial, &[views::fault(label, us)]);
+            Cow::Owned(trial)
+        };
+        cell.trials = faults.iter().enumerate().map(broken).collect();
     }
 }
 
@@ -223,23 +218,20 @@ fn wrong(faults: usize) -> String {
     let mut view = views::view(&labels, &[4, 20]);
     spread(&mut view, &FAULTS[..faults]);
     for (cell, at) in view.cells.iter_mut().zip(0..) {
-        let Some(repetition) = cell.repetitions.get_mut(at % 6) else { continue };
-        let broken = repetition.broken.as_mut().unwrap();
+        let Some(trial) = cell.trials.get_mut(at % 6).map(Cow::to_mut) else { continue };
         match at % 5 {
-            0 => views::violate(repetition, 1_234),
-            1 => broken.stuck = vec!["contender 1 waited 13 s for lock 0, no node found".into(); 17],
-            2 => broken.faults[0].recovered_us = None,
-            3 => broken.faults[0].unproved = Some("the server still answered".into()),
+            0 => views::violate(trial, 1_234),
+            1 => trial.stuck = vec![views::stuck(1); 17],
+            2 => trial.faults[0].recovered_us = None,
+            3 => trial.faults[0].proved = false,
             _ => {
-                broken.stuck = vec!["contender 1 waited 13 s for lock 0, no node found".into()];
-                views::violate(repetition, 3);
+                trial.stuck = vec![views::stuck(1)];
+                views::violate(trial, 3);
             }
         }
     }
-    for repetition in &mut views::cell(&mut view, 2, 20).repetitions {
-        repetition.invalid = Some("timer lag 40 ms".into());
-    }
-    views::cell(&mut view, 3, 4).repetitions.truncate(2);
+    views::trials_of(&mut view, 2, 20).for_each(|trial| views::spoil(trial, "timer lag 40 ms"));
+    views::cell(&mut view, 3, 4).trials.truncate(2);
     gallery(&format!("faults-wrong-{faults}"), &view, "faults")
 }
 
@@ -247,14 +239,10 @@ fn wrong(faults: usize) -> String {
 fn faults_without_any_figure() {
     let mut view = views::view(&views::FIVE, &[20]);
     for cell in &mut view.cells {
-        let mut nothing = views::unmeasured();
-        let undone = zklockbench::report::view::Fault {
-            unproved: Some("no such server".into()),
-            ended_us: None,
-            ..views::fault("kill leader", 0)
-        };
-        nothing.broken = Some(views::broken(&[undone]));
-        cell.repetitions = vec![nothing];
+        let mut nothing = views::unmeasured("x", 20, 1);
+        let undone = FaultRecord { ended_us: None, ..views::fault("kill leader", 0) };
+        views::break_by(&mut nothing, &[views::unproved("no such server", undone)]);
+        cell.trials = vec![Cow::Owned(nothing)];
     }
     insta::assert_snapshot!(gallery("faults-none", &view, ""));
 }

@@ -12,7 +12,7 @@ use zklockbench::report::html::{self, STYLE};
 use zklockbench::report::page::{Source, document, side_by_side};
 use zklockbench::report::summary::Gated;
 use zklockbench::results::{self, StoredRun};
-use zklockbench::words::catalog::gate::Scope;
+use zklockbench::scenario::gate::Scope;
 use zklockbench::words::measure::{Histogram, Measure, Woken, new_histogram};
 use zklockbench::words::verdict::Verdict;
 

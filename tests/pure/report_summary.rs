@@ -22,16 +22,14 @@ fn trials() -> Vec<Trial> {
     trials
 }
 
-fn read(trials: &[Trial]) -> (StoredRun, View) {
+fn read(trials: &[Trial]) -> StoredRun {
     let parent = tempfile::tempdir().unwrap();
-    let stored = results::read(&run_dirs::publish(parent.path(), trials)).unwrap();
-    let view = View::of(&stored);
-    (stored, view)
+    results::read(&run_dirs::publish(parent.path(), trials)).unwrap()
 }
 
 fn of(trials: &[Trial]) -> Summary {
-    let (stored, view) = read(trials);
-    Summary::of(&stored, &view)
+    let stored = read(trials);
+    Summary::of(&stored, &View::of(&stored))
 }
 
 #[test]
@@ -51,7 +49,8 @@ fn figures_are_taken_over_the_sound_repetitions_and_what_is_not_is_counted() {
 
 #[test]
 fn it_says_what_the_table_says() {
-    let (stored, view) = read(&trials());
+    let stored = read(&trials());
+    let view = View::of(&stored);
     let (summary, table) = (Summary::of(&stored, &view), report::terminal(&view, Style::default()));
     let cell = &summary.cells[0];
     let (throughput, wait) = (cell.figures["throughput_per_s"], &cell.latencies[&Measure::Wait]);

@@ -1,23 +1,27 @@
 //! Tables: what a row says, what is said below, and how they look in a terminal and in Markdown.
 
-use crate::support::views::{FIVE, cell, line, samples, view};
+use crate::support::views::{FIVE, line, samples, view};
 use crate::support::{records, views};
-use zklockbench::record::{Counted, Floor, Standstill};
+use zklockbench::record::{Cause, Counted, CutShort, Floor, Standstill, Trial};
 use zklockbench::report::{Style, View, accounting_table, markdown, terminal};
+use zklockbench::words::measure::{Measure, Outcome, OutcomeCounts};
 use zklockbench::words::verdict::Verdict;
 
 const PLAIN: Style = Style { colour: false, width: None };
 
 /// One strategy, one trial, with figures that are easy to check.
-fn known() -> View {
+fn known() -> View<'static> {
     let mut view = view(&["predecessor-watch"], &[4]);
-    let mut trial = view.cells[0].repetitions[0].clone();
-    trial.throughput = Some(123.456);
-    trial.fan_out = Some(1.0);
-    trial.wait = Some(samples(0.0, 100, 1)); // all of them 1 µs
-    trial.handoff = None;
-    view.cells[0].repetitions = vec![trial];
+    view.cells[0].trials.truncate(1);
+    let trial = only(&mut view);
+    views::pace(trial, 123.456);
+    trial.histograms = [(Measure::Wait, samples(0.0, 100, 1))].into(); // all of them 1 µs
     view
+}
+
+/// The first trial of a view.
+fn only<'v>(view: &'v mut View<'static>) -> &'v mut Trial {
+    view.cells[0].trials[0].to_mut()
 }
 
 /// The words of the first line that contains that text.
@@ -40,12 +44,11 @@ fn what_a_verdict_of_held_rests_on_stands_under_it_and_nothing_under_another() {
 #[test]
 fn the_whole_page_of_a_run_with_all_sorts_of_trouble() {
     let mut view = view(&["predecessor-watch", "no-lock"], &[1, 4]);
-    cell(&mut view, 0, 1).repetitions[2].partial = Some("interrupted".into());
-    cell(&mut view, 1, 1).repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(101), None)];
+    views::interrupt(views::trial(&mut view, 0, 1, 2));
+    views::trial(&mut view, 1, 1, 0).accounting = vec![line(Counted::Reads, 100, Some(101), None)];
     views::break_all(&mut view, &["crash holder", "kill leader"]);
-    cell(&mut view, 0, 4).repetitions[1].invalid = Some("timer lag 40 ms".into());
-    let violated = &mut cell(&mut view, 1, 4).repetitions[0];
-    views::violate(violated, 7);
+    views::spoil(views::trial(&mut view, 0, 4, 1), "timer lag 40 ms");
+    views::violate(views::trial(&mut view, 1, 4, 0), 7);
     view.remarks = vec!["The run was interrupted: 12 of 15 trials ran".into()];
     view.judged = records::judged(Verdict::Violated(vec!["no-lock let two in".into()]));
     let page = [terminal(&view, PLAIN), accounting_table(&view, PLAIN), markdown(&view)].join("\n");
@@ -73,9 +76,7 @@ fn what_no_trial_measured_has_no_column_and_what_one_lacks_has_a_dash() {
 #[test]
 fn repetitions_are_shown_as_median_and_ends() {
     let mut view = view(&["polling"], &[4]);
-    for (repetition, throughput) in view.cells[0].repetitions.iter_mut().zip([30.0, 10.0, 20.0]) {
-        repetition.throughput = Some(throughput);
-    }
+    views::trials(&mut view).zip([30.0, 10.0, 20.0]).for_each(|(trial, per_s)| views::pace(trial, per_s));
     let shown = terminal(&view, PLAIN);
     assert_eq!(words(&shown, "polling  ")[..5], ["polling", "4", "3", "20", "10-30"]);
 }
@@ -84,10 +85,8 @@ fn repetitions_are_shown_as_median_and_ends() {
 fn an_invalid_repetition_is_left_out_of_the_median_and_named_with_its_reason() {
     // Given three repetitions of which the one that stands out is invalid
     let mut view = view(&["polling"], &[4]);
-    for (repetition, throughput) in view.cells[0].repetitions.iter_mut().zip([900.0, 10.0, 20.0]) {
-        repetition.throughput = Some(throughput);
-    }
-    view.cells[0].repetitions[0].invalid = Some("timer lag 40 ms".into());
+    views::trials(&mut view).zip([900.0, 10.0, 20.0]).for_each(|(trial, per_s)| views::pace(trial, per_s));
+    views::spoil(only(&mut view), "timer lag 40 ms");
     // When the table is drawn
     let shown = terminal(&view, PLAIN);
     // Then the figures are those of the other two; who was inside was seen all the same
@@ -100,8 +99,8 @@ fn an_invalid_repetition_is_left_out_of_the_median_and_named_with_its_reason() {
 #[test]
 fn a_violation_outweighs_all_and_its_first_instance_is_described() {
     let mut view = view(&["no-lock"], &[4]);
-    let trial = &mut view.cells[0].repetitions[1];
-    trial.violations = 12;
+    let trial = views::trial(&mut view, 0, 4, 1);
+    trial.violation_count = 12;
     let why = "12 violations; the first: contender 3 entered lock 0 while contender 1 was inside";
     trial.judged = records::judged(Verdict::Violated(vec![why.into()]));
     let shown = terminal(&view, PLAIN);
@@ -114,7 +113,7 @@ fn a_violation_outweighs_all_and_its_first_instance_is_described() {
 fn a_broken_promise_is_marked_though_nobody_was_seen_inside_beside_another() {
     // Given a trial in which contenders were stuck, or entered before the ensemble had deleted the node before
     let mut view = view(&["no-lock"], &[4]);
-    view.cells[0].repetitions[1].judged =
+    views::trial(&mut view, 0, 4, 1).judged =
         records::judged(Verdict::Violated(vec!["1 contender is stuck".into()]));
     // Then table and note say so, and neither of 0 violations
     let shown = terminal(&view, PLAIN);
@@ -126,9 +125,11 @@ fn a_broken_promise_is_marked_though_nobody_was_seen_inside_beside_another() {
 fn waits_that_were_not_served_stand_in_the_table_and_make_percentiles_lower_bounds() {
     // Given a hundred waits of a microsecond, and two that had not ended after four seconds, of which one timed out
     let mut view = known();
-    let trial = &mut view.cells[0].repetitions[0];
-    (trial.acquired, trial.timed_out) = (100, 1);
-    trial.unserved_wait = Some(records::histogram(&[4_000_000, 4_000_000]));
+    let trial = only(&mut view);
+    trial.measured.outcomes = OutcomeCounts::default();
+    trial.measured.outcomes.add(Outcome::Acquired, 100);
+    trial.measured.outcomes.add(Outcome::TimedOut, 1);
+    trial.histograms.insert(Measure::Unserved, records::histogram(&[4_000_000, 4_000_000]));
     // When the table is drawn
     let shown = terminal(&view, PLAIN);
     // Then half of all waits are known to be short, and one in a hundred takes at least that long
@@ -143,8 +144,7 @@ fn waits_that_were_not_served_stand_in_the_table_and_make_percentiles_lower_boun
 fn a_contender_that_is_never_let_in_shows_though_all_others_are_served_at_once() {
     // Given a starved contender: of 500 waits one is not served, and it lasts as long as the trial
     let mut view = known();
-    let trial = &mut view.cells[0].repetitions[0];
-    trial.unserved_wait = Some(records::histogram(&[10_000_000]));
+    only(&mut view).histograms.insert(Measure::Unserved, records::histogram(&[10_000_000]));
     let shown = terminal(&view, PLAIN);
     let row = words(&shown, "predecessor-watch  ").join(" ");
     assert!(row.contains("1 µs 1 µs ≥ 10 s 1 "), "{row}");
@@ -155,7 +155,8 @@ fn a_queue_that_grew_is_called_unstable_and_has_no_percentiles_however_many_wait
     // Given 8 arrivals a second at a lock that serves 2.4 of them, so that its queue grows by 5.6 a second
     let mut trial = records::overloaded(0);
     zklockbench::check::judge(&mut trial);
-    let shown = terminal(&View::of(&records::stored(&records::run(1), &[trial])), PLAIN);
+    let stored = records::stored(&records::run(1), &[trial]);
+    let shown = terminal(&View::of(&stored), PLAIN);
     // Then what was offered stands beside what was achieved, and no percentile of the waits
     let row = words(&shown, "  2.4  unstable");
     assert_eq!(row.iter().filter(|word| **word == "unstable").count(), 2, "{shown}");
@@ -170,9 +171,8 @@ fn a_queue_that_grew_is_called_unstable_and_has_no_percentiles_however_many_wait
 fn percentiles_are_medians_over_repetitions_and_not_those_of_all_samples_pooled() {
     // Given two repetitions of few short waits, and one of many long ones
     let mut view = view(&["polling"], &[4]);
-    for (one, (us, times)) in view.cells[0].repetitions.iter_mut().zip([(10, 5), (1_000, 500), (20, 5)]) {
-        one.wait = Some(records::histogram(&vec![us; times]));
-        one.handoff = None;
+    for (trial, (us, times)) in views::trials(&mut view).zip([(10, 5), (1_000, 500), (20, 5)]) {
+        trial.histograms = [(Measure::Wait, records::histogram(&vec![us; times]))].into();
     }
     let row = words(&terminal(&view, PLAIN), "polling  ").join(" ");
     assert!(row.contains(" 20 µs 20 µs 1 ms "), "{row}");
@@ -184,23 +184,19 @@ fn the_requests_of_a_cell_are_those_of_the_repetition_with_the_median_total() {
     let mut view = view(&["polling"], &[4]);
     let kinds =
         [[(Create, 1.0), (Delete, 1.0)], [(Create, 5.0), (Delete, 5.0)], [(Create, 1.0), (Delete, 2.0)]];
-    for (one, kinds) in view.cells[0].repetitions.iter_mut().zip(kinds) {
-        one.requests = kinds.into();
-    }
+    views::trials(&mut view).zip(kinds).for_each(|(trial, kinds)| views::acquire(trial, &kinds));
     assert_eq!(view.cells[0].requests(), [(Create, 1.0), (Delete, 2.0)]);
     // And with an even number half of each of the two in the middle
-    view.cells[0].repetitions.truncate(2);
+    view.cells[0].trials.truncate(2);
     assert_eq!(view.cells[0].requests(), [(Create, 3.0), (Delete, 3.0)]);
 }
 
 #[test]
 fn a_standstill_is_a_figure_with_its_signs_and_not_a_reason_to_leave_a_repetition_out() {
     let mut view = view(&["polling"], &[4]);
-    for (repetition, throughput) in view.cells[0].repetitions.iter_mut().zip([10.0, 20.0, 30.0]) {
-        repetition.throughput = Some(throughput);
-    }
+    views::trials(&mut view).zip([10.0, 20.0, 30.0]).for_each(|(trial, per_s)| views::pace(trial, per_s));
     let signs = vec!["zk1:2181 was started anew".into()];
-    view.cells[0].repetitions[0].standstill = Some(Standstill { lasted_us: 1_500_000, began_us: 9, signs });
+    only(&mut view).standstill = Some(Standstill { lasted_us: 1_500_000, began_us: 9, signs });
     let shown = terminal(&view, PLAIN);
     let row = words(&shown, "polling  ").join(" ");
     assert!(
@@ -215,7 +211,7 @@ fn a_standstill_is_a_figure_with_its_signs_and_not_a_reason_to_leave_a_repetitio
 #[test]
 fn contenders_are_those_that_took_part() {
     let mut view = view(&["polling"], &[50]);
-    view.cells[0].repetitions[1].took_part = 30;
+    views::trial(&mut view, 0, 50, 1).sessions.opened = 30;
     let row = words(&terminal(&view, PLAIN), "polling  ").join(" ");
     assert!(row.starts_with("polling 30 of 50 "), "{row}");
 }
@@ -229,7 +225,7 @@ fn a_single_contender_is_never_called_held() {
 #[test]
 fn counts_that_disagree_are_told_with_all_three_numbers() {
     let mut view = known();
-    view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(101), None)];
+    only(&mut view).accounting = vec![line(Counted::Reads, 100, Some(101), None)];
     let shown = terminal(&view, PLAIN);
     let note = "predecessor-watch, 4 contenders: reads: client 100, cost model 101, servers -";
     assert!(shown.contains(&format!("! counts disagree: {note}")), "{shown}");
@@ -240,9 +236,9 @@ fn counts_that_disagree_are_told_with_all_three_numbers() {
 fn the_accounting_adds_up_repetitions_and_leaves_out_what_one_of_them_lacks() {
     // Given two repetitions, of which the servers could only be asked in one
     let mut view = view(&["polling"], &[4]);
-    view.cells[0].repetitions.truncate(2);
-    view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(100), Some(100))];
-    view.cells[0].repetitions[1].accounting = vec![line(Counted::Reads, 50, Some(50), None)];
+    view.cells[0].trials.truncate(2);
+    only(&mut view).accounting = vec![line(Counted::Reads, 100, Some(100), Some(100))];
+    views::trial(&mut view, 0, 4, 1).accounting = vec![line(Counted::Reads, 50, Some(50), None)];
     // Then a sum of one would look like a disagreement, so there is none
     let table = accounting_table(&view, PLAIN);
     assert_eq!(words(&table, "reads"), ["polling", "4", "reads", "150", "150", "-", "yes"]);
@@ -252,7 +248,7 @@ fn the_accounting_adds_up_repetitions_and_leaves_out_what_one_of_them_lacks() {
 fn the_terminal_shows_the_clients_counts_beside_the_servers() {
     // Given counts of all kinds, of which the servers saw one notification less
     let mut view = known();
-    view.cells[0].repetitions[0].accounting = vec![
+    only(&mut view).accounting = vec![
         line(Counted::Requests, 10, None, None),
         line(Counted::Reads, 100, None, Some(100)),
         line(Counted::Writes, 50, None, Some(50)),
@@ -269,7 +265,7 @@ fn the_terminal_shows_the_clients_counts_beside_the_servers() {
 #[test]
 fn counters_that_could_not_be_read_are_said_to_be_missing() {
     let mut view = known();
-    view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, None, None)];
+    only(&mut view).accounting = vec![line(Counted::Reads, 100, None, None)];
     let shown = terminal(&view, PLAIN);
     assert!(shown.contains("The client's counts could not be checked: the servers told none."), "{shown}");
 }
@@ -279,7 +275,7 @@ fn without_the_servers_counts_those_of_the_client_agree_with_the_cost_model_or_d
  {
     let shown = |expected| {
         let mut view = known();
-        view.cells[0].repetitions[0].accounting = vec![line(Counted::Reads, 100, Some(expected), None)];
+        only(&mut view).accounting = vec![line(Counted::Reads, 100, Some(expected), None)];
         terminal(&view, PLAIN)
     };
     let (agree, disagree) = ("the client's agree with the cost model", "! counts disagree: ");
@@ -293,8 +289,8 @@ fn without_the_servers_counts_those_of_the_client_agree_with_the_cost_model_or_d
 #[test]
 fn requests_that_failed_and_connections_without_nodelay_are_told() {
     let mut view = known();
-    view.cells[0].repetitions[0].errors = Some("2 x create: connection loss".into());
-    view.cells[0].repetitions[0].delayed = Some("TCP_NODELAY could not be set on 3 connections".into());
+    only(&mut view).errors = [("create: connection loss".into(), 2)].into();
+    only(&mut view).sessions.delayed = Some(3);
     let shown = terminal(&view, PLAIN);
     for told in ["errors", "delayed"] {
         assert!(
@@ -331,9 +327,9 @@ fn a_table_fits_the_terminal_and_says_which_columns_that_cost() {
 fn handoffs_and_uncontended_acquires_stand_as_multiples_of_the_floor() {
     // Given handoffs of 1.5 ms above a floor of 1 ms, and uncontended acquires of 3 ms above 2 ms
     let mut view = known();
-    let trial = &mut view.cells[0].repetitions[0];
-    trial.handoff = Some(records::histogram(&[1_500]));
-    trial.uncontended = Some(records::histogram(&[5_000]));
+    let histograms = &mut only(&mut view).histograms;
+    histograms.insert(Measure::Handoff, records::histogram(&[1_500]));
+    histograms.insert(Measure::Uncontended, records::histogram(&[5_000]));
     view.floor = Some(records::floor());
     // When it is shown, in a terminal and as Markdown
     for shown in [terminal(&view, PLAIN), markdown(&view)] {
@@ -345,7 +341,7 @@ fn handoffs_and_uncontended_acquires_stand_as_multiples_of_the_floor() {
         assert!(shown.contains(said) && !shown.contains("below 1"), "{shown}");
     }
     // And a handoff that was faster than the floor is explained
-    view.cells[0].repetitions[0].handoff = Some(records::histogram(&[900]));
+    only(&mut view).histograms.insert(Measure::Handoff, records::histogram(&[900]));
     let shown = terminal(&view, PLAIN);
     assert!(
         shown.contains("a multiple below 1: the host was slower while the floor was measured"),
@@ -400,7 +396,8 @@ fn colour_is_used_only_if_allowed() {
 #[test]
 fn markdown_escapes_what_would_break_its_table() {
     let mut view = view(&["a|b <i>"], &[4]);
-    cell(&mut view, 0, 4).repetitions[0].partial = Some("lost | gone\nfor good".into());
+    let why = "lost | gone\nfor good".into();
+    views::trial(&mut view, 0, 4, 0).cut_short = Some(CutShort { cause: Cause::EnsembleLost, why });
     let shown = markdown(&view);
     assert!(shown.contains("| a\\|b &lt;i> | 4 |"), "{shown}");
     assert!(shown.contains("lost \\| gone for good"), "{shown}");

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::support::records;
 use zklockbench::check;
+use zklockbench::record::figures::{
+    FAIRNESS, FAN_OUT, OVERTAKEN_SHARE, REQUESTS_PER_ACQUISITION, THROUGHPUT,
+};
 use zklockbench::record::{
     Accounting, Counted, EnsembleInfo, Floor, Health, Holder, HostInfo, Run, RunOutcome, ServerCounters,
     ServerInfo, Tally, Trial, Violation,
 };
 use zklockbench::report::View;
+use zklockbench::report::view::Bins;
 use zklockbench::results::RunFile;
 use zklockbench::words::measure::{Counts, Measure, Outcome, RequestKind, Second, new_histogram};
 
@@ -76,7 +80,8 @@ fn strategies_stand_in_the_order_of_the_scenario_however_the_trials_were_shuffle
         trial(2, "polling", 2),
         trial(3, "curator-mutex", 2),
     ];
-    let view = View::of(&records::stored(&run(), &shuffled));
+    let stored = records::stored(&run(), &shuffled);
+    let view = View::of(&stored);
     assert_eq!(view.strategies, ["polling", "parent-watch (while_holding=relist)", "curator-mutex"]);
     let cells: Vec<_> = view.cells.iter().map(|cell| (cell.strategy, cell.contenders)).collect();
     assert_eq!(cells, [(0, 2), (1, 2), (2, 2), (2, 10)]);
@@ -84,41 +89,44 @@ fn strategies_stand_in_the_order_of_the_scenario_however_the_trials_were_shuffle
 
 #[test]
 fn figures_are_those_of_the_stored_trial() {
-    let view = View::of(&records::stored(&run(), &[trial(0, "polling", 2)]));
-    let repetition = &view.cells[0].repetitions[0];
-    assert_eq!(repetition.throughput, Some(20.0));
-    assert_eq!(repetition.fan_out, Some(1.0));
-    assert_eq!(repetition.requests, [(RequestKind::Create, 1.0), (RequestKind::GetChildren, 3.0)]);
-    assert_eq!((repetition.overtaken, repetition.fairness), (Some(0.1), Some(1.0)));
-    assert_eq!(repetition.wait.as_ref().map(|samples| samples.len()), Some(50));
-    assert_eq!(repetition.handoff, None);
-    assert_eq!(repetition.accounting[0].agrees(), Some(true));
+    let stored = records::stored(&run(), &[trial(0, "polling", 2)]);
+    let view = View::of(&stored);
+    let cell = &view.cells[0];
+    let figure = |entry| cell.figure(entry);
+    assert_eq!((figure(&THROUGHPUT), figure(&FAN_OUT)), (Some(20.0), Some(1.0)));
+    assert_eq!(cell.requests(), [(RequestKind::Create, 1.0), (RequestKind::GetChildren, 3.0)]);
+    assert_eq!((figure(&OVERTAKEN_SHARE), figure(&FAIRNESS)), (Some(0.1), Some(1.0)));
+    assert_eq!(cell.pooled(Measure::Wait).map(|samples| samples.count()), Some(50));
+    assert_eq!(cell.pooled(Measure::Handoff), None);
+    assert_eq!(view.accounting()[0].agrees, Some(true));
 }
 
 #[test]
 fn the_last_second_is_left_out_when_it_was_cut_short() {
     // Given a measured phase of two and a half seconds
-    let view = View::of(&records::stored(&run(), &[trial(0, "polling", 2)]));
-    assert_eq!(view.cells[0].repetitions[0].bins.as_ref().unwrap().acquired, [20, 20]);
+    assert_eq!(Bins::of(&trial(0, "polling", 2)).acquired, [20, 20]);
 }
 
 #[test]
 fn nothing_acquired_is_not_measured_rather_than_zero() {
     let mut idle = trial(0, "polling", 2);
     (idle.measured, idle.histograms, idle.tallies) = (Counts::default(), BTreeMap::new(), Vec::new());
-    let view = View::of(&records::stored(&run(), &[idle]));
-    let repetition = &view.cells[0].repetitions[0];
-    assert_eq!((repetition.fan_out, repetition.requests_total(), repetition.fairness), (None, None, None));
-    assert!(repetition.wait.is_none() && repetition.overtaken.is_none());
+    let stored = records::stored(&run(), &[idle]);
+    let view = View::of(&stored);
+    for missing in [&FAN_OUT, &REQUESTS_PER_ACQUISITION, &FAIRNESS, &OVERTAKEN_SHARE] {
+        assert_eq!(view.cells[0].figure(missing), None, "{}", missing.card.name);
+    }
+    assert!(!view.cells[0].has_samples(Measure::Wait));
 }
 
 #[test]
 fn repetitions_of_one_combination_share_a_cell_in_order() {
     let mut second = trial(0, "polling", 2);
     second.spec.repetition = 2;
-    let view = View::of(&records::stored(&run(), &[second, trial(1, "polling", 2)]));
+    let stored = records::stored(&run(), &[second, trial(1, "polling", 2)]);
+    let view = View::of(&stored);
     assert_eq!(view.cells.len(), 1);
-    let numbers: Vec<u32> = view.cells[0].repetitions.iter().map(|one| one.number).collect();
+    let numbers: Vec<u32> = view.cells[0].all().map(|one| one.spec.repetition).collect();
     assert_eq!(numbers, [1, 2]);
 }
 
@@ -161,7 +169,8 @@ fn why_counts_of_servers_are_not_compared_is_told_once() {
         ..trial
     };
     let trials = [silent(trial(0, "polling", 2)), silent(trial(1, "polling", 10))];
-    let view = View::of(&records::stored(&run(), &trials));
+    let stored = records::stored(&run(), &trials);
+    let view = View::of(&stored);
     let expected = "not compared with the client's counts: zk1:2181: `mntr` is not allowed there; do this";
     assert_eq!(view.notes(), [expected]);
 }
@@ -175,7 +184,8 @@ fn invalid_partial_and_violated_trials_keep_their_reasons() {
     bad.violations = vec![Violation { lock: 0, inside: holder(1), entered: holder(3), at: 9 }];
     bad.violation_count = 4;
     check::judge(&mut bad);
-    let view = View::of(&records::stored(&run(), &[bad]));
+    let stored = records::stored(&run(), &[bad]);
+    let view = View::of(&stored);
     assert_eq!(
         view.notes(),
         [
@@ -190,13 +200,15 @@ fn invalid_partial_and_violated_trials_keep_their_reasons() {
 #[test]
 fn a_run_that_was_cut_short_says_how_much_of_it_ran() {
     let cut = Run { outcome: RunOutcome::aborted("ensemble lost"), ..run() };
-    let view = View::of(&records::stored(&cut, &[trial(0, "polling", 2)]));
+    let stored = records::stored(&cut, &[trial(0, "polling", 2)]);
+    let view = View::of(&stored);
     assert_eq!(view.remarks, ["The run ended early: ensemble lost; 1 of 6 trials ran"]);
 }
 
 #[test]
 fn a_run_without_trials_gives_an_empty_view() {
-    let view = View::of(&records::stored(&run(), &[]));
+    let stored = records::stored(&run(), &[]);
+    let view = View::of(&stored);
     assert!(view.cells.is_empty() && view.strategies.is_empty());
 }
 

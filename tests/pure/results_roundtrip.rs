@@ -5,6 +5,7 @@ use crate::support::run_dirs;
 use std::fs;
 use std::time::Duration;
 
+use zklockbench::record::figures;
 use zklockbench::record::{RunEnding, RunOutcome};
 use zklockbench::results::{self, RunWriter, SCHEMA_VERSION};
 use zklockbench::words::error::Error;
@@ -54,7 +55,7 @@ fn what_was_not_measured_is_null_and_never_zero() {
         assert!(text.contains(&format!("\"{field}\": null")), "{field}");
     }
     let trial = &results::read(&dir).unwrap().trials[0];
-    assert_eq!(trial.derived().throughput_per_s, None);
+    assert_eq!(figures::THROUGHPUT.of(trial), None);
     assert_eq!(trial.latencies().get(&Measure::Wait), None);
     assert_eq!((trial.cost_model_agrees(), trial.servers_agree()), (None, None));
     assert!(matches!(trial.judged.verdict, Verdict::Unknown(_)));
@@ -223,22 +224,22 @@ fn the_part_in_which_everybody_took_part_gives_the_throughput_of_a_phase_that_ac
     let mut trial = records::trial(0);
     trial.spec.stop = zklockbench::scenario::Stop::Acquisitions(2);
     trial.full_crew = Some(zklockbench::record::FullCrew { lasted_us: 500_000, acquired: 4 });
-    assert_eq!(trial.derived().throughput_per_s, Some(8.0));
+    assert_eq!(figures::THROUGHPUT.of(&trial), Some(8.0));
     // And that all got the same says nothing of the lock
     trial.tallies.iter_mut().for_each(|tally| tally.acquired = 100);
-    assert_eq!(trial.derived().fairness, None);
+    assert_eq!(figures::FAIRNESS.of(&trial), None);
     trial.spec.stop = zklockbench::scenario::Stop::After(Duration::from_secs(1));
-    assert_eq!(trial.derived().fairness, Some(1.0));
+    assert_eq!(figures::FAIRNESS.of(&trial), Some(1.0));
     // And a batch goes at the pace of whoever conducts it
     (trial.spec.load, trial.full_crew) = (zklockbench::scenario::Load::Batch, None);
-    assert_eq!((trial.derived().throughput_per_s, trial.derived().fairness), (None, None));
+    assert_eq!((figures::THROUGHPUT.of(&trial), figures::FAIRNESS.of(&trial)), (None, None));
 }
 
 #[test]
 fn fairness_of_a_few_turns_each_is_chance_and_not_told() {
     let mut trial = records::trial(0);
     trial.tallies.iter_mut().zip([5, 5, 4]).for_each(|(tally, turns)| tally.acquired = turns);
-    assert_eq!(trial.derived().fairness, None);
+    assert_eq!(figures::FAIRNESS.of(&trial), None);
     trial.tallies[2].acquired = 5;
-    assert_eq!(trial.derived().fairness, Some(1.0));
+    assert_eq!(figures::FAIRNESS.of(&trial), Some(1.0));
 }

@@ -1,6 +1,6 @@
 //! Every mistake that a scenario file can hold, faults apart, and what is said of it: `snapshots/` has the answers.
 
-use crate::support::cards::CARDS;
+use crate::support::cards::{CARDS, catalog_of};
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
 use zklockbench::lock;
 use zklockbench::scenario::parse;
@@ -84,7 +84,7 @@ fn a_parameter_that_means_nothing_is_not_in_force() {
     let strategies =
         "\"decides\", { name = \"decides\", policy = \"always\" }, { name = \"decides\", policy = \"some\" }";
     let text = format!("name = \"x\"\nduration = \"60s\"\ncontenders = 1\nstrategies = [{strategies}]\n");
-    let parsed = parse("x.toml", &text, &DECIDES, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+    let parsed = parse("x.toml", &text, &catalog_of(&DECIDES)).unwrap_or_else(|errors| panic!("{errors}"));
     let names = |at: usize| parsed.scenario.strategies[at].params.keys().cloned().collect::<Vec<_>>();
     assert_eq!((names(0), names(1)), (vec!["policy".into()], vec!["pause".into(), "policy".into()]));
     assert_eq!(names(2), ["pause", "policy", "times"]);

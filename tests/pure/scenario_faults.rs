@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::support::cards;
 use crate::support::cards::CARDS;
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
 use proptest::prelude::*;
@@ -15,7 +16,7 @@ const HEAD: &str =
     "name = \"x\"\nstrategies = [\"parent-watch\"]\nwarm_up = \"1s\"\nacquire_timeout = \"30s\"\n";
 
 fn read(text: &str) -> Result<Parsed, Diagnostics> {
-    parse("x.toml", text, &CARDS, &fault::cards())
+    parse("x.toml", text, &cards::catalog())
 }
 
 /// A scenario of four contenders and a measured phase of 60 s with these lines after that.

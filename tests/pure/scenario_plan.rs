@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::support::cards::CARDS;
+use crate::support::cards;
 use zklockbench::scenario::{
     Arrivals, Distribution, EnsembleChoice, Late, Load, Open, Order, Parsed, Plan, Popularity, Preview, Step,
     Stop, TraceArrival, parse, parse_with_traces,
@@ -13,7 +13,7 @@ use zklockbench::words::catalog::ParamValue;
 const HEAD: &str = "name = \"x\"\nstrategies = [\"polling\", \"parent-watch\", \"predecessor-watch\"]\n";
 
 fn parsed(lines: &str) -> Parsed {
-    parse("x.toml", &format!("{HEAD}{lines}"), &CARDS, &[]).unwrap_or_else(|errors| panic!("{errors}"))
+    parse("x.toml", &format!("{HEAD}{lines}"), &cards::catalog()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 fn plan(lines: &str) -> Plan {
@@ -54,7 +54,7 @@ fn what_is_not_said_has_the_documented_default() {
 fn a_strategy_carries_its_defaults_and_is_labelled_with_what_was_set() {
     let text = "name = \"x\"\ncontenders = 1\nacquisitions = 1\npoll_interval = \"200ms\"\n\
                 strategies = [\"polling\", { name = \"polling\", poll_interval = \"50ms\", look_first = true }]\n";
-    let strategies = parse("x.toml", text, &CARDS, &[]).unwrap().scenario.strategies;
+    let strategies = parse("x.toml", text, &cards::catalog()).unwrap().scenario.strategies;
     assert_eq!(strategies[0].label, "polling");
     assert_eq!(strategies[0].params["poll_interval"], ParamValue::Duration(Duration::from_millis(200)));
     assert_eq!(strategies[0].params["look_first"], ParamValue::Bool(false));
@@ -210,7 +210,7 @@ fn a_read_ratio_reaches_every_trial_unscaled() {
 fn a_depth_reaches_every_trial_and_is_one_unless_said() {
     let depths = |lines: &str| {
         let text = format!("name = \"x\"\nstrategies = [\"curator-mutex\"]\nacquisitions = 5\n{lines}");
-        let plan = Plan::of(&parse("x.toml", &text, &CARDS, &[]).unwrap().scenario);
+        let plan = Plan::of(&parse("x.toml", &text, &cards::catalog()).unwrap().scenario);
         plan.trials.iter().map(|trial| trial.depth).collect::<BTreeSet<_>>()
     };
     assert_eq!(depths("contenders = [1, 2]\n"), BTreeSet::from([1]));
@@ -379,7 +379,7 @@ fn replayed(lines: &str) -> Result<Parsed, String> {
         ]),
         _ => Err("b.csv line 3: wrong; mend it".to_owned()),
     };
-    parse_with_traces("x.toml", &text, &CARDS, &[], &traces)
+    parse_with_traces("x.toml", &text, &cards::catalog(), &traces)
         .map_err(|wrong| wrong.machine()[0].message.clone())
 }
 
@@ -417,7 +417,8 @@ fn a_replay_of_more_locks_than_there_are_and_a_file_that_is_wrong_are_told_at_th
         _ => Err("b.csv line 3: wrong; mend it".to_owned()),
     };
     let told = |file: &str| {
-        let wrong = parse_with_traces("x.toml", &text(file), &CARDS, &[], &traces).unwrap_err().machine();
+        let wrong =
+            parse_with_traces("x.toml", &text(file), &cards::catalog(), &traces).unwrap_err().machine();
         format!("{} {} => {}", wrong[0].position.line, wrong[0].message, wrong[0].help.clone().unwrap())
     };
     assert_eq!(told("a.csv"), "6 a.csv asks for 5 locks, but `locks` is 1 => write locks = 5");

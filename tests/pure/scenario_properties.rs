@@ -1,9 +1,8 @@
 //! Whatever the file holds, reading it never panics, and every diagnostic points inside it.
 
-use crate::support::cards::CARDS;
+use crate::support::cards;
 use proptest::prelude::*;
 use zklockbench::scenario::{Diagnostics, Plan, Preview, parse};
-use zklockbench::world::fault;
 
 /// Separated by white space.
 const WORDS: &str = r#"
@@ -82,7 +81,7 @@ fn in_bounds(diagnostics: &Diagnostics, text: &str) {
 
 /// Reads a text and does with it everything that `validate` would.
 fn check(text: &str) {
-    match parse("random.toml", text, &CARDS, &fault::cards()) {
+    match parse("random.toml", text, &cards::catalog()) {
         Err(errors) => {
             assert!(!errors.is_empty(), "refused without a reason");
             in_bounds(&errors, text);

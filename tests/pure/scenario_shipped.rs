@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use zklockbench::lock;
+use zklockbench::load;
 use zklockbench::scenario::{Parsed, Plan, parse};
-use zklockbench::world::fault;
 
 /// Every shipped scenario, its name before its text.
 pub fn shipped() -> Vec<(String, String)> {
@@ -23,8 +22,7 @@ pub fn shipped() -> Vec<(String, String)> {
 }
 
 fn parsed(name: &str, text: &str) -> Parsed {
-    parse(&format!("{name}.toml"), text, &lock::cards(), &fault::cards())
-        .unwrap_or_else(|errors| panic!("{errors}"))
+    parse(&format!("{name}.toml"), text, &load::catalog()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Cards of locks as the scenario layer sees them, so that its tests do not depend on the registry.
 
+use zklockbench::load;
+use zklockbench::scenario::Catalog;
 use zklockbench::words::catalog::{Guarantees, LockCard, Param, ParamKind};
 
 const WATCHES: Guarantees = Guarantees::QUEUE;
@@ -62,3 +64,13 @@ pub const CARDS: [LockCard; 5] = [
         ..PLAIN
     },
 ];
+
+/// All that a scenario may name, with these locks.
+pub fn catalog_of(locks: &[LockCard]) -> Catalog {
+    Catalog { locks: locks.to_vec(), ..load::catalog() }
+}
+
+/// The same with [`CARDS`].
+pub fn catalog() -> Catalog {
+    catalog_of(&CARDS)
+}

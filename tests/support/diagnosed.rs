@@ -1,8 +1,8 @@
 //! `line:column message => help` of every error of a file, in the order of the file.
 
+use crate::support::cards::catalog_of;
 use zklockbench::scenario::parse;
 use zklockbench::words::catalog::LockCard;
-use zklockbench::world::fault;
 
 /// A file of five lines in which nothing is wrong.
 const RIGHT: &str = r#"name = "x"
@@ -53,7 +53,7 @@ fn said(cards: &[LockCard], before: &str, snapshot: &str) -> String {
 }
 
 fn errors(cards: &[LockCard], text: &str) -> Vec<String> {
-    let errors = match parse("a.toml", text, cards, &fault::cards()) {
+    let errors = match parse("a.toml", text, &catalog_of(cards)) {
         Ok(_) => Vec::new(),
         Err(errors) => errors.machine(),
     };

@@ -11,11 +11,10 @@ use zklockbench::lock::Entry;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::world::ensemble::{External, Local, Started};
-use zklockbench::world::fault;
 use zklockbench::world::proxy::Proxy;
 use zklockbench::world::zk::keep_awake::EVERY;
 use zklockbench::world::zk::{Access, Secret, Target};
-use zklockbench::{check, lock};
+use zklockbench::{check, load, lock};
 
 use crate::support::ensemble;
 
@@ -28,8 +27,7 @@ pub fn unique(name: &str) -> String {
 /// The trials of a scenario.
 pub fn plan(lines: &str) -> Vec<TrialSpec> {
     let text = format!("name = \"test\"\nrepetitions = 1\n{lines}");
-    let parsed = parse("test.toml", &text, &lock::cards(), &fault::cards())
-        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let parsed = parse("test.toml", &text, &load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     Plan::of(&parsed.scenario).trials
 }
 

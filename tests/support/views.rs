@@ -1,9 +1,16 @@
 //! Views made by hand, of the sizes and shapes that real runs have.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use zklockbench::report::View;
-use zklockbench::report::view::{Bins, Broken, Cell, Fault, Repetition};
-use zklockbench::results::record::{Accounting, Counted};
-use zklockbench::words::measure::{Histogram, RANK_CLASSES, RequestKind, Woken, new_histogram};
+use zklockbench::report::view::Cell;
+use zklockbench::results::record::{
+    Accounting, Counted, FaultRecord, FullCrew, Sessions, Stuck, Tally, Trial,
+};
+use zklockbench::words::measure::{
+    Counts, Histogram, Measure, Outcome, RANK_CLASSES, RequestKind, Second, Woken, new_histogram,
+};
 use zklockbench::words::verdict::Verdict;
 
 use crate::support::records;
@@ -12,11 +19,14 @@ use crate::support::records;
 pub const FIVE: [&str; 5] = ["predecessor-watch", "parent-watch", "curator-mutex", "polling", "no-lock"];
 
 /// A view with these strategies and counts, three repetitions of everything.
-pub fn view(strategies: &[&str], counts: &[usize]) -> View {
+pub fn view(strategies: &[&str], counts: &[usize]) -> View<'static> {
+    let trial = |strategy, contenders, number| {
+        Cow::Owned(repetition(strategies[strategy], strategy, contenders, number))
+    };
     let cell = |(strategy, contenders)| Cell {
         strategy,
         contenders,
-        repetitions: (1..=3).map(|number| repetition(strategy, contenders, number)).collect(),
+        trials: (1..=3).map(|number| trial(strategy, contenders, number)).collect(),
     };
     let pairs = (0..strategies.len()).flat_map(|s| counts.iter().map(move |count| (s, *count)));
     View {
@@ -37,19 +47,19 @@ pub fn view(strategies: &[&str], counts: &[usize]) -> View {
 }
 
 /// An empty view: a run in which no trial ran.
-pub fn empty() -> View {
+pub fn empty() -> View<'static> {
     view(&[], &[])
 }
 
 /// The cell of that strategy and count.
-pub fn cell(view: &mut View, strategy: usize, contenders: usize) -> &mut Cell {
-    let wanted = |cell: &Cell| cell.strategy == strategy && cell.contenders == contenders;
+pub fn cell<'v>(view: &'v mut View<'static>, strategy: usize, contenders: usize) -> &'v mut Cell<'static> {
+    let wanted = |cell: &Cell<'_>| cell.strategy == strategy && cell.contenders == contenders;
     let at = view.cells.iter().position(wanted).unwrap_or(usize::MAX);
     &mut view.cells[at]
 }
 
 /// A trial with figures that the kind of strategy would give; the same ones each time.
-pub fn repetition(strategy: usize, contenders: usize, number: u32) -> Repetition {
+pub fn repetition(label: &str, strategy: usize, contenders: usize, number: u32) -> Trial {
     let n = contenders as f64;
     let noise = 1.0 + 0.06 * ((strategy * 7 + contenders * 3 + number as usize * 2) % 5) as f64;
     let herd = strategy % 5 == 1;
@@ -64,31 +74,56 @@ pub fn repetition(strategy: usize, contenders: usize, number: u32) -> Repetition
             400.0 / slow
         };
     let handoff_us = 1e6 / throughput;
-    let mut measured = Repetition::unmeasured(contenders * 10 + number as usize, number);
-    measured.throughput = Some(throughput);
-    measured.fan_out = Some(if polls {
-        0.0
+    let fan_out = if polls {
+        0
     } else if herd {
-        n - 1.0
+        contenders as u64 - 1
     } else {
-        1.0_f64.min(n - 1.0)
-    });
-    measured.requests = requests(strategy, n);
-    measured.notifications = measured.fan_out;
-    measured.overtaken = Some(if polls { 0.23 } else { 0.0 });
-    measured.fairness = Some(if polls { 0.81 } else { 0.997 });
-    measured.wait = Some(samples(handoff_us * n, 4000, number));
-    measured.handoff = (contenders > 1).then(|| samples(handoff_us, 4000, number));
-    let acquired = (0..30).map(|s| (throughput * (1.0 + 0.1 * f64::sin(f64::from(s)))) as u64).collect();
-    measured.bins = Some(Bins { bin_us: 1_000_000, acquired });
-    measured.judged = records::held();
-    measured.took_part = contenders as u64;
-    measured.accounting = vec![
+        1.min(contenders as u64 - 1)
+    };
+    let mut trial = unmeasured(label, contenders, number);
+    acquire(&mut trial, &requests(strategy, n));
+    pace(&mut trial, throughput);
+    trial.measured_us = 30_000_000;
+    let counts = &mut trial.measured;
+    (counts.notifications.by_release_useful, counts.notifications.node_deleted) =
+        (fan_out * ACQUIRED, fan_out * ACQUIRED);
+    counts.overtaken = if polls { ACQUIRED * 23 / 100 } else { 0 };
+    // Half of the contenders get more than the others: by so much that the index is 0.81, or 0.997.
+    let unequal = if polls { 0.4844 } else { 0.0549 };
+    let turns = |at: usize| 10_000.0 * if at.is_multiple_of(2) { 1.0 + unequal } else { 1.0 - unequal };
+    trial.tallies =
+        (0..contenders).map(|at| Tally { acquired: turns(at) as u64, ..Tally::default() }).collect();
+    trial.histograms.insert(Measure::Wait, samples(handoff_us * n, 4000, number));
+    if contenders > 1 {
+        trial.histograms.insert(Measure::Handoff, samples(handoff_us, 4000, number));
+    }
+    let acquired = (0..30).map(|s| (throughput * (1.0 + 0.1 * f64::sin(f64::from(s)))) as u64);
+    trial.timeline = acquired.map(|acquisitions| Second { acquisitions, ..Second::default() }).collect();
+    trial.accounting = vec![
         line(Counted::Reads, 12_000, Some(12_000), Some(12_000)),
         line(Counted::Writes, 8_000, Some(8_000), Some(8_000)),
         line(Counted::NodeDeleted, 3_999, None, Some(3_999)),
     ];
-    measured
+    trial
+}
+
+/// So often every trial acquired, unless something else is said.
+const ACQUIRED: u64 = 10_000;
+
+/// Has a trial acquire, with so many requests of each kind for each acquisition.
+pub fn acquire(trial: &mut Trial, requests: &[(RequestKind, f64)]) {
+    let mut counts = Counts { releases: ACQUIRED, ..Counts::default() };
+    counts.outcomes.add(Outcome::Acquired, ACQUIRED);
+    for (kind, amount) in requests {
+        counts.requests.add(*kind, (amount * ACQUIRED as f64).round() as u64);
+    }
+    trial.measured = counts;
+}
+
+/// Gives a trial that throughput.
+pub fn pace(trial: &mut Trial, per_s: f64) {
+    trial.full_crew = Some(FullCrew { lasted_us: 1_000_000_000_000, acquired: (per_s * 1e6) as u64 });
 }
 
 /// One line of the three-way check.
@@ -131,47 +166,124 @@ pub fn samples(mean_us: f64, count: u32, number: u32) -> Histogram {
 }
 
 /// Has so many entries beside another found in a trial, and has it judged accordingly.
-pub fn violate(repetition: &mut Repetition, times: u64) {
-    repetition.violations = times;
-    repetition.judged = records::judged(Verdict::Violated(vec![format!("{times} violations")]));
+pub fn violate(trial: &mut Trial, times: u64) {
+    trial.violation_count = times;
+    trial.judged = records::judged(Verdict::Violated(vec![format!("{times} violations")]));
+}
+
+/// Cuts a trial short.
+pub fn interrupt(trial: &mut Trial) {
+    trial.cut_short = records::interrupted();
+}
+
+/// Spoils a trial.
+pub fn spoil(trial: &mut Trial, why: &str) {
+    trial.health.invalid = Some(why.into());
 }
 
 /// A trial in which nothing was measured.
-pub fn unmeasured() -> Repetition {
-    Repetition::unmeasured(0, 1)
+pub fn unmeasured(label: &str, contenders: usize, number: u32) -> Trial {
+    let mut spec = records::spec(contenders * 10 + number as usize);
+    (spec.contenders, spec.repetition) = (contenders, number);
+    spec.strategy.label = label.into();
+    spec.strategy.name = label.split(' ').next().unwrap_or_default().into();
+    Trial {
+        spec,
+        measured_us: 0,
+        judged: records::held(),
+        sessions: Sessions { opened: contenders as u64, ..Sessions::default() },
+        measured: Counts::default(),
+        whole: Counts::default(),
+        herd: None,
+        histograms: BTreeMap::new(),
+        timeline: Vec::new(),
+        tallies: Vec::new(),
+        errors: BTreeMap::new(),
+        accounting: Vec::new(),
+        servers: Vec::new(),
+        ..records::trial(0)
+    }
 }
 
 /// A proved fault of that label, asked for at 3 s and undone at 5 s, after which the lock was acquired again soon.
-pub fn fault(label: &str, recovered_us: u64) -> Fault {
-    Fault {
+pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
+    FaultRecord {
         number: 1,
+        kind: label.split(' ').next().unwrap_or_default().into(),
         label: label.into(),
         target: "contender 3 (holder)".into(),
         asked_us: 3_000_000,
+        effective_us: Some(3_000_000),
         ended_us: Some(5_000_000),
-        unproved: None,
+        proved: true,
+        proof: "seen".into(),
         left: None,
         elected_us: None,
         longest_gap_us: Some(recovered_us + 1_000),
+        wait_p99: None,
         recovered_us: Some(recovered_us),
     }
 }
 
-/// A trial with these faults, in which nothing went wrong.
-pub fn broken(faults: &[Fault]) -> Broken {
-    let number = |(at, fault): (usize, &Fault)| Fault { number: at + 1, ..fault.clone() };
-    Broken { faults: faults.iter().enumerate().map(number).collect(), orphans: Some(0), ..Broken::default() }
+/// The same fault, whose effect was not seen.
+pub fn unproved(why: &str, fault: FaultRecord) -> FaultRecord {
+    FaultRecord { proved: false, proof: why.into(), ..fault }
+}
+
+/// A contender that waited for 13 s.
+pub fn stuck(contender: usize) -> Stuck {
+    Stuck {
+        contender,
+        lock: 0,
+        waited_us: 13_000_000,
+        node: None,
+        position: None,
+        blocked_by: None,
+        blocker: None,
+        watches: Vec::new(),
+    }
+}
+
+/// Has these faults break a trial in which nothing goes wrong.
+pub fn break_by(trial: &mut Trial, faults: &[FaultRecord]) {
+    let number = |(at, fault): (usize, &FaultRecord)| FaultRecord { number: at + 1, ..fault.clone() };
+    trial.faults = faults.iter().enumerate().map(number).collect();
+    trial.orphans = Some(0);
+}
+
+/// Every trial of a view.
+pub fn trials<'v>(view: &'v mut View<'static>) -> impl Iterator<Item = &'v mut Trial> {
+    view.cells.iter_mut().flat_map(|cell| &mut cell.trials).map(Cow::to_mut)
+}
+
+/// The trials of that strategy and count.
+pub fn trials_of<'v>(
+    view: &'v mut View<'static>,
+    strategy: usize,
+    contenders: usize,
+) -> impl Iterator<Item = &'v mut Trial> {
+    cell(view, strategy, contenders).trials.iter_mut().map(Cow::to_mut)
+}
+
+/// One of them, counted from 0.
+pub fn trial<'v>(
+    view: &'v mut View<'static>,
+    strategy: usize,
+    contenders: usize,
+    at: usize,
+) -> &'v mut Trial {
+    cell(view, strategy, contenders).trials[at].to_mut()
 }
 
 /// Gives every repetition of a view these faults, the recovery a little longer from one to the next.
-pub fn break_all(view: &mut View, labels: &[&str]) {
+pub fn break_all(view: &mut View<'static>, labels: &[&str]) {
     let mut longer = 20_000_u64;
-    for repetition in view.cells.iter_mut().flat_map(|cell| &mut cell.repetitions) {
+    for trial in trials(view) {
         longer = longer * 9 / 8 % 7_000_000 + 1_000;
-        let mut faults: Vec<Fault> = labels.iter().map(|label| fault(label, longer)).collect();
+        let mut faults: Vec<FaultRecord> = labels.iter().map(|label| fault(label, longer)).collect();
         for (fault, at) in faults.iter_mut().zip(0_i64..) {
             (fault.asked_us, fault.ended_us) = ((2 + 2 * at) * 1_000_000, Some((3 + 2 * at) * 1_000_000));
         }
-        repetition.broken = Some(broken(&faults));
+        break_by(trial, &faults);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::claim::{Answer, Article, Claim, DecisionDraft, Of};
 use super::evidence::{Evidence, Trials, to_waiters};
+use crate::results::record::figures::{FAIRNESS, WATCHES_LEFT};
 use crate::results::record::{Counted, Trial};
 use crate::words::measure::Counts;
 use crate::words::measure::RequestKind::{Create, Delete};
@@ -188,7 +189,7 @@ fn race_waits(evidence: &Evidence) -> Option<DecisionDraft> {
         found = found
             .with(format!("{n} contenders: longest wait, race"), race.at(n).mean(longest_wait)?, Of::Us)
             .with(format!("{n} contenders: longest wait, queue"), queue.at(n).mean(longest_wait)?, Of::Us);
-        let jain = |trials: &Trials<'_>| trials.at(n).mean(|trial| trial.derived().fairness);
+        let jain = |trials: &Trials<'_>| trials.at(n).mean(|trial| FAIRNESS.of(trial));
         if let (Some(race), Some(queue)) = (jain(&race), jain(&queue)) {
             found = found.with(format!("{n} contenders: Jain's index, race"), race, Of::Amount).with(
                 format!("{n} contenders: Jain's index, queue"),
@@ -331,7 +332,7 @@ fn watches_left(evidence: &Evidence) -> Option<DecisionDraft> {
     let all = evidence.counted(WAITS).of("predecessor-watch");
     let per_thousand = |watch: &str| {
         let trials = all.with("watch", watch);
-        let left: f64 = trials.0.iter().map(|trial| trial.derived().watches_left).sum::<Option<f64>>()?;
+        let left: f64 = trials.0.iter().map(|trial| WATCHES_LEFT.of(trial)).sum::<Option<f64>>()?;
         let acquired = trials.sum(|trial| trial.whole.acquired())?;
         (acquired > 0).then(|| 1_000.0 * left / acquired as f64)
     };
@@ -364,7 +365,7 @@ fn fairness(evidence: &Evidence) -> Option<DecisionDraft> {
     let largest = *retry.sizes().last().filter(|contenders| **contenders >= A_QUEUE)?;
     let retry = retry.at(largest);
     let queues = Trials(queues(&all.at(largest)));
-    let jain = |trials: &Trials<'_>| trials.mean(|trial| trial.derived().fairness);
+    let jain = |trials: &Trials<'_>| trials.mean(|trial| FAIRNESS.of(trial));
     let (queue_overtaken, retry_overtaken) = (queues.mean(overtaken)?, retry.mean(overtaken)?);
     let (queue_jain, retry_jain) = (jain(&queues)?, jain(&retry));
     let queue_is_fair = queue_overtaken <= FAIR.0 && queue_jain >= FAIR.1;

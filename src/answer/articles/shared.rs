@@ -2,7 +2,7 @@
 
 use super::claim::{Answer, Article, Claim, DecisionDraft, Of};
 use super::evidence::{Evidence, Trials};
-use crate::results::record::Trial;
+use crate::results::record::figures::{MEAN_READERS, NOTIFICATIONS_PER_ACQUISITION, THROUGHPUT};
 
 const SHARED: &str = "articles-shared";
 
@@ -42,7 +42,7 @@ pub const CLAIMS: &[Claim] = &[
 
 fn readers_share(trials: &Trials<'_>) -> Option<DecisionDraft> {
     let violations = trials.sum(|trial| trial.violation_count)?;
-    let readers = trials.0.iter().filter_map(|trial| trial.derived().mean_readers).reduce(f64::max)?;
+    let readers = trials.0.iter().filter_map(|trial| MEAN_READERS.of(trial)).reduce(f64::max)?;
     let most = trials.0.iter().map(|trial| trial.most_inside).max()?;
     let found = match (violations, most) {
         (1.., _) => DecisionDraft::new(Answer::Refuted, "a writer was inside beside others"),
@@ -64,8 +64,7 @@ fn group_size(evidence: &Evidence) -> Option<DecisionDraft> {
     let (first, improved) = (trials.of("shared-parent-watch"), trials.of("shared-predecessor-watch"));
     let sizes: Vec<usize> = first.sizes().into_iter().filter(|n| improved.sizes().contains(n)).collect();
     let (smallest, largest) = (*sizes.first()?, *sizes.last().filter(|_| sizes.len() > 1)?);
-    let throughput =
-        |trials: &Trials<'_>, n| trials.at(n).mean(|trial: &Trial| trial.derived().throughput_per_s);
+    let throughput = |trials: &Trials<'_>, n| trials.at(n).mean(|trial| THROUGHPUT.of(trial));
     let share = |n| Some(throughput(&first, n)? / throughput(&improved, n)?.max(1e-9));
     let (small, large) = (share(smallest)?, share(largest)?);
     let mut found = match (small >= AS_GOOD, large < SUFFERS) {
@@ -82,7 +81,7 @@ fn group_size(evidence: &Evidence) -> Option<DecisionDraft> {
     for n in sizes {
         for (name, trials) in [("first", &first), ("improved", &improved)] {
             found = found.with(format!("{n} contenders: {name}"), throughput(trials, n)?, Of::PerS);
-            if let Some(each) = trials.at(n).mean(|trial| trial.derived().notifications_per_acquisition) {
+            if let Some(each) = trials.at(n).mean(|trial| NOTIFICATIONS_PER_ACQUISITION.of(trial)) {
                 found = found.with(
                     format!("{n} contenders: {name}, notifications per acquisition"),
                     each,

@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::cell::CellUnderLoad;
 use super::judge::{Block, Compared, Limits, Test, judge_family};
 use super::side::{Loaded, Side};
-use crate::results::record::{Better, Figure, Reading, Trial};
+use crate::results::record::figures::THROUGHPUT;
+use crate::results::record::{Better, Reading, Trial};
 use crate::words::units::{contenders, number};
 
 /// That a strategy is faster than another, shown by the repetitions of the same runs.
@@ -94,7 +95,7 @@ fn of<'a>(side: &'a Side, key: &'a CellUnderLoad) -> impl Iterator<Item = &'a Tr
 }
 
 fn throughput(trial: &Trial) -> Option<Reading> {
-    trial.is_sound().then(|| Figure::THROUGHPUT.of(trial).ok()).flatten()
+    trial.is_sound().then(|| THROUGHPUT.of(trial).map(Reading::exact)).flatten()
 }
 
 /// The fastest of a group with each of the others.

@@ -8,7 +8,7 @@ use crate::answer::compare::{
     figure_of_cell,
 };
 use crate::results::record::CellKey;
-use crate::words::catalog::gate::Scope;
+use crate::scenario::gate::Scope;
 use crate::words::error::Error;
 use crate::words::measure::{Better, Figure};
 use crate::words::units::number;

@@ -5,9 +5,7 @@ use super::observe::{CellReadings, Worst};
 use super::{Check, Limit, Observed, Outcome, rank};
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Floor, Trial};
-use crate::words::catalog::gate::{
-    Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
-};
+use crate::scenario::gate::{Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject};
 use crate::words::measure::{Figure, Measure};
 use crate::words::units::{contenders, counted};
 use crate::words::verdict::Verdict;

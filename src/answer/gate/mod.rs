@@ -1,6 +1,6 @@
 //! Gates: what must be true of a run so that a build may go on. Three-valued: what cannot be decided never passes.
 //!
-//! How they are written is in [`crate::words::catalog::gate`].
+//! How they are written is in [`crate::scenario::gate`].
 
 mod baseline;
 mod evaluate;
@@ -10,6 +10,8 @@ mod outcome;
 pub use baseline::Sides;
 pub use evaluate::Evaluation;
 pub use outcome::{Check, Limit, Observed, Outcome, overall};
+
+pub use crate::scenario::gate::Scope;
 
 use crate::words::verdict::Verdict;
 

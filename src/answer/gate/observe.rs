@@ -2,9 +2,9 @@
 
 use crate::answer::stats::median;
 use crate::results::StoredRun;
-use crate::results::record::{CellKey, Reading, Trial};
-use crate::words::catalog::gate::Relation;
-use crate::words::measure::{Count, Figure, Unit};
+use crate::results::record::{CellKey, Reading, Trial, figures};
+use crate::scenario::gate::Relation;
+use crate::words::measure::{Figure, Unit};
 use crate::words::units::counted;
 
 use super::Observed;
@@ -25,7 +25,7 @@ impl CellReadings {
         let (sound, unsound): (Vec<&Trial>, Vec<&Trial>) =
             ran.iter().copied().partition(|trial| trial.is_sound());
         // Two inside at once are two inside at once, however the trial went on.
-        let all_count = figure == Figure::Count(Count::Violations);
+        let all_count = figure == figures::VIOLATIONS.figure();
         let counting = if all_count { &ran } else { &sound };
         let mut doubts = Vec::new();
         if ran.is_empty() {
@@ -58,8 +58,8 @@ impl CellReadings {
         }
         let is_cut = all_count && !unsound.is_empty();
         let observed = observed(figure, &readings, worst, is_cut);
-        if let (Some(observed), Figure::Latency(_, statistic)) = (&observed, figure) {
-            let (samples, needed) = (observed.samples.unwrap_or(0), statistic.samples_needed());
+        if let (Some(observed), Figure::Latency(..)) = (&observed, figure) {
+            let (samples, needed) = (observed.samples.unwrap_or(0), figure.samples_needed());
             if samples < needed {
                 let samples = counted(samples, "sample", "samples");
                 doubts.push(format!("{figure} rests on {samples}, but needs {needed}"));
@@ -81,8 +81,8 @@ fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) ->
     let mut values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
     values.sort_by(f64::total_cmp);
     let (min, max) = (*values.first()?, *values.last()?);
-    let (value, at_least) = match (figure, worst) {
-        (Figure::Count(_), Worst::Of(relation, limit)) => (worst_of(min, max, relation, limit), is_cut),
+    let (value, at_least) = match worst {
+        Worst::Of(relation, limit) if figure.is_count() => (worst_of(min, max, relation, limit), is_cut),
         _ => {
             // Lower bounds leave the median as it is where they lie above it whatever they really are.
             let value = median(&values)?;
@@ -151,7 +151,7 @@ mod tests {
 
     fn of(values: &[(f64, bool)]) -> Observed {
         let readings: Vec<_> = values.iter().map(|(value, at_least)| reading(*value, *at_least)).collect();
-        let figure = "wait.p99".parse().unwrap();
+        let figure = figures::named("wait.p99").unwrap();
         observed(figure, &readings, Worst::Median, false).unwrap()
     }
 

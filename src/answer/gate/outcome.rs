@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::words::catalog::gate::{Relation, Scope};
+use crate::scenario::gate::{Relation, Scope};
 use crate::words::measure::Unit;
 use crate::words::verdict::Verdict;
 

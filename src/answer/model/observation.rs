@@ -2,6 +2,7 @@
 
 use crate::answer::queueing::{Empirical, Pace};
 use crate::results::record::Trial;
+use crate::results::record::figures::{FAN_OUT, REQUESTS_PER_ACQUISITION};
 use crate::words::measure::Measure;
 
 /// Fewer handoffs say nothing of their mean.
@@ -98,8 +99,8 @@ impl Observation {
             release,
             overshoot: drawn(Measure::HoldOvershoot).unwrap_or_else(|| Empirical::fixed(0.0)),
             late: drawn(Measure::Lateness),
-            fan_out: trial.derived().fan_out,
-            requests_per_acquisition: trial.derived().requests_per_acquisition,
+            fan_out: FAN_OUT.of(trial),
+            requests_per_acquisition: REQUESTS_PER_ACQUISITION.of(trial),
             unsound: trial.unsound(),
             source,
         })

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::objective::{judge, predicted, wait_of};
 use super::{Load, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, Prediction, Unfit, fit, predict};
+use crate::answer::objective::Objective;
 use crate::results::record::Bound;
-use crate::words::catalog::gate::Objective;
 use crate::words::units::{format_micros, number};
 use crate::words::verdict::Verdict;
 

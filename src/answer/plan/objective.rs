@@ -1,8 +1,10 @@
 //! What a plan can say of an objective.
 
 use crate::answer::model::{Predicted, Prediction};
-use crate::words::catalog::gate::{Objective, Relation};
-use crate::words::measure::{Figure, Measure, Ratio, Statistic};
+use crate::answer::objective::Objective;
+use crate::results::record::figures::THROUGHPUT;
+use crate::scenario::gate::Relation;
+use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::verdict::Verdict;
 
 /// Reads an objective that a plan can predict: a wait below a limit, or throughput above one.
@@ -19,7 +21,7 @@ pub fn objective(text: &str) -> Result<Objective, String> {
         ));
     }
     let fits = match figure {
-        Figure::Ratio(_) => matches!(objective.relation, Relation::More | Relation::AtLeast),
+        Figure::Plain(_) => matches!(objective.relation, Relation::More | Relation::AtLeast),
         _ => matches!(objective.relation, Relation::Less | Relation::AtMost),
     };
     if fits && objective.limit > 0.0 {
@@ -70,7 +72,7 @@ fn reader(figure: Figure) -> Option<fn(&Prediction) -> Predicted> {
         Figure::Latency(Measure::Wait, Statistic::Percentile(99_000)) => Some(|one| one.wait_p99),
         Figure::Latency(Measure::Wait, Statistic::Percentile(99_900)) => Some(|one| one.wait_p999),
         Figure::Latency(Measure::Wait, Statistic::Mean) => Some(|one| one.wait_mean),
-        Figure::Ratio(Ratio::Throughput) => Some(|one| one.throughput),
+        figure if figure == THROUGHPUT.figure() => Some(|one| one.throughput),
         _ => None,
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::answer::objective::Objective;
 use crate::scenario::distance;
-use crate::words::catalog::gate::Objective;
 use crate::words::units::{as_us, as_us_if_any, counted, format_duration, number, shown};
 
 /// Arrivals, sessions, holds and what is to be kept.

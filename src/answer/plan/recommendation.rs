@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Answer;
 use super::objective::predicted;
-use crate::words::catalog::gate::Objective;
+use crate::answer::objective::Objective;
 use crate::words::units::{listed, number};
 use crate::words::verdict::Verdict;
 

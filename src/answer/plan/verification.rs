@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Load, Question, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, predict, simulate};
+use crate::answer::objective::Objective;
 use crate::results::record::Trial;
-use crate::words::catalog::gate::Objective;
-use crate::words::measure::{Figure, Measure, Ratio, Statistic};
+use crate::results::record::figures::THROUGHPUT;
+use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::verdict::Verdict;
 
 /// How often the verifying load is simulated.
@@ -106,7 +107,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let measured = |figure: Figure, fallback: f64| match figure.of(trial) {
         Ok(reading) => (reading.value, reading.at_least),
         // A queue that grew goes on growing.
-        Err(_) => (fallback, figure != Figure::THROUGHPUT),
+        Err(_) => (fallback, figure != THROUGHPUT.figure()),
     };
     let wait = |statistic, fallback| measured(Figure::Latency(Measure::Wait, statistic), fallback);
     let mean = |of: &dyn Fn(&crate::answer::queueing::SimulationOutcome) -> f64| {
@@ -147,7 +148,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
         checked(
             "throughput",
             prediction.throughput,
-            measured(Figure::THROUGHPUT, 0.0),
+            measured(THROUGHPUT.figure(), 0.0),
             mean(&|one| 1e6 * one.throughput()),
         ),
     ];
@@ -160,7 +161,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let objective = &question.objective;
     let (value, at_least) = measured(objective.figure, waits.mean_us);
     // Over more locks than were asked for, a throughput is that of all.
-    let all = objective.figure == Figure::Ratio(Ratio::Throughput);
+    let all = objective.figure == THROUGHPUT.figure();
     let value = if all { value * question.rate / load.rate() } else { value };
     let held = objective.holds(value);
     let measured = Measured { value, at_least, samples: waits.count };
@@ -198,10 +199,7 @@ fn judge(objective: &Objective, measured: Measured, exclusion: &Verdict, unsound
     if let Some(why) = unsound {
         return Verdict::Unknown(vec![format!("the trial is {why}")]);
     }
-    let needed = match figure {
-        Figure::Latency(_, statistic) => statistic.samples_needed(),
-        _ => 1,
-    };
+    let needed = figure.samples_needed();
     match objective.holds(value) {
         _ if samples < needed => {
             Verdict::Unknown(vec![format!("{figure} takes {needed} waits, and {samples} were measured")])

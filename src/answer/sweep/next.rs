@@ -7,7 +7,7 @@ use super::knee::{KneeFigure, farthest};
 use super::over::Over;
 use super::sample::{At, Sample};
 use super::series::{AT_LEAST, AT_MOST, Decision, Point, Series};
-use crate::words::catalog::gate::Objective;
+use crate::answer::objective::Objective;
 
 /// What is asked of a sweep.
 #[derive(Debug, Clone)]

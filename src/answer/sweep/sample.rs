@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::results::StoredRun;
+use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Missing, Reading, Trial};
 use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::units::shown;
@@ -91,7 +92,7 @@ pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) 
             at,
             state,
             why: why.map(|why| shown(&why, WHY)),
-            throughput: reading(Figure::THROUGHPUT).map(|found| found.value),
+            throughput: reading(THROUGHPUT.figure()).map(|found| found.value),
             wait_p50: reading(wait(50)),
             wait_p99: reading(wait(99)),
             objective: objective.and_then(reading),

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::estimate::{Estimate, LogDeviation};
 use super::sample::{At, Sample, State};
+use crate::answer::objective::Objective;
 use crate::results::record::Reading;
-use crate::words::catalog::gate::Objective;
 use crate::words::measure::Figure;
 
 pub(super) const AT_LEAST: usize = 2;

@@ -389,16 +389,16 @@ impl MeasuredRun {
         let mut sealed = writer.seal(run, ran.judge())?;
         let stored = results::read(sealed.dir())?;
         let found = RunResult::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), args.strict);
-        let RunResult { view, summary, .. } = &found;
+        let (view, summary) = (found.view(), &found.summary);
         // What follows can be made again from what is there.
         if let Err(error) = sealed.summary(report::summary::FILE, summary) {
             output::note(&format!("warning: {error}"));
         }
         if !args.no_charts {
-            draw(view, sealed.dir());
+            draw(&view, sealed.dir());
             let name = sealed.name();
             let gated = summary.gated();
-            let source = Source { name: &name, stored: found.stored(), view, gated: &gated };
+            let source = Source { name: &name, stored: found.stored(), view: &view, gated: &gated };
             // A page that can't be written costs no results, and what there is of it takes their place.
             let page = sealed.dir().join(layout::REPORT);
             if let Err(error) = super::report::write(&[document(&source)], None, &page) {
@@ -406,7 +406,7 @@ impl MeasuredRun {
                 output::note(&format!("warning: {error}"));
             }
         }
-        write_markdown(view, summary, sealed.dir());
+        write_markdown(&view, summary, sealed.dir());
         let unfinished = sealed.finish().err();
         let path = sealed.publish()?;
         let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
@@ -433,7 +433,7 @@ fn nothing(outcome: RunOutcome) -> Error {
 }
 
 /// Charts that can't be drawn cost no results.
-fn draw(view: &View, directory: &Path) {
+fn draw(view: &View<'_>, directory: &Path) {
     match report::chart::draw_all(view, &directory.join(layout::CHARTS)) {
         Ok(drawn) => {
             for (chart, why) in drawn.left_out {
@@ -447,7 +447,7 @@ fn draw(view: &View, directory: &Path) {
     }
 }
 
-fn write_markdown(view: &View, summary: &Summary, directory: &Path) {
+fn write_markdown(view: &View<'_>, summary: &Summary, directory: &Path) {
     let gates = report::gates_markdown(&summary.gates).map(|gates| format!("\n{gates}"));
     let said = report::conclusions_markdown(&summary.conclusions);
     let page = report::markdown(view) + &said + &gates.unwrap_or_default();
@@ -463,7 +463,6 @@ struct RunResult {
     path: PathBuf,
     /// The run alone, as gates and comparisons take it.
     side: Side,
-    view: View,
     summary: Summary,
     comparison: Option<Comparison>,
     exit: Exit,
@@ -479,24 +478,28 @@ impl RunResult {
     ) -> Self {
         let strict = if is_strict { check::zombies(&stored.trials) } else { Verdict::Held };
         let verdict = stored.run.judged.verdict.clone().and(strict);
-        let (ending, view) = (stored.run.outcome.ending, View::of(&stored));
-        let summary = Summary::of(&stored, &view);
+        let ending = stored.run.outcome.ending;
+        let summary = Summary::of(&stored, &View::of(&stored));
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
         let Gated { outcomes: gates, comparison, baseline } =
             gates::judge(scenario, &side, baseline, &verdict);
         let exit = ending.exit(&gate::overall(&gates));
-        Self { path, side, view, summary: Summary { gates, baseline, ..summary }, comparison, exit }
+        Self { path, side, summary: Summary { gates, baseline, ..summary }, comparison, exit }
     }
 
     fn stored(&self) -> &StoredRun {
         &self.side.runs[0].stored
     }
 
+    fn view(&self) -> View<'_> {
+        View::of(self.stored())
+    }
+
     /// Writes what CI reads and prints it, with the error that ends the run after all, if there is one.
     fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
-        let Self { path, view, summary, comparison, exit, .. } = self;
-        let stored = self.stored();
-        let mut document = CiReport::of_run(stored, view).with_gates(&summary.gates);
+        let Self { path, summary, comparison, exit, .. } = self;
+        let (stored, view) = (self.stored(), self.view());
+        let mut document = CiReport::of_run(stored, &view).with_gates(&summary.gates);
         // Gates that say what may not regress decide alone: a build that they let pass must have no red case. What else the
         // comparison says is for people, in the table.
         let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
@@ -519,7 +522,7 @@ impl RunResult {
             return output::conclude(NAME, *exit, error, &found);
         }
         let style = output::style();
-        let table = report::terminal(view, style);
+        let table = report::terminal(&view, style);
         let compared = comparison
             .as_ref()
             .map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)))

@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::output;
 use crate::load;
+use crate::record::figures::THROUGHPUT;
 use crate::record::{Standstill, Trial};
 use crate::run::RunEvent;
 use crate::scenario::{Plan, TrialSpec};
@@ -184,7 +185,7 @@ fn message(now: &Now, left: Duration, what: &str) -> String {
 }
 
 fn line(trial: &Trial, number: usize, of: usize) -> String {
-    let rate = trial.derived().throughput_per_s;
+    let rate = THROUGHPUT.of(trial);
     let rate = rate.map_or_else(String::new, |rate| format!("{rate:.1} acquisitions/s, "));
     let wait = trial.histograms.get(&Measure::Wait);
     let wait = wait.map_or("-".to_owned(), |wait| format_micros(wait.value_at_quantile(0.5)));

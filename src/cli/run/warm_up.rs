@@ -6,7 +6,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::load::{Environment, EnvironmentEvent, run_trial};
+use crate::load::{self, Environment, EnvironmentEvent, run_trial};
 use crate::lock;
 use crate::scenario::{Plan, parse};
 use crate::words::error::Error;
@@ -33,7 +33,7 @@ const ROUNDS_AT_MOST: usize = 4;
 
 /// Loads the ensemble in rounds of three seconds until it is warm; what happens is not kept.
 pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Result<(), Error> {
-    let parsed = parse("warm-up", ROUND, &lock::cards(), &[]).map_err(Error::usage)?;
+    let parsed = parse("warm-up", ROUND, &load::catalog()).map_err(Error::usage)?;
     let mut acquired = 0;
     for spec in Plan::of(&parsed.scenario).trials.iter().cycle().take(ROUNDS_AT_MOST) {
         if acquired >= ENOUGH || stop.is_cancelled() {
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn a_round_is_a_scenario_of_one_trial() {
         let parsed =
-            parse("warm-up", ROUND, &lock::cards(), &[]).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+            parse("warm-up", ROUND, &load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(Plan::of(&parsed.scenario).trials.len(), 1);
     }
 }

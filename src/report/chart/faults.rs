@@ -6,19 +6,19 @@ use crate::report::document::{Axis, Chart, Heat, HeatRow, Kind, Shade, Tile};
 use crate::report::view::{Cell, Fate, FaultSet, SHORTEST_US, UnderFault};
 
 /// The chart; the error says why there is none.
-pub fn faults(view: &View) -> Result<Chart, String> {
+pub fn faults(view: &View<'_>) -> Result<Chart, String> {
     let sets = view.fault_sets();
     if sets.is_empty() {
         return Err("nothing was broken on purpose".to_owned());
     }
     let under = view.under_faults();
     let scale = scale(&under);
-    let is_in = |cell: &Cell| under.iter().any(|under| std::ptr::eq(under.cell, cell));
-    let tile = |cell: &Cell, set: usize| {
+    let is_in = |cell: &Cell<'_>| under.iter().any(|under| std::ptr::eq(under.cell, cell));
+    let tile = |cell: &Cell<'_>, set: usize| {
         let found = under.iter().find(|one| std::ptr::eq(one.cell, cell) && one.set == set)?;
         Some(tile(found, scale.as_ref()))
     };
-    let row = |cell: &Cell| HeatRow {
+    let row = |cell: &Cell<'_>| HeatRow {
         label: view.label(cell).to_owned(),
         contenders: cell.contenders,
         tiles: (0..sets.len()).map(|set| tile(cell, set)).collect(),

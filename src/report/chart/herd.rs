@@ -8,9 +8,9 @@ use crate::words::measure::{Woken, rank_label};
 use crate::words::units::{self, format_micros};
 
 /// The chart; the error says why there is none.
-pub fn herd(view: &View) -> Result<Chart, String> {
+pub fn herd(view: &View<'_>) -> Result<Chart, String> {
     let contenders = view.herd_count().ok_or("no release woke two waiters")?;
-    let shown = |cell: &Cell| cell.contenders == contenders && !cell.herd().is_empty();
+    let shown = |cell: &Cell<'_>| cell.contenders == contenders && !cell.herd().is_empty();
     let cells = || view.cells.iter().filter(|cell| shown(cell));
     let all: Vec<Curve> = cells().map(|cell| series(view, cell)).collect();
     let last = Curve::furthest(&all, 1.0);
@@ -33,7 +33,7 @@ const HOW_TO_READ: &str = "One release may wake many waiters, one after the othe
     the repetitions). A lock that wakes one waiter at a time has a single point, at 1.";
 
 /// A column for each class of places, the first at 1: the medians as a line, the 99th percentiles as dots.
-fn series(view: &View, cell: &Cell) -> Curve {
+fn series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     let herd = cell.herd();
     let point = |woken: &Woken, us: u64| (float(woken.class() + 1), us.max(1) as f64);
     let line: Vec<PlotPoint> = herd.iter().map(|woken| point(woken, woken.p50_us)).collect();
@@ -42,7 +42,7 @@ fn series(view: &View, cell: &Cell) -> Curve {
     Curve { dots, ..Curve::new(cell.strategy, view.label(cell)).through(line, mark_of(cell)) }
 }
 
-fn said(view: &View, cell: &Cell) -> Option<String> {
+fn said(view: &View<'_>, cell: &Cell<'_>) -> Option<String> {
     let herd = cell.herd();
     let (first, last) = (herd.first()?, herd.last()?);
     let told = |woken: &Woken| {

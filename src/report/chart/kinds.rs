@@ -4,14 +4,17 @@ use super::marks::{caption_of, mark_of};
 use crate::report::View;
 use crate::report::document::{Axis, Bar, BarPart, Bars, Chart, Kind, PartName};
 use crate::report::view::Cell;
+use crate::results::record::figures::REQUESTS_PER_ACQUISITION;
 use crate::words::measure::RequestKind;
 use crate::words::units::{contenders, listed, number};
 
 /// The chart, with the number of contenders that most strategies have; the error says why there is none.
-pub fn kinds(view: &View) -> Result<Chart, String> {
-    let has = |cell: &Cell| !cell.requests().is_empty();
-    let count = view.best_common_count(has).ok_or_else(|| why_none(view))?;
-    let cells: Vec<&Cell> = view.cells_at(count).filter(|cell| has(cell)).collect();
+pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
+    let has = |cell: &Cell<'_>| !cell.requests().is_empty();
+    let count = view
+        .best_common_count(has)
+        .ok_or(REQUESTS_PER_ACQUISITION.chart.map_or("", |chart| chart.missing))?;
+    let cells: Vec<&Cell<'_>> = view.cells_at(count).filter(|cell| has(cell)).collect();
     let used =
         |kind: &RequestKind| cells.iter().any(|cell| cell.requests().iter().any(|(other, _)| other == kind));
     let kinds: Vec<RequestKind> = RequestKind::ALL.into_iter().filter(used).collect();
@@ -40,7 +43,7 @@ pub fn kinds(view: &View) -> Result<Chart, String> {
     })
 }
 
-fn row(view: &View, cell: &Cell, kinds: &[RequestKind]) -> Bar {
+fn row(view: &View<'_>, cell: &Cell<'_>, kinds: &[RequestKind]) -> Bar {
     let requests = cell.requests();
     let total: f64 = requests.iter().map(|(_, amount)| amount).sum();
     let part = |(kind, amount): &(RequestKind, f64)| {
@@ -60,14 +63,4 @@ fn row(view: &View, cell: &Cell, kinds: &[RequestKind]) -> Bar {
 
 fn name(kind: RequestKind) -> String {
     kind.name().replace('_', " ")
-}
-
-/// Why a run has no chart of its requests.
-pub(super) fn why_none(view: &View) -> String {
-    let acquired = view.cells.iter().any(|cell| cell.sum(|one| one.acquired) > 0);
-    let why = match acquired {
-        true => "the strategies make no requests, or not all of theirs can be counted",
-        false => "no trial acquired a lock",
-    };
-    why.to_owned()
 }

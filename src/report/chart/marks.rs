@@ -4,23 +4,28 @@ use std::collections::BTreeMap;
 
 use crate::report::View;
 use crate::report::document::Mark;
-use crate::report::view::{Cell, Repetition};
+use crate::report::view::Cell;
+use crate::results::record::Trial;
 use crate::words::units::counted;
 
 /// The mark of a figure over all repetitions of a cell.
-pub(super) fn mark_of(cell: &Cell) -> Mark {
+pub(super) fn mark_of(cell: &Cell<'_>) -> Mark {
     Mark { doubtful: !cell.is_sound(), violated: cell.is_violated() }
 }
 
-pub(super) fn mark_of_one(repetition: &Repetition) -> Mark {
-    Mark { doubtful: !repetition.is_sound(), violated: repetition.is_violated() }
+pub(super) fn mark_of_one(trial: &Trial) -> Mark {
+    Mark { doubtful: !trial.is_sound(), violated: trial.is_violated() }
 }
 
 /// What the marks of a chart mean, in one paragraph with what else there is to say, then the trials that they stand
 /// for.
-pub(super) fn caption_of(view: &View, mut said: Vec<String>, shown: impl Fn(&Cell) -> bool) -> Vec<String> {
-    let cells: Vec<&Cell> = view.cells.iter().filter(|cell| shown(cell)).collect();
-    let violated = by_strategy(&cells, Cell::is_violated);
+pub(super) fn caption_of(
+    view: &View<'_>,
+    mut said: Vec<String>,
+    shown: impl Fn(&Cell<'_>) -> bool,
+) -> Vec<String> {
+    let cells: Vec<&Cell<'_>> = view.cells.iter().filter(|cell| shown(cell)).collect();
+    let violated = by_strategy(&cells, |cell| cell.is_violated());
     if !violated.is_empty() {
         said.push("Red cross: the lock broke a promise.".to_owned());
     }
@@ -34,12 +39,12 @@ pub(super) fn caption_of(view: &View, mut said: Vec<String>, shown: impl Fn(&Cel
 
 /// The same for a chart that marks violations in its own way.
 pub(super) fn caption_of_doubts(
-    view: &View,
+    view: &View<'_>,
     mut said: Vec<String>,
-    shown: impl Fn(&Cell) -> bool,
+    shown: impl Fn(&Cell<'_>) -> bool,
 ) -> Vec<String> {
-    let cells: Vec<&Cell> = view.cells.iter().filter(|cell| shown(cell)).collect();
-    let doubtful = by_strategy(&cells, |cell| cell.repetitions.iter().any(|one| !one.is_sound()));
+    let cells: Vec<&Cell<'_>> = view.cells.iter().filter(|cell| shown(cell)).collect();
+    let doubtful = by_strategy(&cells, |cell| cell.all().any(|one| !one.is_sound()));
     if !doubtful.is_empty() {
         said.push(
             "Hollow: invalid or partial trials; medians leave them out if there is a sound one.".to_owned(),
@@ -51,23 +56,26 @@ pub(super) fn caption_of_doubts(
     caption
 }
 
-fn by_strategy<'a>(cells: &[&'a Cell], holds: impl Fn(&Cell) -> bool) -> BTreeMap<usize, Vec<&'a Cell>> {
-    let mut found: BTreeMap<usize, Vec<&Cell>> = BTreeMap::new();
+fn by_strategy<'a>(
+    cells: &[&'a Cell<'a>],
+    holds: impl Fn(&Cell<'_>) -> bool,
+) -> BTreeMap<usize, Vec<&'a Cell<'a>>> {
+    let mut found: BTreeMap<usize, Vec<&Cell<'_>>> = BTreeMap::new();
     for cell in cells.iter().filter(|cell| holds(cell)) {
         found.entry(cell.strategy).or_default().push(cell);
     }
     found
 }
 
-fn doubt(view: &View, strategy: usize, cells: &[&Cell]) -> String {
-    let all = || cells.iter().flat_map(|cell| &cell.repetitions);
-    let why = all().find_map(Repetition::unsound);
+fn doubt(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {
+    let all = || cells.iter().flat_map(|cell| cell.all());
+    let why = all().find_map(Trial::unsound);
     let unsound = all().filter(|one| !one.is_sound()).count();
     let of = format!("{unsound} of {}", counted(all().count(), "trial", "trials"));
     format!("Hollow: {}: {of}, the first {}", named(view, strategy, cells), why.unwrap_or_default())
 }
 
-fn named(view: &View, strategy: usize, cells: &[&Cell]) -> String {
+fn named(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {
     let label = view.strategies.get(strategy).map_or("?", String::as_str);
     let counts: Vec<String> = cells.iter().map(|cell| cell.contenders.to_string()).collect();
     let noun = if counts == ["1"] { "contender" } else { "contenders" };

@@ -17,6 +17,7 @@ mod trend;
 use std::path::{Path, PathBuf};
 
 pub use ab::{blocks as ab_blocks, ratios as ab_ratios};
+pub use compared::{percentiles as percentiles_compared, ratios as ratios_compared};
 pub use sweep::over_what_was_swept as of_sweep;
 
 use super::document::Chart;
@@ -25,6 +26,7 @@ use super::{Trend, View, ab_headline};
 use crate::answer::ab::AbFile;
 use crate::answer::compare::{Comparison, Side};
 use crate::answer::sweep::SweepFile;
+use crate::results::record::{FigureChart, FigureEntry, figures};
 use crate::words::error::Error;
 use crate::words::measure::Measure;
 
@@ -48,7 +50,14 @@ pub struct RunChart {
     pub section: &'static str,
     has_files: bool,
     missed: Missed,
-    of: fn(&View) -> Result<Chart, String>,
+    of: Source,
+}
+
+/// What makes a chart.
+enum Source {
+    Function(fn(&View<'_>) -> Result<Chart, String>),
+    /// A figure over the number of contenders.
+    Figure(&'static FigureEntry, FigureChart),
 }
 
 /// Where the lack of a chart is told.
@@ -70,13 +79,17 @@ impl RunChart {
     }
 
     /// The chart, or why there is none; `None` where it isn't missed.
-    pub fn of(&self, view: &View) -> Option<Result<Chart, String>> {
+    pub fn of(&self, view: &View<'_>) -> Option<Result<Chart, String>> {
         let is_missed = match self.missed {
             Missed::Always => true,
             Missed::UnderFaults => view.has_faults(),
             Missed::Never => false,
         };
-        Some((self.of)(view)).filter(|chart| chart.is_ok() || is_missed)
+        let chart = match self.of {
+            Source::Function(of) => of(view),
+            Source::Figure(entry, chart) => over_contenders::over_contenders(view, entry, chart),
+        };
+        Some(chart).filter(|chart| chart.is_ok() || is_missed)
     }
 }
 
@@ -84,13 +97,27 @@ const fn run_chart(
     name: &'static str,
     title: &'static str,
     section: &'static str,
-    of: fn(&View) -> Result<Chart, String>,
+    of: fn(&View<'_>) -> Result<Chart, String>,
 ) -> RunChart {
-    RunChart { name, title, section, has_files: true, missed: Missed::Always, of }
+    RunChart { name, title, section, has_files: true, missed: Missed::Always, of: Source::Function(of) }
+}
+
+/// Those of the figures that have one.
+fn of_figures() -> impl Iterator<Item = RunChart> {
+    figures::ALL.iter().filter_map(|entry| {
+        let chart = entry.chart?;
+        let (has_files, missed) = (true, Missed::Always);
+        let FigureChart { id: name, title, section, .. } = chart;
+        Some(RunChart { name, title, section, has_files, missed, of: Source::Figure(entry, chart) })
+    })
 }
 
 /// All charts of a run, in the order in which they are shown.
-pub const OF_A_RUN: [RunChart; 13] = [
+pub fn of_a_run() -> impl Iterator<Item = RunChart> {
+    TIMES.into_iter().chain(of_figures()).chain(OTHERS)
+}
+
+const TIMES: [RunChart; 6] = [
     run_chart("wait-by-percentile", "Waits by percentile", "waits", |view| {
         percentile::by_percentile(view, Measure::Wait)
     }),
@@ -113,9 +140,9 @@ pub const OF_A_RUN: [RunChart; 13] = [
     .on_the_page_alone()
     .missed(Missed::Never),
     run_chart("herd", "The herd", "waits", herd::herd).missed(Missed::Never),
-    run_chart("throughput", "Throughput", "throughput", over_contenders::throughput),
-    run_chart("fan-out", "Fan-out", "requests", over_contenders::fan_out),
-    run_chart("requests", "Requests per acquisition", "requests", over_contenders::requests),
+];
+
+const OTHERS: [RunChart; 4] = [
     run_chart("requests-by-kind", "Requests by kind", "requests", kinds::kinds),
     run_chart("throughput-over-time", "Throughput over time", "time", over_time::over_time),
     run_chart("shares", "Shares of the acquisitions", "fairness", shares::shares).on_the_page_alone(),
@@ -123,8 +150,8 @@ pub const OF_A_RUN: [RunChart; 13] = [
 ];
 
 /// The charts of a run that have files.
-fn of_run(view: &View) -> Vec<NamedChart> {
-    let with_files = OF_A_RUN.iter().filter(|chart| chart.has_files);
+fn of_run(view: &View<'_>) -> Vec<NamedChart> {
+    let with_files = of_a_run().filter(|chart| chart.has_files);
     with_files.filter_map(|chart| Some((chart.name, chart.of(view)?))).collect()
 }
 
@@ -132,12 +159,12 @@ fn of_run(view: &View) -> Vec<NamedChart> {
 ///
 /// # Errors
 /// [`Error::Environment`] when a file cannot be written.
-pub fn draw_all(view: &View, dir: &Path) -> Result<Drawn, Error> {
+pub fn draw_all(view: &View<'_>, dir: &Path) -> Result<Drawn, Error> {
     draw_each(of_run(view), &view.place_line(), dir)
 }
 
 /// Every chart of a run as SVG text, by the name of its file, or why it is not drawn.
-pub fn svgs(view: &View) -> Vec<(String, Result<String, String>)> {
+pub fn svgs(view: &View<'_>) -> Vec<(String, Result<String, String>)> {
     let place = view.place_line();
     let text = |chart: &Chart| {
         draw::svg_text(&draw(chart, Medium::File { place: &place })).map_err(|error| error.to_string())

@@ -6,22 +6,23 @@ use crate::report::View;
 use crate::report::document::{
     Axis, Band, Chart, Curve, Guide, GuideCourse, Kind, Lines, PlotPoint, Weight, float,
 };
-use crate::report::view::{Broken, Cell, Fault};
+use crate::report::view::Cell;
+use crate::results::record::{FaultRecord, Trial};
 use crate::words::units::{self, number};
 
-fn lasted(cell: &Cell) -> bool {
+fn lasted(cell: &Cell<'_>) -> bool {
     cell.over_time().is_some()
 }
 
 /// The chart; the error says why there is none.
-pub fn over_time(view: &View) -> Result<Chart, String> {
+pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
     let contenders = view
         .best_common_count(lasted)
         .ok_or_else(|| "no measured phase was long enough to plot over time".to_owned())?;
     let cells = || view.cells_at(contenders).filter(|cell| lasted(cell));
     let all: Vec<Curve> = cells().map(|cell| series(view, cell)).collect();
     let mut how_to_read = Vec::new();
-    if cells().any(|cell| cell.repetitions.len() > 1) {
+    if cells().any(|cell| cell.trials.len() > 1) {
         how_to_read.push("Each step: the median over the repetitions.".to_owned());
     }
     let end = Curve::furthest(&all, 1.0);
@@ -53,7 +54,7 @@ fn said(series: &Curve) -> String {
 }
 
 /// The points of each step, at its middle; markers on about a dozen of them.
-fn series(view: &View, cell: &Cell) -> Curve {
+fn series(view: &View<'_>, cell: &Cell<'_>) -> Curve {
     let line: Vec<PlotPoint> = cell.over_time().map_or_else(Vec::new, |course| {
         let long = course.bin_us as f64 / 1e6;
         let middles = (0_u32..).map(|step| (f64::from(step) + 0.5) * long);
@@ -81,13 +82,11 @@ struct Shade {
 
 impl Shade {
     /// The shade of these cells, up to the end of the chart, in seconds.
-    fn of<'a>(cells: impl Iterator<Item = &'a Cell>, end: f64) -> Self {
-        let shown = |cell: &'a Cell| {
-            let sound = cell.repetitions.iter().find(|one| one.is_sound());
-            sound.or_else(|| cell.repetitions.first())?.broken.as_ref()
-        };
+    fn of<'a>(cells: impl Iterator<Item = &'a Cell<'a>>, end: f64) -> Self {
+        // Of the first sound trial or, where there is none, of the first.
+        let shown = |cell: &'a Cell<'a>| cell.counting().next();
         let locks: Vec<Vec<Span>> =
-            cells.map(|cell| shown(cell).map(|broken| spans(broken, end)).unwrap_or_default()).collect();
+            cells.map(|cell| shown(cell).map(|trial| spans(trial, end)).unwrap_or_default()).collect();
         let mut labels: Vec<String> = Vec::new();
         for span in locks.iter().flatten() {
             if !labels.contains(&span.label) {
@@ -143,14 +142,14 @@ impl Shade {
 }
 
 /// When each fault lasted that was in force within the chart. One that could not be undone lasted to the end.
-fn spans(broken: &Broken, end: f64) -> Vec<Span> {
+fn spans(trial: &Trial, end: f64) -> Vec<Span> {
     let seconds = |us: i64| (us as f64 / 1e6).clamp(0.0, end);
-    let span = |fault: &Fault| {
+    let span = |fault: &FaultRecord| {
         let to = fault.ended_us.map(seconds).or_else(|| fault.left.as_ref().map(|_| end))?;
         let from = seconds(fault.asked_us);
         (from < end).then(|| Span { from, to: to.max(from), label: fault.label.clone() })
     };
-    broken.faults.iter().filter_map(span).collect()
+    trial.faults.iter().filter_map(span).collect()
 }
 
 /// How many elections a caption tells of one by one.
@@ -164,11 +163,11 @@ struct Elections {
 }
 
 impl Elections {
-    fn of<'a>(view: &'a View, cells: impl Iterator<Item = &'a Cell>, end: f64) -> Self {
-        let of_cell = |cell: &'a Cell| {
-            cell.repetitions.iter().flat_map(move |one| {
-                let trial = format!("{}, repetition {}", view.label(cell), one.number);
-                one.elections.iter().map(move |election| (election.seen_us as f64 / 1e6, trial.clone()))
+    fn of<'a>(view: &'a View<'_>, cells: impl Iterator<Item = &'a Cell<'a>>, end: f64) -> Self {
+        let of_cell = |cell: &'a Cell<'a>| {
+            cell.all().flat_map(move |one| {
+                let trial = format!("{}, repetition {}", view.label(cell), one.spec.repetition);
+                one.unexplained_elections().map(move |one| (one.seen_us as f64 / 1e6, trial.clone()))
             })
         };
         let mut seen: Vec<(f64, String)> =

@@ -5,22 +5,23 @@ use crate::report::View;
 use crate::report::document::{
     Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, Mark, Marked, PERCENTILES, PlotPoint, Weight,
 };
-use crate::report::view::{Cell, Repetition};
-use crate::results::record::Timing;
+use crate::report::view::Cell;
+use crate::results::record::{Timing, Trial};
 use crate::words::measure::{Measure, Survival};
 use crate::words::units::{self, capitalised, format_micros};
 
 /// The chart; the error says why there is none.
-pub fn by_percentile(view: &View, measure: Measure) -> Result<Chart, String> {
+pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String> {
     let name = measure.name().replace('_', " ");
-    let has = |cell: &Cell| cell.has_samples(measure) && !(measure.is_of_the_queue() && cell.is_unstable());
+    let has =
+        |cell: &Cell<'_>| cell.has_samples(measure) && !(measure.is_of_the_queue() && cell.is_unstable());
     let contenders = view.best_common_count(has).ok_or_else(|| {
         match view.cells.iter().any(|cell| cell.has_samples(measure)) {
             true => format!("the queue grew, so that each {name} only tells how long the trial was"),
             false => format!("no trial measured a {name}"),
         }
     })?;
-    let shown = |cell: &Cell| cell.contenders == contenders && has(cell);
+    let shown = |cell: &Cell<'_>| cell.contenders == contenders && has(cell);
     let cells = || view.cells.iter().filter(|cell| shown(cell));
     let all: Vec<(Curve, Survival)> = cells()
         .filter_map(|cell| {
@@ -35,7 +36,7 @@ pub fn by_percentile(view: &View, measure: Measure) -> Result<Chart, String> {
     let heights = heights.into_iter().chain(floor.map(|floor| floor.p50_us as f64));
     let y = Axis::durations_either_way(&name, heights);
     let series = all.into_iter().map(|(series, _)| series).collect();
-    let unserved = cells().any(|cell| measure == Measure::Wait && cell.sum(Repetition::unserved) > 0);
+    let unserved = cells().any(|cell| measure == Measure::Wait && cell.sum(Trial::unserved) > 0);
     Ok(Chart {
         id: format!("{}-by-percentile-n{contenders}", measure.name().replace('_', "-")),
         title: format!("{} by percentile, {}", capitalised(&name), units::contenders(contenders)),
@@ -58,7 +59,7 @@ fn told(label: &str, samples: &Survival) -> String {
 }
 
 /// What the samples of a measure cannot fall below; only of handoffs.
-fn floor(view: &View, measure: Measure) -> Option<Timing> {
+fn floor(view: &View<'_>, measure: Measure) -> Option<Timing> {
     view.floor.as_ref()?.handoff.filter(|floor| measure == Measure::Handoff && floor.p50_us > 0)
 }
 

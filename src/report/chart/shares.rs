@@ -7,16 +7,17 @@ use crate::report::document::{
     Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, PlotPoint, Weight, float,
 };
 use crate::report::view::Cell;
+use crate::results::record::figures::FAIRNESS;
 use crate::words::units::{contenders, number};
 
 /// The chart; the error says why there is none.
-pub fn shares(view: &View) -> Result<Chart, String> {
-    let has = |cell: &Cell| cell.contenders > 1 && cell.median(|one| one.fairness).is_some();
+pub fn shares(view: &View<'_>) -> Result<Chart, String> {
+    let has = |cell: &Cell<'_>| cell.contenders > 1 && cell.figure(&FAIRNESS).is_some();
     let count = view
         .best_common_count(has)
         .ok_or("each contender had as many turns as the others, or too few to tell")?;
-    let shown = |cell: &Cell| cell.contenders == count && has(cell);
-    let of = |cell: &Cell| {
+    let shown = |cell: &Cell<'_>| cell.contenders == count && has(cell);
+    let of = |cell: &Cell<'_>| {
         let line = line(cell);
         let every = (line.len() / 8).max(1);
         let marked: Vec<PlotPoint> = line.iter().step_by(every).chain(line.last()).copied().collect();
@@ -50,10 +51,10 @@ pub fn shares(view: &View) -> Result<Chart, String> {
 }
 
 /// The median share of each rank, from the first.
-fn line(cell: &Cell) -> Vec<PlotPoint> {
+fn line(cell: &Cell<'_>) -> Vec<PlotPoint> {
     let mut shares = vec![Vec::new(); cell.contenders];
-    for repetition in cell.counting() {
-        let mut turns = repetition.turns.clone();
+    for trial in cell.counting() {
+        let mut turns: Vec<u64> = trial.tallies.iter().map(|tally| tally.acquired).collect();
         let even = turns.iter().sum::<u64>() as f64 / turns.len().max(1) as f64;
         turns.sort_unstable_by(|one, other| other.cmp(one));
         if even > 0.0 {

@@ -5,6 +5,7 @@ use crate::report::document::{
     Axis, Chart, Curve, Ends, Guide, GuideCourse, Intervals, Kind, KneeMark, Lines, Mark, Weight,
 };
 use crate::report::table::sweep_title;
+use crate::results::record::figures::THROUGHPUT;
 use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::units::{capitalised, counted, number};
 
@@ -16,7 +17,7 @@ pub fn over_what_was_swept(file: &SweepFile) -> Vec<Chart> {
         axis: "acquisitions per second",
         of: |point| point.throughput,
         is_bound: |_| false,
-        figure: Figure::THROUGHPUT,
+        figure: THROUGHPUT.figure(),
         knee: KneeFigure::Throughput,
     };
     let wait = Swept {

@@ -6,9 +6,9 @@ use crate::answer::compare::{Compared, Comparison, Method, Row};
 use crate::answer::gate::Outcome;
 use crate::report::View;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
-use crate::report::view::{Cell, Repetition};
+use crate::report::view::Cell;
 use crate::results::StoredRun;
-use crate::results::record::{Figure, Missing, Ratio, RunEnding, Statistic, Trial};
+use crate::results::record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
 use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, format_micros, harmless, number};
 use crate::words::verdict::Verdict;
@@ -102,7 +102,7 @@ pub struct CellFigures {
     /// What its trials are judged as; `None` of a single contender, who has no other to exclude.
     pub verdict: Option<Verdict>,
     pub totals: Totals,
-    /// The figures of [`TRACKED`] that were measured, in that order.
+    /// The figures that are [`tracked`] and were measured, in that order.
     pub values: Vec<Value>,
 }
 
@@ -115,27 +115,29 @@ pub struct Value {
 }
 
 /// The figures that CI is told of: few enough to be looked at, and each worth a look when it changes.
-pub const TRACKED: [Figure; 12] = [
-    Figure::THROUGHPUT,
-    Figure::Latency(Measure::Wait, Statistic::percent(50)),
-    Figure::Latency(Measure::Wait, Statistic::percent(99)),
-    Figure::Latency(Measure::Handoff, Statistic::percent(50)),
-    Figure::Latency(Measure::Handoff, Statistic::percent(99)),
-    Figure::Latency(Measure::Uncontended, Statistic::percent(50)),
-    Figure::Ratio(Ratio::RequestsPerAcquisition),
-    Figure::Ratio(Ratio::NotificationsPerAcquisition),
-    Figure::Ratio(Ratio::NamesPerAcquisition),
-    Figure::Ratio(Ratio::BytesPerAcquisition),
-    Figure::Ratio(Ratio::FanOut),
-    Figure::Ratio(Ratio::Fairness),
-];
+pub fn tracked() -> impl Iterator<Item = Figure> {
+    const TIMES: [(Measure, u32); 5] = [
+        (Measure::Wait, 50),
+        (Measure::Wait, 99),
+        (Measure::Handoff, 50),
+        (Measure::Handoff, 99),
+        (Measure::Uncontended, 50),
+    ];
+    let times = TIMES.map(|(measure, percent)| Figure::Latency(measure, Statistic::percent(percent)));
+    // The throughput comes first: with the times it says how fast a lock is.
+    let (speed, others): (Vec<Figure>, Vec<Figure>) = figures::ALL
+        .iter()
+        .filter(|entry| entry.tracked)
+        .map(|entry| entry.figure())
+        .partition(|figure| figure.unit() == Unit::PerSecond);
+    speed.into_iter().chain(times).chain(others)
+}
 
 impl CiReport {
     /// Of a stored run, and of the view of it.
-    pub fn of_run(stored: &StoredRun, view: &View) -> Self {
+    pub fn of_run(stored: &StoredRun, view: &View<'_>) -> Self {
         let run = &stored.run.run;
-        let cells: Vec<CellFigures> =
-            view.cells.iter().map(|cell| figures(view.label(cell), cell, &stored.trials)).collect();
+        let cells: Vec<CellFigures> = view.cells.iter().map(|cell| figures(view.label(cell), cell)).collect();
         let of_locks = view.cells.iter().zip(&cells).map(|(cell, figures)| of_lock(cell, figures));
         Self {
             title: clean(&view.title),
@@ -339,8 +341,8 @@ fn of_gate(gate: &Outcome, took: Duration) -> Check {
 
 /// What a strategy's trials are judged as. A single contender has no other to exclude: of it no more is checked than that
 /// it was measured.
-fn of_lock(cell: &Cell, figures: &CellFigures) -> Check {
-    let unsound = || cell.repetitions.iter().filter_map(Repetition::unsound).map(|why| clean(&why)).collect();
+fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
+    let unsound = || cell.all().filter_map(Trial::unsound).map(|why| clean(&why)).collect();
     let Repetitions { ran, sound } = figures.repetitions;
     let Totals { acquired, unserved, violations, .. } = figures.totals;
     let mut seen = vec![format!(
@@ -354,7 +356,7 @@ fn of_lock(cell: &Cell, figures: &CellFigures) -> Check {
         );
     }
     seen.extend(figures.values.iter().map(|value| format!("{}: {}", value.figure, value.shown())));
-    let measured: u64 = cell.repetitions.iter().map(|one| one.measured_us).sum();
+    let measured = cell.sum(|one| one.measured_us);
     Check {
         kind: CheckKind::Lock,
         name: figures.name(),
@@ -364,32 +366,19 @@ fn of_lock(cell: &Cell, figures: &CellFigures) -> Check {
     }
 }
 
-fn figures(label: &str, cell: &Cell, trials: &[Trial]) -> CellFigures {
-    let counting: Vec<&Trial> = cell.trials(trials).collect();
+fn figures(label: &str, cell: &Cell<'_>) -> CellFigures {
+    let value = |figure| Some(Value { figure, over: Aggregate::of_figure(figure, cell.counting())? });
     CellFigures {
         strategy: clean(label),
         contenders: cell.contenders,
         repetitions: Repetitions::of(cell),
         verdict: cell.verdict().map(|verdict| verdict.with_reasons(|reason| clean(&reason))),
         totals: Totals::of(cell),
-        values: TRACKED.iter().filter_map(|figure| value(*figure, &counting)).collect(),
+        values: tracked().filter_map(value).collect(),
     }
 }
 
-/// A figure over these trials; `None` where none of them measured it, or where a queue that grew in one of them makes it
-/// say only how long the trial was.
-fn value(figure: Figure, trials: &[&Trial]) -> Option<Value> {
-    let each: Vec<_> = trials.iter().map(|trial| figure.of(trial)).collect();
-    if each.contains(&Err(Missing::Unstable)) {
-        return None;
-    }
-    let readings: Vec<_> = each.into_iter().filter_map(Result::ok).collect();
-    let at_least = readings.iter().any(|reading| reading.at_least);
-    let over = Aggregate::of(readings.iter().map(|reading| reading.value), at_least)?;
-    Some(Value { figure, over })
-}
-
-fn facts(stored: &StoredRun, view: &View) -> Vec<Fact> {
+fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<Fact> {
     let run = &stored.run.run;
     let mut facts = vec![("scenario", run.scenario.clone()), ("seed", run.seed.to_string())];
     if !run.overrides.is_empty() {

@@ -93,10 +93,10 @@ fn trouble(check: &Check) -> String {
 }
 
 fn columns(document: &CiReport) -> Vec<Figure> {
-    let measured = |figure: &&Figure| {
-        document.cells.iter().any(|cell| cell.values.iter().any(|value| value.figure == **figure))
+    let measured = |figure: &Figure| {
+        document.cells.iter().any(|cell| cell.values.iter().any(|value| value.figure == *figure))
     };
-    super::TRACKED.iter().filter(measured).copied().collect()
+    super::tracked().filter(measured).collect()
 }
 
 fn heading(columns: &[Figure]) -> String {

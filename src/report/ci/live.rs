@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::TRACKED;
 use super::document::clean;
 use super::openmetrics::{ACQUISITIONS, Families, VIOLATIONS, figure, of_cell};
+use super::tracked;
 use crate::results::record::{Figure, Trial};
 
 /// How far a run is.
@@ -77,7 +77,7 @@ impl Live {
         // What was told once is not taken back.
         so_far.acquired += trial.whole.acquired().max(seen);
         so_far.violations += trial.violation_count;
-        let readings = TRACKED.iter().filter_map(|figure| Some((*figure, figure.of(trial).ok()?)));
+        let readings = tracked().filter_map(|figure| Some((figure, figure.of(trial).ok()?)));
         so_far.last =
             readings.filter(|(_, one)| !one.at_least).map(|(figure, one)| (figure, one.value)).collect();
     }

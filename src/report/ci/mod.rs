@@ -9,5 +9,5 @@ pub mod junit;
 mod live;
 pub mod openmetrics;
 
-pub use document::{CellFigures, Check, CheckKind, CiReport, Fact, TRACKED, Value};
+pub use document::{CellFigures, Check, CheckKind, CiReport, Fact, Value, tracked};
 pub use live::Live;

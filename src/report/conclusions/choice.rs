@@ -5,7 +5,8 @@ use super::standing::{Aspect, Standing};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::answer::compare::ComparisonVerdict as Compared;
 use crate::report::document::value::Value;
-use crate::report::view::{Cell, Repetition};
+use crate::report::view::Cell;
+use crate::results::record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
 use crate::words::measure::Measure;
 use crate::words::units::{contenders, listed, number};
 use crate::words::verdict::Verdict;
@@ -86,7 +87,7 @@ pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usiz
     Some(conclude(certainty, names, format!("{what}.{costs}")))
 }
 
-fn kept_its_promises(cell: &Cell) -> bool {
+fn kept_its_promises(cell: &Cell<'_>) -> bool {
     cell.verdict().is_none_or(|verdict| verdict == Verdict::Held)
 }
 
@@ -107,7 +108,7 @@ fn costs(field: &RankingContext<'_>, focus: usize, label: &str, load: Option<&St
     };
     let mut said = Vec::new();
     if let (Some(requests), Some(notifications)) =
-        (cell.median(Repetition::requests_total), cell.median(|one| one.notifications))
+        (cell.figure(&REQUESTS_PER_ACQUISITION), cell.figure(&NOTIFICATIONS_PER_ACQUISITION))
     {
         let one_or_more = |amount: f64, one: &str| {
             let shown = number(amount);

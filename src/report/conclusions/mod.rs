@@ -122,7 +122,7 @@ impl Evidence {
 }
 
 /// What a stored run comes to, the most telling first.
-pub fn conclusions(stored: &StoredRun, view: &View) -> Vec<Conclusion> {
+pub fn conclusions(stored: &StoredRun, view: &View<'_>) -> Vec<Conclusion> {
     let limits = Limits::default();
     let warnings = warnings::of(stored, view);
     let Some(field) = RankingContext::of(stored, view) else { return warnings };

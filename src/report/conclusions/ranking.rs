@@ -7,7 +7,7 @@ use crate::report::View;
 use crate::report::document::value::Value;
 use crate::report::view::Cell;
 use crate::results::StoredRun;
-use crate::results::record::{Better, Count, Counted, Figure, Ratio, Reading, Statistic, Trial};
+use crate::results::record::{Better, Counted, Figure, Reading, Statistic, Trial, figures};
 use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, listed, number};
 
@@ -23,14 +23,13 @@ pub(super) enum Speed {
 }
 
 pub(super) struct RankingContext<'a> {
-    view: &'a View,
-    trials: &'a [Trial],
+    view: &'a View<'a>,
     pub speed: Speed,
 }
 
 impl<'a> RankingContext<'a> {
     /// Of a stored run; `None` where nothing was acquired.
-    pub fn of(stored: &'a StoredRun, view: &'a View) -> Option<Self> {
+    pub fn of(stored: &StoredRun, view: &'a View<'a>) -> Option<Self> {
         let first = stored.trials.iter().find(|trial| trial.measured.acquired() > 0)?;
         let speed = match first.spec.load.name() {
             "open" => Speed::Wait,
@@ -38,14 +37,14 @@ impl<'a> RankingContext<'a> {
             _ if first.full_crew.is_some() => Speed::TotalTime,
             _ => Speed::Throughput,
         };
-        Some(Self { view, trials: &stored.trials, speed })
+        Some(Self { view, speed })
     }
 
     /// The cells that may be ranked: sound, with acquisitions, and of locks that kept their promises.
-    pub fn ranked_at(&self, contenders: usize) -> impl Iterator<Item = &'a Cell> {
+    pub fn ranked_at(&self, contenders: usize) -> impl Iterator<Item = &'a Cell<'a>> {
         let view = self.view;
         let is_broken = move |strategy| view.cells_of(strategy).any(Cell::is_violated);
-        let is_ranked = move |cell: &&Cell| {
+        let is_ranked = move |cell: &&Cell<'_>| {
             cell.is_sound() && acquired(cell) && !cell.is_unstable() && !is_broken(cell.strategy)
         };
         view.cells_at(contenders).filter(is_ranked)
@@ -58,7 +57,7 @@ impl<'a> RankingContext<'a> {
         counts.into_iter().max_by_key(most).unwrap_or(0)
     }
 
-    pub fn label(&self, cell: &Cell) -> &'a str {
+    pub fn label(&self, cell: &Cell<'_>) -> &'a str {
         self.view.label(cell)
     }
 
@@ -80,11 +79,10 @@ impl<'a> RankingContext<'a> {
         OpenQuestion { aspect, contenders, better, entries }
     }
 
-    fn entry(&self, aspect: Aspect, cell: &Cell) -> Option<StrategyReadings> {
-        let sound = || cell.counting().filter_map(|one| Some((one.number, one.recorded(self.trials)?)));
-        let readings: Option<Vec<(u32, Reading)>> =
-            sound().map(|(number, trial)| Some((number, self.reading(aspect, trial)?))).collect();
-        let determined = aspect == Aspect::Load && sound().all(|(_, trial)| is_determined(trial));
+    fn entry(&self, aspect: Aspect, cell: &Cell<'_>) -> Option<StrategyReadings> {
+        let reading = |trial: &Trial| Some((trial.spec.repetition, self.reading(aspect, trial)?));
+        let readings: Option<Vec<(u32, Reading)>> = cell.counting().map(reading).collect();
+        let determined = aspect == Aspect::Load && cell.counting().all(is_determined);
         let entry = StrategyReadings {
             strategy: cell.strategy,
             label: self.view.label(cell).to_owned(),
@@ -95,32 +93,31 @@ impl<'a> RankingContext<'a> {
     }
 
     fn reading(&self, aspect: Aspect, trial: &Trial) -> Option<Reading> {
-        let exact = |value: f64| Reading { value, at_least: false, samples: None };
+        let exact = Reading::exact;
         match (aspect, self.speed) {
-            (Aspect::Speed, Speed::Throughput) => Figure::THROUGHPUT.of(trial).ok(),
+            (Aspect::Speed, Speed::Throughput) => figures::THROUGHPUT.of(trial).map(exact),
             (Aspect::Speed, Speed::TotalTime) => Some(exact(trial.measured_us as f64)),
             (Aspect::Speed, Speed::Wait) => {
                 Figure::Latency(Measure::Wait, Statistic::percent(50)).of(trial).ok()
             }
-            (Aspect::Fairness, _) => Figure::Ratio(Ratio::Fairness).of(trial).ok(),
+            (Aspect::Fairness, _) => figures::FAIRNESS.of(trial).map(exact),
             (Aspect::Load, _) => {
-                let requests = Figure::Ratio(Ratio::RequestsPerAcquisition).of(trial).ok()?;
-                let notifications = Figure::Ratio(Ratio::NotificationsPerAcquisition).of(trial).ok()?;
-                Some(exact(requests.value + notifications.value))
+                let requests = figures::REQUESTS_PER_ACQUISITION.of(trial)?;
+                Some(exact(requests + figures::NOTIFICATIONS_PER_ACQUISITION.of(trial)?))
             }
         }
     }
 }
 
-fn acquired(cell: &Cell) -> bool {
-    cell.counting().all(|one| one.acquired > 0)
+fn acquired(cell: &Cell<'_>) -> bool {
+    cell.counting().all(|one| one.measured.acquired() > 0)
 }
 
 /// Whether a batch's cost model says how many requests and notifications there are, so that nothing is left to chance.
 fn is_determined(trial: &Trial) -> bool {
     let is_of = |what: Counted| what == Counted::Requests || what.is_event();
     let mut lines = trial.accounting.iter().filter(|line| is_of(line.what)).peekable();
-    let errors = Figure::Count(Count::Errors).of(trial).is_ok_and(|errors| errors.value > 0.0);
+    let errors = figures::ERRORS.of(trial).is_some_and(|errors| errors > 0.0);
     trial.spec.load.name() == "batch"
         && !errors
         && lines.peek().is_some()

@@ -2,26 +2,25 @@
 
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::report::View;
-use crate::report::view::{Cell, Repetition};
+use crate::report::view::Cell;
 use crate::results::StoredRun;
-use crate::results::record::RunEnding;
+use crate::results::record::{RunEnding, Trial};
 use crate::words::units::{contenders, counted, listed};
 use crate::words::verdict::Verdict;
 
-pub(super) fn of(stored: &StoredRun, view: &View) -> Vec<Conclusion> {
+pub(super) fn of(stored: &StoredRun, view: &View<'_>) -> Vec<Conclusion> {
     let broken = (0..view.strategies.len()).filter_map(|strategy| must_not_be_used(view, strategy));
     let limits = [cut_short(stored), nothing_acquired(view), unstable(view), unsound(view), unknown(view)];
     broken.chain(limits.into_iter().flatten()).collect()
 }
 
-fn must_not_be_used(view: &View, strategy: usize) -> Option<Conclusion> {
+fn must_not_be_used(view: &View<'_>, strategy: usize) -> Option<Conclusion> {
     let label = view.strategies[strategy].clone();
-    let broken = |promise: fn(&Repetition) -> Option<&Verdict>| {
-        let is_broken = |one: &&Repetition| matches!(promise(one), Some(Verdict::Violated(_)));
-        let trials: Vec<&Repetition> =
-            view.cells_of(strategy).flat_map(|cell| &cell.repetitions).filter(is_broken).collect();
+    let broken = |promise: fn(&Trial) -> Option<&Verdict>| {
+        let is_broken = |one: &&Trial| matches!(promise(one), Some(Verdict::Violated(_)));
+        let trials: Vec<&Trial> = view.cells_of(strategy).flat_map(Cell::all).filter(is_broken).collect();
         let why = trials.first().and_then(|one| promise(one)?.why());
-        let of = view.cells_of(strategy).map(|cell| cell.repetitions.len()).sum::<usize>();
+        let of = view.cells_of(strategy).map(|cell| cell.trials.len()).sum::<usize>();
         why.map(|why| format!("in {} of {} ({why})", trials.len(), counted(of, "trial", "trials")))
     };
     let excluded =
@@ -60,24 +59,24 @@ fn cut_short(stored: &StoredRun) -> Option<Conclusion> {
 }
 
 /// The cells for which that is true, named by their strategies.
-fn named(view: &View, is: impl Fn(&Cell) -> bool) -> Vec<String> {
+fn named(view: &View<'_>, is: impl Fn(&Cell<'_>) -> bool) -> Vec<String> {
     let has = |strategy: &usize| view.cells_of(*strategy).any(&is);
     (0..view.strategies.len()).filter(has).map(|strategy| view.strategies[strategy].clone()).collect()
 }
 
-fn nothing_acquired(view: &View) -> Option<Conclusion> {
-    if view.cells.iter().all(|cell| cell.sum(|one| one.acquired) == 0) {
+fn nothing_acquired(view: &View<'_>) -> Option<Conclusion> {
+    if view.cells.iter().all(|cell| cell.sum(|one| one.measured.acquired()) == 0) {
         let sentence =
             "No lock was acquired in any trial, so nothing can be said about any strategy.".to_owned();
         return Some(limit(Certainty::Unknown, Vec::new(), sentence, Evidence::Table));
     }
-    let idle = named(view, |cell| cell.sum(|one| one.acquired) == 0);
+    let idle = named(view, |cell| cell.sum(|one| one.measured.acquired()) == 0);
     let sentence = format!("{} never acquired the lock with some number of contenders.", listed(&idle));
     (!idle.is_empty()).then(|| limit(Certainty::Shown, idle, sentence, Evidence::Table))
 }
 
-fn unstable(view: &View) -> Option<Conclusion> {
-    let grew = named(view, Cell::is_unstable);
+fn unstable(view: &View<'_>) -> Option<Conclusion> {
+    let grew = named(view, |cell| cell.is_unstable());
     let sentence = format!(
         "{} could not keep up with the arrivals: the queue kept growing, so there is no wait to compare.",
         listed(&grew)
@@ -85,7 +84,7 @@ fn unstable(view: &View) -> Option<Conclusion> {
     (!grew.is_empty()).then(|| limit(Certainty::Shown, grew, sentence, Evidence::Notes))
 }
 
-fn unsound(view: &View) -> Option<Conclusion> {
+fn unsound(view: &View<'_>) -> Option<Conclusion> {
     let none = named(view, |cell| !cell.is_sound());
     let sentence = format!(
         "There are only invalid or partial trials of {} with some number of contenders; these are not ranked.",
@@ -94,9 +93,9 @@ fn unsound(view: &View) -> Option<Conclusion> {
     (!none.is_empty()).then(|| limit(Certainty::Unknown, none, sentence, Evidence::Notes))
 }
 
-fn unknown(view: &View) -> Option<Conclusion> {
-    let is_unknown = |cell: &Cell| cell.is_sound() && matches!(cell.verdict(), Some(Verdict::Unknown(_)));
-    let unknown: Vec<&Cell> = view.cells.iter().filter(|cell| is_unknown(cell)).collect();
+fn unknown(view: &View<'_>) -> Option<Conclusion> {
+    let is_unknown = |cell: &Cell<'_>| cell.is_sound() && matches!(cell.verdict(), Some(Verdict::Unknown(_)));
+    let unknown: Vec<&Cell<'_>> = view.cells.iter().filter(|cell| is_unknown(cell)).collect();
     let first = unknown.first()?;
     let why = first.verdict().and_then(|verdict| verdict.why()).unwrap_or_default();
     let names = named(view, is_unknown);

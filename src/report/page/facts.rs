@@ -3,7 +3,7 @@
 use super::Source;
 use crate::report::View;
 use crate::report::document::{Block, Column, Table, Tone, Value, numbers, words};
-use crate::report::view::{Cell, Repetition};
+use crate::report::view::Cell;
 use crate::results::record::{EnsembleInfo, HostInfo, Timing, Trial};
 use crate::words::measure::Outcome;
 use crate::words::units::{counted, number};
@@ -100,10 +100,7 @@ fn gibibytes(bytes: u64) -> String {
 /// What became of every acquire, over all repetitions.
 pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
     let view = source.view;
-    let all = |cell: &Cell, outcome: Outcome| -> u64 {
-        let recorded = |one: &Repetition| one.recorded(&source.stored.trials);
-        cell.repetitions.iter().filter_map(recorded).map(|trial| trial.measured.outcomes.get(outcome)).sum()
-    };
+    let all = |cell: &Cell<'_>, outcome: Outcome| cell.sum(|trial| trial.measured.outcomes.get(outcome));
     let used: Vec<Outcome> = Outcome::ALL
         .into_iter()
         .filter(|outcome| {
@@ -113,11 +110,11 @@ pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
     let mut columns = vec![words("strategy"), numbers("contenders", 0)];
     columns.extend(used.iter().map(|outcome| numbers(name(*outcome), 1)));
     columns.extend([numbers("unserved at the end", 1), numbers("lost while held", 1)]);
-    let row = |cell: &Cell| {
-        let lost = |one: &Repetition| one.broken.as_ref().map_or(0, |broken| broken.holds_lost);
+    let row = |cell: &Cell<'_>| {
         let mut row = vec![view.label(cell).into(), Value::Count(cell.contenders as u64)];
         row.extend(used.iter().map(|outcome| Value::Count(all(cell, *outcome))));
-        row.extend([Value::Count(cell.sum(Repetition::unserved)), Value::Count(cell.sum(lost))]);
+        let lost = cell.sum(|trial| trial.measured.lost_while_held);
+        row.extend([Value::Count(cell.sum(Trial::unserved)), Value::Count(lost)]);
         row
     };
     let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
@@ -143,8 +140,8 @@ const fn name(outcome: Outcome) -> &'static str {
 /// What the servers counted for each acquisition.
 pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
     let view = source.view;
-    let row = |cell: &Cell| {
-        let trials: Vec<&Trial> = cell.trials(&source.stored.trials).collect();
+    let row = |cell: &Cell<'_>| {
+        let trials: Vec<&Trial> = cell.counting().collect();
         let acquired: u64 = trials.iter().map(|trial| trial.whole.acquired()).sum();
         let sum = |key: &str| -> Option<f64> {
             let servers = || trials.iter().flat_map(|trial| &trial.servers);
@@ -187,7 +184,7 @@ pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
 }
 
 /// What handoffs and acquires are compared with.
-pub(super) fn floor(view: &View) -> Vec<Block> {
+pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
     let Some(floor) = &view.floor else { return Vec::new() };
     let row = |name: &str, timing: Option<Timing>| {
         let Timing { count, p50_us, p90_us, p99_us } = timing?;
@@ -222,15 +219,12 @@ pub(super) fn floor(view: &View) -> Vec<Block> {
 /// What each strategy was judged as, promise by promise, and what that rests on.
 pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
     let view = source.view;
-    let row = |cell: &Cell| {
-        let all = |promise: fn(&Repetition) -> Option<&Verdict>| {
-            let each = cell.repetitions.iter().filter_map(promise).cloned();
-            each.reduce(Verdict::and)
+    let row = |cell: &Cell<'_>| {
+        let all = |promise: fn(&Trial) -> Option<&Verdict>| {
+            cell.all().filter_map(promise).cloned().reduce(Verdict::and)
         };
         let word = |verdict: Option<Verdict>| Value::or_missing(verdict, |verdict| Value::from(&verdict));
-        let recorded = |one: &Repetition| one.recorded(&source.stored.trials);
-        let trials: Vec<&Trial> = cell.repetitions.iter().filter_map(recorded).collect();
-        let entries = |count: fn(&Trial) -> u64| Value::Count(trials.iter().map(|trial| count(trial)).sum());
+        let entries = |count: fn(&Trial) -> u64| Value::Count(cell.sum(count));
         let together = cell.verdict();
         let why = together.as_ref().and_then(Verdict::why).unwrap_or_default();
         let counts = all(|one| one.judged.accounting.as_ref()).map(|verdict| match verdict {

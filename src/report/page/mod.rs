@@ -1,11 +1,15 @@
 //! The documents of a run and of a plan: which parts they have, and what is in them. No string is made here that a renderer could make.
 
 mod ab;
+mod calibration;
+mod comparison;
 mod facts;
 mod plan;
 mod sweep;
 
 pub use ab::of_ab;
+pub use calibration::of_calibration;
+pub use comparison::of_comparison;
 pub use plan::of_plan;
 pub use sweep::of_sweep;
 
@@ -25,7 +29,7 @@ use crate::words::verdict::Verdict;
 pub struct Source<'a> {
     pub name: &'a str,
     pub stored: &'a StoredRun,
-    pub view: &'a View,
+    pub view: &'a View<'a>,
     pub gated: &'a Gated,
 }
 
@@ -99,7 +103,7 @@ fn gates(gated: &Gated) -> Vec<Block> {
     against.map(Block::Text).into_iter().chain([table]).collect()
 }
 
-fn subtitle(view: &View) -> String {
+fn subtitle(view: &View<'_>) -> String {
     let said: Vec<String> = [Some(headline(view)), evidence(view)].into_iter().flatten().collect();
     format!("{}.", said.join(". ").trim_end_matches('.'))
 }
@@ -168,7 +172,7 @@ fn table(caption: &str, table: Table, legend: impl Into<String>) -> Option<Block
     (!is_empty).then(|| Block::Table { caption: caption.to_owned(), table, legend: legend.into() })
 }
 
-fn figures(view: &View) -> Vec<Block> {
+fn figures(view: &View<'_>) -> Vec<Block> {
     if view.cells.is_empty() {
         return vec![Block::Text("No trial ran, so there is nothing to show.".to_owned())];
     }
@@ -178,12 +182,12 @@ fn figures(view: &View) -> Vec<Block> {
 }
 
 /// The charts of that section, and why some are missing.
-fn charts(view: &View, section: &str) -> Vec<Block> {
-    let all = chart::OF_A_RUN.iter().filter(|chart| chart.section == section);
+fn charts(view: &View<'_>, section: &str) -> Vec<Block> {
+    let all = chart::of_a_run().filter(|chart| chart.section == section);
     all.filter_map(|chart| Some(drawn(chart.title, chart.of(view)?))).collect()
 }
 
-fn notes(view: &View) -> Vec<Block> {
+fn notes(view: &View<'_>) -> Vec<Block> {
     let mut blocks: Vec<Block> = noted(view.notes()).into_iter().collect();
     blocks.extend(table(
         "What the client counted, what the cost model expects, and what the servers counted",

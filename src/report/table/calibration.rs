@@ -25,7 +25,7 @@ pub fn calibration(calibration: &Calibration, style: Style) -> String {
     said.join("\n") + "\n"
 }
 
-const LEGEND: &str = "handoff: from one session's call of delete to the arrival of the event at a session that watches the \
+pub(in crate::report) const LEGEND: &str = "handoff: from one session's call of delete to the arrival of the event at a session that watches the \
     node, without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name.";
 
 fn timing(of: Option<Timing>) -> [Value; 4] {
@@ -40,7 +40,7 @@ fn timed(name: &str, of: Option<Timing>) -> Vec<Value> {
     std::iter::once(name.into()).chain(timing(of)).collect()
 }
 
-fn floor(calibration: &Calibration) -> Table {
+pub(in crate::report) fn floor(calibration: &Calibration) -> Table {
     let floor = &calibration.floor;
     let mut rows = vec![timed("handoff, over all", floor.handoff)];
     if floor.handoff_other_server.is_some() {
@@ -53,7 +53,7 @@ fn floor(calibration: &Calibration) -> Table {
     Table { columns, labels: 1, rows }
 }
 
-fn pairs(calibration: &Calibration) -> Table {
+pub(in crate::report) fn pairs(calibration: &Calibration) -> Table {
     let role = |address: &String| {
         let server = calibration.servers.iter().find(|server| server.address == *address);
         server.map_or_else(|| address.clone(), |server| format!("{address} ({})", server.role))
@@ -78,7 +78,7 @@ fn pairs(calibration: &Calibration) -> Table {
     Table { columns, labels: 1, rows: calibration.pairs.iter().map(row).collect() }
 }
 
-fn requests(server: &ServerFigures) -> Table {
+pub(in crate::report) fn requests(server: &ServerFigures) -> Table {
     let row = |name: &str, alone: Option<Timing>, saturated: Option<Saturation>| {
         timed(name, alone).into_iter().chain([rate(saturated)]).collect()
     };
@@ -116,7 +116,7 @@ fn is_bound(saturated: &Saturation) -> bool {
 }
 
 /// What the figures of the servers are.
-fn legend(calibration: &Calibration) -> String {
+pub(in crate::report) fn legend(calibration: &Calibration) -> String {
     let (sessions, in_flight) = (calibration.saturating_sessions, calibration.in_flight);
     let all = calibration.servers.iter().flat_map(|server| &server.requests);
     let bound = all.filter_map(|figures| figures.saturated.as_ref()).any(is_bound);

@@ -38,7 +38,7 @@ pub fn comparison_markdown(compared: &Comparison) -> String {
     said.join("\n\n") + "\n"
 }
 
-fn sides(compared: &Comparison) -> [String; 2] {
+pub(in crate::report) fn sides(compared: &Comparison) -> [String; 2] {
     let side = |name: &str, side: &SideInfo| {
         let runs: Vec<String> = side
             .runs
@@ -56,12 +56,12 @@ fn sides(compared: &Comparison) -> [String; 2] {
     [side("Base", &compared.base), side("New", &compared.new)]
 }
 
-fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
+pub(in crate::report) fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
     compared.forced.iter().map(|why| format!("Forced, although it cannot be compared: {why}"))
 }
 
 /// The rows that are shown: that there was no violation on either side takes no row for each cell.
-fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
+pub(in crate::report) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
     rows.sort_by_key(|row| row.compared.verdict);
     let columns = vec![
@@ -109,7 +109,7 @@ fn row(row: &Row) -> Vec<Value> {
 }
 
 /// A ratio; without an end where the base is 0.
-fn times(ratio: f64) -> String {
+pub(in crate::report) fn times(ratio: f64) -> String {
     if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
 }
 
@@ -123,7 +123,7 @@ fn value(sample: &Sample, unit: Option<Unit>) -> String {
     if sample.at_least { format!("≥ {text}") } else { text }
 }
 
-fn legend(compared: &Comparison) -> String {
+pub(in crate::report) fn legend(compared: &Comparison) -> String {
     let limits = compared.limits;
     let percent = |share: f64| format!("{} %", number(100.0 * share));
     format!(
@@ -139,7 +139,7 @@ fn legend(compared: &Comparison) -> String {
     )
 }
 
-fn faster(compared: &Comparison) -> Vec<String> {
+pub(in crate::report) fn faster(compared: &Comparison) -> Vec<String> {
     let mut said: Vec<String> =
         compared.faster.iter().map(|faster| format!("In the new, {}.", faster.sentence())).collect();
     if !said.is_empty() {
@@ -152,7 +152,7 @@ fn faster(compared: &Comparison) -> Vec<String> {
 }
 
 /// What must be said, the most telling first.
-fn notes(compared: &Comparison) -> Vec<String> {
+pub(in crate::report) fn notes(compared: &Comparison) -> Vec<String> {
     let mut notes = whys(compared);
     notes.extend(without_partner(compared));
     notes.extend(

@@ -3,17 +3,16 @@
 use crate::report::View;
 use crate::report::document::{Column, Missing, Table, Tone, Value, numbers, words};
 use crate::report::view::{
-    AccountingRow, Cell, Compared, CrossCheck, FaultFigures, Percentile, Repetition, Spread, TrialFigures,
+    AccountingRow, Cell, Compared, CrossCheck, FaultFigures, OpenFigures, Percentile, Spread, TrialFigures,
     UnderFault, gap_word, recovery_word,
 };
-use crate::results::record::{Arrived, Timing};
+use crate::results::record::figures::{self, OFFERED, THROUGHPUT, UTILISATION_BUSIEST};
+use crate::results::record::{Arrived, FigureColumn, FigureEntry, Timing, Trial};
 use crate::words::measure::Measure;
 use crate::words::units::{format_micros, number};
 
-const COUNT: usize = 24;
-
-/// Every column, from left to right.
-const COLUMNS: [Column; COUNT] = [
+/// The columns on the pace and the times.
+const PACE: [Column; 15] = [
     words("strategy"),
     numbers("contenders", 0),
     numbers("reps", 8),
@@ -29,38 +28,44 @@ const COLUMNS: [Column; COUNT] = [
     numbers("uncontended/floor", 8),
     numbers("unserved", 1),
     numbers("standstill", 1),
-    numbers("fan-out", 0),
-    numbers("requests/acq", 2),
-    numbers("notifications/acq", 7),
-    numbers("overtaken", 6),
-    numbers("fairness", 9),
-    numbers("readers", 10),
-    numbers("violations", 1),
-    words("verdict"),
-    Column { heading: "marks", numbers: false, spare: 1 },
 ];
+
+/// Those on what was judged.
+const VERDICTS: [Column; 3] =
+    [numbers("violations", 1), words("verdict"), Column { heading: "marks", numbers: false, spare: 1 }];
+
+/// The figures that have a column of their own.
+fn figures_with_column() -> impl Iterator<Item = (&'static FigureEntry, Column)> {
+    let column = |column: FigureColumn| numbers(column.heading, column.spare);
+    figures::ALL.iter().filter_map(move |entry| Some((*entry, column(entry.column?))))
+}
+
+/// Every column, from left to right.
+fn columns() -> Vec<Column> {
+    PACE.into_iter().chain(figures_with_column().map(|(_, column)| column)).chain(VERDICTS).collect()
+}
 
 impl Table {
     pub(super) fn headings() -> Vec<&'static str> {
-        COLUMNS.iter().chain(&FAULT_COLUMNS).map(|column| column.heading).collect()
+        columns().iter().chain(&FAULT_COLUMNS).map(|column| column.heading).collect()
     }
 
     /// The main table: one row for each strategy and contender count.
-    pub(in crate::report) fn of(view: &View) -> Self {
+    pub(in crate::report) fn of(view: &View<'_>) -> Self {
         Self::whole(view).without_idle_columns()
     }
 
-    pub(in crate::report) fn whole(view: &View) -> Self {
-        let rows = view.cells.iter().map(|cell| row(view, cell).to_vec()).collect();
-        Self { columns: COLUMNS.to_vec(), labels: 1, rows }
+    pub(in crate::report) fn whole(view: &View<'_>) -> Self {
+        let rows = view.cells.iter().map(|cell| row(view, cell)).collect();
+        Self { columns: columns(), labels: 1, rows }
     }
 }
 
 /// What the table's figures are, in one sentence.
-pub(in crate::report) fn legend(view: &View) -> String {
-    let repeated = view.cells.iter().any(|cell| cell.repetitions.len() > 1);
+pub(in crate::report) fn legend(view: &View<'_>) -> String {
+    let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
     let figures = if repeated { "Medians of the valid repetitions. " } else { "" };
-    let unserved = view.cells.iter().any(|cell| cell.sum(Repetition::unserved) > 0);
+    let unserved = view.cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
     let bound =
         view.cells.iter().any(|cell| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least));
     let unserved = match (unserved, bound) {
@@ -70,7 +75,7 @@ pub(in crate::report) fn legend(view: &View) -> String {
             "unserved: waits that ended without the lock, or were still going on at the end; ≥: at least, because of them; "
         }
     };
-    let one_shot = view.cells.iter().flat_map(|cell| &cell.repetitions).any(|one| one.total_us.is_some());
+    let one_shot = view.cells.iter().flat_map(Cell::all).any(|one| one.total_us().is_some());
     let total = if one_shot { "total time: until everybody had made all of its acquisitions; " } else { "" };
     format!(
         "{figures}acq: acquisition; {total}{}{unserved}fan-out: notifications that one release causes; overtaken: share of acquisitions \
@@ -80,7 +85,7 @@ pub(in crate::report) fn legend(view: &View) -> String {
 }
 
 /// What the multiples are multiples of; nothing where no floor was measured.
-fn floor(view: &View) -> String {
+fn floor(view: &View<'_>) -> String {
     let Some(floor) = &view.floor else { return String::new() };
     let told = |name: &str, what: &str, timing: Option<Timing>| {
         let Timing { count, p50_us, .. } = timing?;
@@ -104,20 +109,20 @@ fn floor(view: &View) -> String {
 /// What is shown as 1 is not below it.
 const BELOW_FLOOR: f64 = 0.995;
 
-fn row(view: &View, cell: &Cell) -> [Value; COUNT] {
+fn row(view: &View<'_>, cell: &Cell<'_>) -> Vec<Value> {
     let percentile = |measure, quantile| match cell.percentile(measure, quantile) {
         Some(value) => duration(value),
         None if measure == Measure::Wait && cell.is_unstable() => Value::Missing(Missing::Unstable),
         None => Value::NOT_MEASURED,
     };
-    [
+    let pace = [
         view.label(cell).into(),
         contenders(cell),
         repetitions(cell),
-        median(cell, |one| one.open.as_ref()?.offered_per_s),
-        median(cell, |one| one.throughput),
-        Value::or_missing(cell.spread(|one| one.throughput).filter(|spread| spread.count > 1), ends),
-        Value::or_missing(cell.median(|one| Some(one.total_us? as f64)), Value::Duration),
+        figure(cell, &OFFERED),
+        figure(cell, &THROUGHPUT),
+        Value::or_missing(cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1), ends),
+        Value::or_missing(cell.median(|one| Some(one.total_us()? as f64)), Value::Duration),
         percentile(Measure::Wait, 0.5),
         percentile(Measure::Wait, 0.99),
         Value::or_missing(cell.longest(Measure::Wait), duration),
@@ -126,25 +131,21 @@ fn row(view: &View, cell: &Cell) -> [Value; COUNT] {
         Value::or_missing(view.uncontended_over_floor(cell), Value::Multiple),
         unserved(cell),
         standstill(cell),
-        median(cell, |one| one.fan_out),
-        median(cell, Repetition::requests_total),
-        median(cell, |one| one.notifications),
-        Value::or_missing(cell.median(|one| one.overtaken), Value::Share),
-        median(cell, |one| one.fairness),
-        median(cell, |one| one.readers),
-        Value::Count(cell.violations()),
-        verdict(cell),
-        marks(cell),
-    ]
+    ];
+    let figures = figures_with_column().map(|(entry, _)| figure(cell, entry));
+    pace.into_iter()
+        .chain(figures)
+        .chain([Value::Count(cell.violations()), verdict(cell), marks(cell)])
+        .collect()
 }
 
 fn duration(value: Percentile) -> Value {
     Value::Duration(value.us).at_least(value.at_least)
 }
 
-fn repetitions(cell: &Cell) -> Value {
-    let sound = cell.repetitions.iter().filter(|one| one.is_sound()).count();
-    Value::OutOf { part: sound as u64, whole: cell.repetitions.len() as u64 }
+fn repetitions(cell: &Cell<'_>) -> Value {
+    let sound = cell.all().filter(|one| one.is_sound()).count();
+    Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
 }
 
 /// The smallest and the largest of several repetitions.
@@ -152,24 +153,26 @@ fn ends(spread: Spread) -> Value {
     Value::Range(spread.min, spread.max)
 }
 
-fn median(cell: &Cell, figure: impl Fn(&Repetition) -> Option<f64>) -> Value {
-    Value::or_missing(cell.median(figure), Value::Amount)
+/// The median over the repetitions.
+fn figure(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
+    let in_percent = entry.column.is_some_and(|column| column.in_percent);
+    Value::or_missing(cell.figure(entry), if in_percent { Value::Share } else { Value::Amount })
 }
 
 /// How many contenders there were, and of how many where some had no session.
-fn contenders(cell: &Cell) -> Value {
+fn contenders(cell: &Cell<'_>) -> Value {
     let whole = cell.contenders as u64;
     Value::OutOf { part: cell.took_part().min(whole), whole }
 }
 
 /// Waits that were not served, in all repetitions.
-fn unserved(cell: &Cell) -> Value {
-    Value::or_missing(Some(cell.sum(Repetition::unserved)).filter(|some| *some > 0), Value::Count)
+fn unserved(cell: &Cell<'_>) -> Value {
+    Value::or_missing(Some(cell.sum(Trial::unserved)).filter(|some| *some > 0), Value::Count)
 }
 
 /// The longest standstill that no lock explains.
-fn standstill(cell: &Cell) -> Value {
-    let all = cell.repetitions.iter().filter_map(|one| one.standstill.as_ref());
+fn standstill(cell: &Cell<'_>) -> Value {
+    let all = cell.all().filter_map(|one| one.standstill.as_ref());
     Value::or_missing(all.map(|stood| stood.lasted_us).max(), micros)
 }
 
@@ -178,15 +181,17 @@ fn micros(us: u64) -> Value {
     Value::Duration(us as f64)
 }
 
-fn verdict(cell: &Cell) -> Value {
+fn verdict(cell: &Cell<'_>) -> Value {
     Value::or_missing(cell.verdict(), |verdict| Value::from(&verdict))
 }
 
 /// How many trials are invalid or partial; the lines below the table say why.
-fn marks(cell: &Cell) -> Value {
-    let count = |marked: fn(&Repetition) -> bool| cell.repetitions.iter().filter(|one| marked(one)).count();
-    let marks =
-        [(count(|one| one.invalid.is_some()), "invalid"), (count(|one| one.partial.is_some()), "partial")];
+fn marks(cell: &Cell<'_>) -> Value {
+    let count = |marked: fn(&Trial) -> bool| cell.all().filter(|one| marked(one)).count();
+    let marks = [
+        (count(|one| one.health.invalid.is_some()), "invalid"),
+        (count(|one| one.cut_short.is_some()), "partial"),
+    ];
     let said: Vec<String> =
         marks.iter().filter(|(count, _)| *count > 0).map(|(count, mark)| format!("{count} {mark}")).collect();
     Value::or_missing(Some(said).filter(|said| !said.is_empty()), |said| {
@@ -201,18 +206,19 @@ pub(in crate::report) const OPEN_LEGEND: &str = "wait: from when an arrival was 
 
 impl Table {
     /// The arrivals of open loads: a row for each strategy and contender count; no rows for other loads.
-    pub(in crate::report) fn open(view: &View) -> Self {
-        let row = |cell: &Cell| {
+    pub(in crate::report) fn open(view: &View<'_>) -> Self {
+        let row = |cell: &Cell<'_>| {
             let part = |measure, quantile| {
                 let us = cell.part_of_wait(measure, quantile).filter(|_| !cell.is_unstable());
                 Value::or_missing(us, Value::Duration)
             };
             let count = |count: fn(&Arrived) -> u64| {
-                Value::Count(cell.sum(|one| one.open.as_ref().map_or(0, |o| count(&o.arrived))))
+                Value::Count(cell.sum(|one| one.arrived.as_ref().map_or(0, count)))
             };
-            let share = cell.median(|one| Some(one.open.as_ref()?.utilisation?.busiest));
-            let late = cell.median(|one| Some(one.open.as_ref()?.lateness_p99_us? as f64));
-            let grows = cell.median(|one| one.open.as_ref()?.grows_per_s);
+            let share = cell.figure(&UTILISATION_BUSIEST);
+            let late =
+                cell.median(|one| Some(one.health.lateness_p99_us.filter(|_| one.arrived.is_some())? as f64));
+            let grows = cell.median(|one| OpenFigures::of(one)?.grows_per_s);
             vec![
                 view.label(cell).into(),
                 contenders(cell),
@@ -249,7 +255,7 @@ impl Table {
     }
 
     /// The three-way check: client, cost model, servers, count by count.
-    pub(in crate::report) fn accounting(view: &View) -> Self {
+    pub(in crate::report) fn accounting(view: &View<'_>) -> Self {
         let row = |row: AccountingRow| {
             vec![
                 row.strategy.into(),
@@ -274,7 +280,7 @@ impl Table {
     }
 
     /// Client against servers in short: a row for each strategy and contender count.
-    pub(in crate::report) fn cross_check(view: &View) -> Self {
+    pub(in crate::report) fn cross_check(view: &View<'_>) -> Self {
         let row = |check: CrossCheck| {
             let lines = [&check.reads, &check.writes, &check.notifications];
             let agrees =
@@ -328,7 +334,7 @@ const SEVERAL: &str = "In trials with several faults, the columns faults, electi
     all others per trial.";
 
 /// What the figures of the table of faults are.
-pub(in crate::report) fn faults_legend(view: &View) -> String {
+pub(in crate::report) fn faults_legend(view: &View<'_>) -> String {
     let several = view.fault_sets().iter().any(|set| set.single().is_none());
     [FAULT_LEGEND, if several { SEVERAL } else { "" }].join(" ").trim_end().to_owned()
 }
@@ -362,7 +368,7 @@ const FAULT_COLUMNS: [Column; 20] = [
 
 impl Table {
     /// One row for each strategy, fault and contender count; no rows when nothing was broken.
-    pub(in crate::report) fn faults(view: &View) -> Self {
+    pub(in crate::report) fn faults(view: &View<'_>) -> Self {
         let names: Vec<String> = view.fault_sets().iter().map(|set| set.name()).collect();
         let row = |under: UnderFault| {
             let named = [

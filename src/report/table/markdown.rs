@@ -7,7 +7,7 @@ use crate::report::view::Cell;
 use crate::words::units::harmless;
 
 /// The main table, what must be said of it, and the three-way check folded away.
-pub fn markdown(view: &View) -> String {
+pub fn markdown(view: &View<'_>) -> String {
     let mut said = vec![format!("### {}", escaped(&headline(view)))];
     said.extend(evidence(view).as_deref().map(escaped));
     said.push(format!("Measured on: {}.", escaped(&view.place_line())));

@@ -1,8 +1,8 @@
 //! Tables of the document model, for a terminal and as Markdown, and the lines below them.
 
 pub(super) mod ab;
-mod calibration;
-mod comparison;
+pub(super) mod calibration;
+pub(super) mod comparison;
 mod conclusions;
 mod gates;
 pub(super) mod grids;
@@ -40,7 +40,7 @@ fn probability(p: f64) -> String {
 }
 
 /// The first line: what ran, and the verdict with its first reason.
-pub(super) fn headline(view: &View) -> String {
+pub(super) fn headline(view: &View<'_>) -> String {
     let why = view.judged.why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
     let held = view.judged.verdict == Verdict::Held;
     let what = if held { "exclusion held" } else { view.judged.verdict.word() };
@@ -49,15 +49,13 @@ pub(super) fn headline(view: &View) -> String {
 
 /// What a verdict of held rests on, and what it does not say: that no contender believed that it held what the ensemble had
 /// given to another. Nothing where neither is known.
-pub(super) fn evidence(view: &View) -> Option<String> {
+pub(super) fn evidence(view: &View<'_>) -> Option<String> {
     let evidence = view.evidence.as_ref().filter(|_| view.judged.verdict == Verdict::Held)?;
-    let broken =
-        || view.cells.iter().flat_map(|cell| &cell.repetitions).filter_map(|one| one.broken.as_ref());
-    let zombies: u64 = broken().map(|broken| broken.zombies).sum();
+    let zombies: u64 = view.broken().map(|trial| trial.excused.zombies).sum();
     if zombies == 0 {
         return Some(format!("Evidence: {evidence}."));
     }
-    let longest = broken().map(|broken| broken.longest_unsafe_us).max().unwrap_or(0);
+    let longest = view.broken().map(|trial| trial.excused.longest_unsafe_us).max().unwrap_or(0);
     Some(format!(
         "Evidence: {evidence}. Zombies: {} made while a holder without a live session was inside, for up to {}; \
          --strict counts that as a violation.",

@@ -5,7 +5,7 @@ use super::{Style, Table, numbers, words};
 use crate::answer::model::{Fit, Part, Predicted, Prediction};
 use crate::answer::plan::{Answer, Checked, Headroom, PlanFile, Sensitivity, Verification};
 use crate::report::document::{Column, Tone, Value};
-use crate::words::measure::Figure;
+use crate::results::record::figures::THROUGHPUT;
 use crate::words::units::{capitalised, counted, number};
 use crate::words::verdict::Verdict;
 
@@ -280,7 +280,7 @@ pub(in crate::report) fn doubt(plan: &PlanFile) -> Option<String> {
 /// What was predicted of it, and what was measured.
 pub(in crate::report) fn checked(one: &Verification) -> Explained {
     let row = |figure: &Checked| {
-        let is_rate = figure.figure == Figure::THROUGHPUT.to_string();
+        let is_rate = figure.figure == THROUGHPUT.card.name;
         let (show, predicted): (fn(f64) -> Value, Value) = match is_rate {
             true => (Value::Rate, rate(figure.predicted)),
             false => (Value::Duration, time(figure.predicted)),

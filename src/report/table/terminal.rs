@@ -24,7 +24,7 @@ pub struct Style {
 }
 
 /// The main table with what must be said around it.
-pub fn terminal(view: &View, style: Style) -> String {
+pub fn terminal(view: &View<'_>, style: Style) -> String {
     let mut said = vec![headline(view)];
     said.extend(evidence(view));
     said.extend([format!("Measured on: {}.", view.place_line()), String::new()]);
@@ -71,7 +71,7 @@ pub(super) fn fitted_above(
 }
 
 /// What the client counted against what the servers did, or why that is not shown.
-fn cross_check(view: &View, style: Style) -> String {
+fn cross_check(view: &View<'_>, style: Style) -> String {
     let grid = Table::cross_check(view);
     if grid.rows.is_empty() {
         let rows = view.accounting();
@@ -87,7 +87,7 @@ fn cross_check(view: &View, style: Style) -> String {
 }
 
 /// Client, cost model and servers side by side; empty when nothing was counted.
-pub fn accounting_table(view: &View, style: Style) -> String {
+pub fn accounting_table(view: &View<'_>, style: Style) -> String {
     let grid = Table::accounting(view);
     if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }
 }

@@ -31,10 +31,10 @@ pub struct Compared {
     pub agrees: bool,
 }
 
-impl View {
+impl View<'_> {
     /// Client against servers, cell by cell; empty where no server could be asked.
     pub fn cross_checks(&self) -> Vec<CrossCheck> {
-        let check = |cell: &Cell| {
+        let check = |cell: &Cell<'_>| {
             let of = |chosen: fn(Counted) -> bool| compared(cell, chosen);
             CrossCheck {
                 strategy: self.label(cell).to_owned(),
@@ -52,7 +52,7 @@ impl View {
 
     /// The three-way check of every cell, what by what.
     pub fn accounting(&self) -> Vec<AccountingRow> {
-        let rows_of = |cell: &Cell| -> Vec<AccountingRow> {
+        let rows_of = |cell: &Cell<'_>| -> Vec<AccountingRow> {
             let row = |what| AccountingRow {
                 strategy: self.label(cell).to_owned(),
                 contenders: cell.contenders,
@@ -66,17 +66,17 @@ impl View {
 }
 
 /// What was counted, in the order of the table.
-fn whats(cell: &Cell) -> std::collections::BTreeSet<Counted> {
-    cell.repetitions.iter().flat_map(|one| &one.accounting).map(|line| line.what).collect()
+fn whats(cell: &Cell<'_>) -> std::collections::BTreeSet<Counted> {
+    cell.all().flat_map(|one| &one.accounting).map(|line| line.what).collect()
 }
 
-fn lines(cell: &Cell, what: Counted) -> impl Iterator<Item = &Accounting> {
-    cell.repetitions.iter().flat_map(|one| &one.accounting).filter(move |line| line.what == what)
+fn lines<'c>(cell: &'c Cell<'_>, what: Counted) -> impl Iterator<Item = &'c Accounting> {
+    cell.all().flat_map(|one| &one.accounting).filter(move |line| line.what == what)
 }
 
 /// Adds up one line. A number that one repetition lacks is missing from the sum too: a part would look like
 /// a disagreement.
-fn sum(cell: &Cell, what: Counted) -> Accounting {
+fn sum(cell: &Cell<'_>, what: Counted) -> Accounting {
     let total = |number: fn(&Accounting) -> Option<u64>| lines(cell, what).map(number).sum();
     Accounting {
         what,
@@ -87,7 +87,7 @@ fn sum(cell: &Cell, what: Counted) -> Accounting {
 }
 
 /// Several lines as one; `None` when the servers, or the client, did not count one of them.
-fn compared(cell: &Cell, chosen: fn(Counted) -> bool) -> Option<Compared> {
+fn compared(cell: &Cell<'_>, chosen: fn(Counted) -> bool) -> Option<Compared> {
     let chosen: Vec<&Accounting> =
         whats(cell).into_iter().filter(|what| chosen(*what)).flat_map(|what| lines(cell, what)).collect();
     let counts =

@@ -1,7 +1,7 @@
 //! The course of trials, in steps that fit how long they are and how often the lock was acquired.
 
 use super::bins::Bins;
-use super::cell::{Cell, Repetition, Spread};
+use super::cell::{Cell, Spread};
 
 /// The course of a cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,10 +18,16 @@ const PER_BIN: f64 = 8.0;
 const BINS_AT_MOST: u64 = 150;
 const BINS_AT_LEAST: usize = 2;
 
-impl Cell {
+impl Cell<'_> {
     /// Its course, in steps of which each has some acquisitions; `None` where that leaves no two of them.
     pub fn over_time(&self) -> Option<Course> {
-        let all: Vec<&Bins> = self.counting().filter_map(Repetition::bins).collect();
+        Course::of(&self.counting().map(Bins::of).collect::<Vec<_>>())
+    }
+}
+
+impl Course {
+    fn of(all: &[Bins]) -> Option<Self> {
+        let all: Vec<&Bins> = all.iter().filter(|bins| !bins.acquired.is_empty()).collect();
         let coarsest = all.iter().map(|bins| bins.bin_us).max().filter(|us| *us > 0)?;
         let (lasted, acquired) = all.iter().fold((0, 0), |(lasted, acquired), bins| {
             (lasted + bins.lasted_us(), acquired + bins.acquired.iter().sum::<u64>())
@@ -50,15 +56,14 @@ const STEPS: [u64; 16] =
 mod tests {
     use super::*;
 
-    fn cell(bin_us: u64, acquired: Vec<u64>) -> Cell {
-        let repetition = Repetition { bins: Some(Bins { bin_us, acquired }), ..Repetition::unmeasured(0, 1) };
-        Cell { strategy: 0, contenders: 2, repetitions: vec![repetition] }
+    fn course(bin_us: u64, acquired: Vec<u64>) -> Option<Course> {
+        Course::of(&[Bins { bin_us, acquired }])
     }
 
     #[test]
     fn below_one_acquisition_a_second_the_steps_are_long_enough_to_have_several() {
         // Given a minute in which every other second has an acquisition
-        let course = cell(1_000_000, (0..60).map(|at| at % 2).collect()).over_time().unwrap();
+        let course = course(1_000_000, (0..60).map(|at| at % 2).collect()).unwrap();
         assert_eq!(course.bin_us, 20_000_000);
         assert_eq!(course.per_second, [0.5, 0.5, 0.5]);
     }
@@ -67,14 +72,14 @@ mod tests {
     fn a_fast_lock_has_steps_that_show_an_outage_of_half_a_second() {
         // Given three seconds at 400 a second, in slots of 25 ms, with half a second of nothing
         let acquired = (0..120).map(|slot| if (40..60).contains(&slot) { 0 } else { 10 }).collect();
-        let course = cell(25_000, acquired).over_time().unwrap();
+        let course = course(25_000, acquired).unwrap();
         assert_eq!(course.bin_us, 25_000);
         assert_eq!(course.per_second.iter().filter(|rate| **rate == 0.0).count(), 20);
     }
 
     #[test]
     fn what_was_not_recorded_has_no_course() {
-        assert_eq!(cell(1_000_000, Vec::new()).over_time(), None);
-        assert_eq!(Cell { repetitions: Vec::new(), ..cell(1, Vec::new()) }.over_time(), None);
+        assert_eq!(course(1_000_000, Vec::new()), None);
+        assert_eq!(Course::of(&[]), None);
     }
 }

@@ -4,7 +4,8 @@
 //! fault's label. Everything else is known of the trial as a whole, and stands with all that was broken in it.
 
 use super::cell::verdict_word;
-use super::{Broken, Cell, EntryOrder, Fault, Repetition, View};
+use super::{Cell, EntryOrder, View};
+use crate::results::record::{FaultRecord, Trial};
 use crate::words::units::format_micros;
 
 /// One label, or several that one trial had together.
@@ -34,13 +35,14 @@ impl FaultSet {
     }
 
     /// Whether a trial had these and no others.
-    fn is_of(&self, broken: &Broken) -> bool {
-        self.labels.iter().all(|label| broken.faults.iter().any(|fault| fault.label == *label))
-            && broken.faults.iter().all(|fault| self.labels.contains(&fault.label))
+    fn is_of(&self, trial: &Trial) -> bool {
+        !trial.faults.is_empty()
+            && self.labels.iter().all(|label| trial.faults.iter().any(|fault| fault.label == *label))
+            && trial.faults.iter().all(|fault| self.labels.contains(&fault.label))
     }
 }
 
-impl View {
+impl View<'_> {
     pub fn has_faults(&self) -> bool {
         self.broken().next().is_some()
     }
@@ -48,7 +50,7 @@ impl View {
     /// The labels of all faults, in the order in which they are met.
     fn fault_labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = Vec::new();
-        for fault in self.broken().flat_map(|broken| &broken.faults) {
+        for fault in self.broken().flat_map(|trial| &trial.faults) {
             if !labels.contains(&fault.label.as_str()) {
                 labels.push(&fault.label);
             }
@@ -65,8 +67,8 @@ impl View {
             FaultSet { all: kept.len() == labels.len(), labels: kept }
         };
         let mut sets: Vec<FaultSet> = labels.iter().map(|one| set(&|label| label == *one)).collect();
-        for broken in self.broken() {
-            let met = set(&|label| broken.faults.iter().any(|fault| fault.label == label));
+        for trial in self.broken() {
+            let met = set(&|label| trial.faults.iter().any(|fault| fault.label == label));
             if met.labels.len() > 1 && !sets.contains(&met) {
                 sets.push(met);
             }
@@ -74,8 +76,9 @@ impl View {
         sets
     }
 
-    fn broken(&self) -> impl Iterator<Item = &Broken> {
-        self.cells.iter().flat_map(|cell| &cell.repetitions).filter_map(|one| one.broken.as_ref())
+    /// The trials in which something was broken on purpose.
+    pub(in crate::report) fn broken(&self) -> impl Iterator<Item = &Trial> {
+        self.cells.iter().flat_map(Cell::all).filter(|trial| !trial.faults.is_empty())
     }
 }
 
@@ -83,7 +86,7 @@ impl View {
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnderFault<'a> {
     /// The cell that it is a part of.
-    pub cell: &'a Cell,
+    pub cell: &'a Cell<'a>,
     /// Position in [`View::fault_sets`].
     pub set: usize,
     /// What is known fault by fault; `None` of several together.
@@ -133,31 +136,30 @@ pub struct TrialFigures {
     /// Whether the lock excluded, in a word; `None` of a single contender.
     pub verdict: Option<&'static str>,
     pub violations: u64,
-    /// See [`Broken::order`]: the sum of those trials of which the ensemble told something.
+    /// Exclusion as the ensemble saw it: the sum of those trials of which it told something.
     pub order: Option<EntryOrder>,
-    /// See [`Broken::zombies`].
+    /// Entries beside a contender whose session was suspended or gone.
     pub zombies: u64,
-    /// The longest of all; see [`Broken::longest_unsafe_us`].
+    /// The longest time for which one of those was inside beside another, in microseconds.
     pub longest_unsafe_us: u64,
-    /// See [`Broken::uncertain`].
+    /// Entries beside another of which it can't be judged whether it still held.
     pub uncertain: u64,
-    /// See [`Broken::stuck`].
+    /// Contenders that were not served though nothing was broken any more.
     pub stuck: usize,
-    /// See [`Broken::orphans`]; `None` when one of the trials could not be asked.
+    /// Ephemeral nodes left when all had released; `None` when one of the trials could not be asked.
     pub orphans: Option<u64>,
-    /// See [`Broken::sessions_lost`].
     pub sessions_lost: u64,
-    /// See [`Broken::holds_lost`].
+    /// Locks lost while they were held.
     pub holds_lost: u64,
-    /// See [`Broken::waits_lost`].
+    /// Waits that ended with the session or its connection.
     pub waits_lost: u64,
-    /// See [`Broken::stale_writes`].
+    /// Writes of a holder after another had entered.
     pub stale_writes: u64,
-    /// See [`Broken::stale_rejected`].
+    /// Of those, the ones turned away by their fencing token.
     pub stale_rejected: u64,
 }
 
-impl View {
+impl View<'_> {
     /// What became of each lock under each fault: by strategy, then by fault, then by contenders.
     pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
         let sets = self.fault_sets();
@@ -171,7 +173,7 @@ impl View {
 
 impl<'a> UnderFault<'a> {
     /// `None` when no trial of the cell had that fault.
-    fn of(cell: &'a Cell, set: usize, named: &FaultSet) -> Option<Self> {
+    fn of(cell: &'a Cell<'a>, set: usize, named: &FaultSet) -> Option<Self> {
         let faults = named.single().and_then(|label| FaultFigures::of(cell, label));
         let trials = TrialFigures::of(cell, named);
         (faults.is_some() || trials.is_some()).then_some(Self { cell, set, faults, trials })
@@ -212,13 +214,13 @@ fn wrong(trials: TrialFigures) -> Vec<(String, Fate)> {
 }
 
 impl FaultFigures {
-    fn of(cell: &Cell, label: &str) -> Option<Self> {
-        let fired: Vec<&Fault> = cell.repetitions.iter().flat_map(|one| faults(one, label)).collect();
-        let counting: Vec<&Fault> = cell.counting().flat_map(|one| faults(one, label)).collect();
-        let seen = || counting.iter().filter(|fault| fault.unproved.is_none());
+    fn of(cell: &Cell<'_>, label: &str) -> Option<Self> {
+        let fired: Vec<&FaultRecord> = cell.all().flat_map(|one| faults(one, label)).collect();
+        let counting: Vec<&FaultRecord> = cell.counting().flat_map(|one| faults(one, label)).collect();
+        let seen = || counting.iter().filter(|fault| fault.proved);
         (!fired.is_empty()).then(|| Self {
             fired: fired.len(),
-            proved: fired.iter().filter(|fault| fault.unproved.is_none()).count(),
+            proved: fired.iter().filter(|fault| fault.proved).count(),
             elected_us: seen().filter_map(|fault| fault.elected_us).max(),
             longest_gap_us: seen().filter_map(|fault| fault.longest_gap_us).max(),
             recovery: Recovery::of(seen().map(|fault| fault.recovered_us)),
@@ -226,8 +228,8 @@ impl FaultFigures {
     }
 }
 
-fn faults<'a>(repetition: &'a Repetition, label: &str) -> impl Iterator<Item = &'a Fault> {
-    repetition.broken.iter().flat_map(|broken| &broken.faults).filter(move |fault| fault.label == label)
+fn faults<'a>(trial: &'a Trial, label: &str) -> impl Iterator<Item = &'a FaultRecord> {
+    trial.faults.iter().filter(move |fault| fault.label == label)
 }
 
 impl Recovery {
@@ -242,25 +244,24 @@ impl Recovery {
 }
 
 impl TrialFigures {
-    fn of(cell: &Cell, set: &FaultSet) -> Option<Self> {
-        let had = |one: &&Repetition| one.broken.as_ref().is_some_and(|broken| set.is_of(broken));
-        let trials: Vec<&Repetition> = cell.repetitions.iter().filter(had).collect();
-        let all = || trials.iter().filter_map(|one| one.broken.as_ref());
-        let sum = |of: fn(&Broken) -> u64| all().map(of).sum();
+    fn of(cell: &Cell<'_>, set: &FaultSet) -> Option<Self> {
+        let trials: Vec<&Trial> = cell.all().filter(|trial| set.is_of(trial)).collect();
+        let all = || trials.iter().copied();
+        let sum = |of: fn(&Trial) -> u64| all().map(of).sum();
         (!trials.is_empty()).then(|| Self {
-            verdict: verdict_word(&trials, cell.contenders),
-            violations: trials.iter().map(|one| one.violations).sum(),
-            order: all().filter_map(|broken| broken.order).reduce(EntryOrder::and),
-            zombies: sum(|broken| broken.zombies),
-            longest_unsafe_us: all().map(|broken| broken.longest_unsafe_us).max().unwrap_or(0),
-            uncertain: sum(|broken| broken.uncertain),
-            stuck: all().map(|broken| broken.stuck.len()).sum(),
-            orphans: all().map(|broken| broken.orphans).sum(),
-            sessions_lost: sum(|broken| broken.sessions_lost),
-            holds_lost: sum(|broken| broken.holds_lost),
-            waits_lost: sum(|broken| broken.waits_lost),
-            stale_writes: sum(|broken| broken.stale_writes),
-            stale_rejected: sum(|broken| broken.stale_rejected),
+            verdict: verdict_word(all(), cell.contenders),
+            violations: sum(|one| one.violation_count),
+            order: all().filter_map(|one| Some(one.ensemble_order.as_ref()?.into())).reduce(EntryOrder::and),
+            zombies: sum(|one| one.excused.zombies),
+            longest_unsafe_us: all().map(|one| one.excused.longest_unsafe_us).max().unwrap_or(0),
+            uncertain: sum(|one| one.excused.uncertain),
+            stuck: all().map(|one| one.stuck.len()).sum(),
+            orphans: all().map(|one| one.orphans).sum(),
+            sessions_lost: sum(|one| one.sessions.expired),
+            holds_lost: sum(|one| one.whole.lost_while_held),
+            waits_lost: sum(Trial::waits_lost),
+            stale_writes: sum(|one| one.fencing.stale),
+            stale_rejected: sum(|one| one.fencing.stale_rejected),
         })
     }
 }

@@ -13,7 +13,7 @@ mod stored;
 
 pub use accounting::{AccountingRow, Compared, CrossCheck};
 pub use bins::Bins;
-pub use cell::{Broken, Cell, EntryOrder, Fault, Percentile, Repetition, Spread};
+pub use cell::{Cell, EntryOrder, Percentile, Spread};
 pub use course::Course;
 pub use faults::{
     Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,
@@ -25,14 +25,14 @@ use crate::words::measure::Measure;
 
 /// A stored run as the renderers see it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct View {
+pub struct View<'a> {
     pub title: String,
     /// Where it was measured: sentences without a full stop, most telling first.
     pub place: Vec<String>,
     /// The strategies by their labels, in the order of the scenario. The position gives the colour.
     pub strategies: Vec<String>,
     /// One cell for each strategy and contender count that ran, in that order.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<Cell<'a>>,
     /// What handoffs and uncontended acquires are compared with; `None` where nothing was measured of it.
     pub floor: Option<Floor>,
     /// What must be said of the run as a whole, e.g. that it was cut short.
@@ -42,29 +42,29 @@ pub struct View {
     pub evidence: Option<String>,
 }
 
-impl View {
-    pub fn label(&self, cell: &Cell) -> &str {
+impl<'a> View<'a> {
+    pub fn label(&self, cell: &Cell<'_>) -> &str {
         self.strategies.get(cell.strategy).map_or("?", String::as_str)
     }
 
     /// How many times as long as the floor's median a cell's handoff took, by their medians; `None` where either was not
     /// measured.
-    pub fn handoff_over_floor(&self, cell: &Cell) -> Option<f64> {
+    pub fn handoff_over_floor(&self, cell: &Cell<'_>) -> Option<f64> {
         self.floor.as_ref()?.handoffs(cell.percentile(Measure::Handoff, 0.5)?.us)
     }
 
     /// The same of acquires that no other contender delayed.
-    pub fn uncontended_over_floor(&self, cell: &Cell) -> Option<f64> {
+    pub fn uncontended_over_floor(&self, cell: &Cell<'_>) -> Option<f64> {
         self.floor.as_ref()?.uncontended_acquires(cell.percentile(Measure::Uncontended, 0.5)?.us)
     }
 
     /// The cells of one strategy, by rising contender count.
-    pub fn cells_of(&self, strategy: usize) -> impl Iterator<Item = &Cell> {
+    pub fn cells_of(&self, strategy: usize) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.strategy == strategy)
     }
 
     /// The cells of one contender count, in the order of the strategies.
-    pub fn cells_at(&self, contenders: usize) -> impl Iterator<Item = &Cell> {
+    pub fn cells_at(&self, contenders: usize) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.contenders == contenders)
     }
 
@@ -78,9 +78,9 @@ impl View {
     /// The contender count at which most strategies have that: the largest, if several have it at as many.
     ///
     /// Cells with a sound repetition count before those that only have invalid or partial ones.
-    pub fn best_common_count(&self, has: impl Fn(&Cell) -> bool) -> Option<usize> {
+    pub fn best_common_count(&self, has: impl Fn(&Cell<'_>) -> bool) -> Option<usize> {
         let score = |&contenders: &usize| {
-            let found: Vec<&Cell> = self.cells_at(contenders).filter(|cell| has(cell)).collect();
+            let found: Vec<&Cell<'a>> = self.cells_at(contenders).filter(|cell| has(cell)).collect();
             let sound = found.iter().filter(|cell| cell.is_sound()).count();
             (sound, found.len(), contenders)
         };
@@ -90,7 +90,7 @@ impl View {
     /// The contender count at which the herd's curve is drawn; `None` where no release woke two waiters.
     #[must_use]
     pub fn herd_count(&self) -> Option<usize> {
-        let wakes_two = |cell: &Cell| cell.herd().iter().any(|woken| woken.from_rank > 1);
+        let wakes_two = |cell: &Cell<'_>| cell.herd().iter().any(|woken| woken.from_rank > 1);
         self.best_common_count(|cell| {
             !cell.herd().is_empty() && self.cells_at(cell.contenders).any(wakes_two)
         })

@@ -1,11 +1,12 @@
 //! What must be said below a table or chart: one line for each thing that was marked or went wrong.
 
-use super::{Broken, Cell, Fault, Repetition, View};
-use crate::results::record::{Arrived, Election};
+use super::{Cell, OpenFigures, View};
+use crate::results::record::figures::THROUGHPUT;
+use crate::results::record::{Arrived, Election, FaultRecord, Stuck, Trial};
 use crate::words::measure::{HIGHEST_US, Measure};
 use crate::words::units::{contenders, counted, format_micros, number};
 
-impl View {
+impl View<'_> {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
     /// left behind, and counts on which client, cost model and servers disagree.
     pub fn notes(&self) -> Vec<String> {
@@ -23,16 +24,16 @@ impl View {
             .cells
             .iter()
             .filter_map(|cell| Some(format!("violated: {}: {}", self.name(cell), cell.why_violated()?)));
-        let trials = self.cells.iter().flat_map(|cell| cell.repetitions.iter().map(move |one| (cell, one)));
+        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
         let doubts = trials.flat_map(|(cell, one)| self.doubts_of(cell, one));
         let unserved = self.cells.iter().filter_map(|cell| self.unserved_of(cell));
         violated.chain(doubts).chain(unserved).collect()
     }
 
     /// Waits that were not served. A few are under way whenever a phase ends; what takes long is told.
-    fn unserved_of(&self, cell: &Cell) -> Option<String> {
-        let (unserved, timed_out) = (cell.sum(Repetition::unserved), cell.sum(|one| one.timed_out));
-        let acquired = cell.sum(|one| one.acquired);
+    fn unserved_of(&self, cell: &Cell<'_>) -> Option<String> {
+        let (unserved, timed_out) = (cell.sum(Trial::unserved), cell.sum(Trial::timed_out));
+        let acquired = cell.sum(|one| one.measured.acquired());
         let told = timed_out > 0 || cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least);
         (unserved > 0 && told).then(|| {
             format!(
@@ -43,14 +44,14 @@ impl View {
         })
     }
 
-    fn doubts_of(&self, cell: &Cell, repetition: &Repetition) -> Vec<String> {
+    fn doubts_of(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
         let name = self.name(cell);
-        let number = repetition.number;
+        let number = trial.spec.repetition;
         let invalid =
-            repetition.invalid.iter().map(|why| format!("invalid: {name}, repetition {number}: {why}"));
+            trial.health.invalid.iter().map(|why| format!("invalid: {name}, repetition {number}: {why}"));
         let partial =
-            repetition.partial.iter().map(|why| format!("partial: {name}, repetition {number}: {why}"));
-        let stood = repetition.standstill.iter().map(|stood| {
+            trial.cut_short.iter().map(|cut| format!("partial: {name}, repetition {number}: {}", cut.why));
+        let stood = trial.standstill.iter().map(|stood| {
             let signs = match stood.signs.as_slice() {
                 [] => "cause unknown".to_owned(),
                 signs => signs.join("; "),
@@ -61,19 +62,22 @@ impl View {
                  got it: {signs}"
             )
         });
-        let saturated = (repetition.saturated > 0).then(|| {
-            let samples = counted(repetition.saturated, "sample counts", "samples count");
+        let saturated = trial.measured.saturated;
+        let saturated = (saturated > 0).then(|| {
+            let samples = counted(saturated, "sample counts", "samples count");
             let longest = format_micros(HIGHEST_US);
             format!("too long: {name}, repetition {number}: {samples} as {longest} but took longer")
         });
-        let elections = repetition.elections.iter().map(|one| {
-            format!("election: {name}, repetition {number}: {}", told(one, repetition.measured_us))
-        });
-        let said = [("errors", &repetition.errors), ("delayed", &repetition.delayed)];
-        let said = said.into_iter().filter_map(|(what, text)| {
-            Some(format!("{what}: {name}, repetition {number}: {}", text.as_ref()?))
-        });
-        let open = of_open_load(&name, repetition);
+        let elections = trial
+            .unexplained_elections()
+            .map(|one| format!("election: {name}, repetition {number}: {}", told(one, trial.measured_us)));
+        // Where something was broken on purpose, requests fail.
+        let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
+        let said = [("errors", errors), ("delayed", trial.sessions.told_delayed())];
+        let said = said
+            .into_iter()
+            .filter_map(|(what, text)| Some(format!("{what}: {name}, repetition {number}: {}", text?)));
+        let open = of_open_load(&name, trial);
         invalid
             .chain(partial)
             .chain(stood)
@@ -101,16 +105,16 @@ impl View {
         .collect()
     }
 
-    fn name(&self, cell: &Cell) -> String {
+    fn name(&self, cell: &Cell<'_>) -> String {
         format!("{}, {}", self.label(cell), contenders(cell.contenders))
     }
 }
 
 /// What must be said of one trial: that its queue grew, that less was achieved than offered and what limited it, that
 /// arrivals were dropped.
-fn of_open_load(name: &str, repetition: &Repetition) -> Vec<String> {
-    let Some(open) = &repetition.open else { return Vec::new() };
-    let of = format!("{name}, repetition {}", repetition.number);
+fn of_open_load(name: &str, trial: &Trial) -> Vec<String> {
+    let Some(open) = OpenFigures::of(trial) else { return Vec::new() };
+    let of = format!("{name}, repetition {}", trial.spec.repetition);
     let mut notes = Vec::new();
     if let Some(grows) = open.grows_per_s {
         notes.push(format!(
@@ -119,7 +123,7 @@ fn of_open_load(name: &str, repetition: &Repetition) -> Vec<String> {
         ));
     }
     if let (Some(offered), Some(achieved), false) =
-        (open.offered_per_s, repetition.throughput, open.limits.is_empty())
+        (open.offered_per_s, THROUGHPUT.of(trial), open.limits.is_empty())
     {
         let used: Vec<String> = open
             .limits
@@ -164,22 +168,20 @@ fn told(election: &Election, measured_us: u64) -> String {
 /// Stuck contenders that are told of one by one, for each trial. When a lock stands still, all of them are stuck.
 const STUCK_TOLD: usize = 20;
 
-impl View {
+impl View<'_> {
     /// One line for each stuck contender, for each trial that left nodes behind, and for each fault that was not
     /// proved or not undone.
     fn fault_notes(&self) -> Vec<String> {
-        let trials = self.cells.iter().flat_map(|cell| cell.repetitions.iter().map(move |one| (cell, one)));
-        trials
-            .filter_map(|(cell, one)| Some(self.notes_on(cell, one, one.broken.as_ref()?)))
-            .flatten()
-            .collect()
+        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
+        let broken = trials.filter(|(_, trial)| !trial.faults.is_empty());
+        broken.flat_map(|(cell, trial)| self.notes_on(cell, trial)).collect()
     }
 
-    fn notes_on(&self, cell: &Cell, repetition: &Repetition, broken: &Broken) -> Vec<String> {
-        let of = format!("{}, repetition {}", self.name(cell), repetition.number);
-        let mut notes = stuck(broken, &of, repetition.trial);
-        notes.extend(broken.orphans.filter(|left| *left > 0).map(|left| orphans(left, &of)));
-        for fault in &broken.faults {
+    fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
+        let of = format!("{}, repetition {}", self.name(cell), trial.spec.repetition);
+        let mut notes = stuck(trial, &of);
+        notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, &of)));
+        for fault in &trial.faults {
             let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
             notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
         }
@@ -187,14 +189,28 @@ impl View {
     }
 }
 
-fn stuck(broken: &Broken, of: &str, trial: usize) -> Vec<String> {
-    let told = broken.stuck.iter().take(STUCK_TOLD);
-    let mut notes: Vec<String> = told.map(|who| format!("stuck: {of}: {who}")).collect();
-    if broken.stuck.len() > STUCK_TOLD {
-        let more = broken.stuck.len() - STUCK_TOLD;
-        notes.push(format!("stuck: {of}: {more} more; trials/{trial:03}.json has them all"));
+fn stuck(trial: &Trial, of: &str) -> Vec<String> {
+    let told = trial.stuck.iter().take(STUCK_TOLD);
+    let mut notes: Vec<String> = told.map(|one| format!("stuck: {of}: {}", who(one))).collect();
+    if trial.stuck.len() > STUCK_TOLD {
+        let (more, number) = (trial.stuck.len() - STUCK_TOLD, trial.spec.index);
+        notes.push(format!("stuck: {of}: {more} more; trials/{number:03}.json has them all"));
     }
     notes
+}
+
+/// Who waited how long, and where it stood.
+fn who(stuck: &Stuck) -> String {
+    let waited = format_micros(stuck.waited_us);
+    let mut said = vec![format!("contender {} waited {waited} for lock {}", stuck.contender, stuck.lock)];
+    said.push(stuck.node.as_ref().map_or_else(|| "no node found".to_owned(), |node| format!("node {node}")));
+    said.extend(stuck.position.map(|before| format!("nodes before it: {before}")));
+    said.extend(stuck.blocked_by.as_ref().map(|first| format!("blocked by {first}")));
+    said.push(match stuck.watches.as_slice() {
+        [] => "watches nothing".to_owned(),
+        paths => format!("watches {}", paths.join(" ")),
+    });
+    said.join(", ")
 }
 
 fn orphans(left: u64, of: &str) -> String {
@@ -202,7 +218,7 @@ fn orphans(left: u64, of: &str) -> String {
     format!("orphans: {of}: {nodes} left after everybody had released")
 }
 
-fn doubts(fault: &Fault) -> impl Iterator<Item = (&'static str, &str)> {
-    let unproved = fault.unproved.iter().map(|why| ("not proved", why.as_str()));
-    unproved.chain(fault.left.iter().map(|why| ("not undone", why.as_str())))
+fn doubts(fault: &FaultRecord) -> impl Iterator<Item = (&'static str, &str)> {
+    let unproved = (!fault.proved).then_some(("not proved", fault.proof.as_str()));
+    unproved.into_iter().chain(fault.left.iter().map(|why| ("not undone", why.as_str())))
 }

@@ -1,6 +1,6 @@
 //! What a table says of an open load: what was offered, what became of it, and where the time went.
 
-use crate::results::record::{Arrived, Dispersion, Trial, Utilisation};
+use crate::results::record::{Arrived, Dispersion, Trial, Utilisation, figures};
 
 /// The arrivals of one trial.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,11 +32,11 @@ impl OpenFigures {
     /// Of a stored trial; `None` where its load was not an open one.
     pub fn of(trial: &Trial) -> Option<Self> {
         let arrived = trial.arrived?;
-        let derived = trial.derived();
-        let missed = derived.offered_per_s.zip(derived.throughput_per_s);
+        let offered_per_s = figures::OFFERED.of(trial);
+        let missed = offered_per_s.zip(figures::THROUGHPUT.of(trial));
         let missed = missed.is_some_and(|(offered, achieved)| achieved < Arrived::ACHIEVED * offered);
         Some(Self {
-            offered_per_s: derived.offered_per_s,
+            offered_per_s,
             arrived,
             lateness_p99_us: trial.health.lateness_p99_us,
             utilisation: trial.utilisation,

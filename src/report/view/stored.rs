@@ -1,21 +1,19 @@
 //! From the stored run to the view.
 
-use super::open::OpenFigures;
-use super::{Bins, Broken, Cell, EntryOrder, Fault, Repetition, View};
-use crate::results::record::{
-    Election, EnsembleInfo, EnsembleOrder, FaultRecord, Floor, Precision, RunEnding, Stuck, Trial,
-};
+use std::borrow::Cow;
+
+use super::{Cell, View};
+use crate::results::record::{EnsembleInfo, Floor, Precision, RunEnding, Trial};
 use crate::results::{RunFile, StoredRun};
-use crate::words::measure::{Counts, Measure, Outcome, RequestKind};
 use crate::words::units::{contenders, counted, format_micros, listed, shown};
 
-impl View {
+impl<'a> View<'a> {
     /// The view of a stored run. Never fails: what is missing is not shown.
-    pub fn of(stored: &StoredRun) -> Self {
+    pub fn of(stored: &'a StoredRun) -> Self {
         let strategies = strategies(stored);
         let position =
             |trial: &Trial| strategies.iter().position(|label| *label == trial.spec.strategy.label);
-        let mut trials: Vec<(usize, &Trial)> =
+        let mut trials: Vec<(usize, &'a Trial)> =
             stored.trials.iter().filter_map(|trial| Some((position(trial)?, trial))).collect();
         trials.sort_by_key(|(strategy, trial)| {
             (*strategy, trial.spec.contenders, trial.spec.repetition, trial.spec.index)
@@ -48,78 +46,15 @@ fn strategies(stored: &StoredRun) -> Vec<String> {
     stored.run.strategies.iter().filter(ran).cloned().collect()
 }
 
-fn cells(trials: &[(usize, &Trial)]) -> Vec<Cell> {
+fn cells<'a>(trials: &[(usize, &'a Trial)]) -> Vec<Cell<'a>> {
     let together =
         |a: &(usize, &Trial), b: &(usize, &Trial)| a.0 == b.0 && a.1.spec.contenders == b.1.spec.contenders;
-    let cell = |same: &[(usize, &Trial)]| Cell {
+    let cell = |same: &[(usize, &'a Trial)]| Cell {
         strategy: same[0].0,
         contenders: same[0].1.spec.contenders,
-        repetitions: same.iter().map(|(_, trial)| repetition(trial)).collect(),
+        trials: same.iter().map(|(_, trial)| Cow::Borrowed(*trial)).collect(),
     };
     trials.chunk_by(together).map(cell).collect()
-}
-
-/// The measures that some loads or locks have.
-const OTHERS: [Measure; 5] =
-    [Measure::ClientWait, Measure::Service, Measure::ReadWait, Measure::WriteWait, Measure::Notification];
-
-fn repetition(trial: &Trial) -> Repetition {
-    let (derived, counts) = (trial.derived(), &trial.measured);
-    Repetition {
-        throughput: derived.throughput_per_s,
-        total_us: trial.is_one_shot().then_some(trial.measured_us),
-        fan_out: derived.fan_out,
-        requests: requests(counts, derived.requests_per_acquisition.is_some()),
-        notifications: derived.notifications_per_acquisition,
-        overtaken: per_acquisition(counts, counts.overtaken),
-        turns: trial.tallies.iter().map(|tally| tally.acquired).collect(),
-        fairness: derived.fairness,
-        readers: derived.mean_readers,
-        took_part: trial.took_part(),
-        measured_us: trial.measured_us,
-        acquired: counts.acquired(),
-        timed_out: counts.outcomes.get(Outcome::TimedOut),
-        saturated: counts.saturated,
-        wait: trial.histograms.get(&Measure::Wait).cloned(),
-        unserved_wait: trial.histograms.get(&Measure::Unserved).cloned(),
-        others: OTHERS
-            .into_iter()
-            .filter_map(|measure| Some((measure, trial.histograms.get(&measure)?.clone())))
-            .collect(),
-        open: OpenFigures::of(trial),
-        handoff: trial.histograms.get(&Measure::Handoff).cloned(),
-        uncontended: trial.histograms.get(&Measure::Uncontended).cloned(),
-        herd: trial.herd.clone().unwrap_or_default(),
-        bins: Some(Bins::of(trial)),
-        invalid: trial.health.invalid.clone(),
-        partial: trial.cut_short.as_ref().map(|cut| cut.why.clone()),
-        standstill: trial.standstill.clone(),
-        elections: elections(trial),
-        violations: trial.violation_count,
-        judged: trial.judged.clone(),
-        accounting: trial.accounting.clone(),
-        errors: trial.told_errors().filter(|_| trial.faults.is_empty()),
-        delayed: trial.sessions.told_delayed(),
-        broken: broken(trial),
-        ..Repetition::unmeasured(trial.spec.index, trial.spec.repetition)
-    }
-}
-
-/// The elections that no fault of the trial explains.
-fn elections(trial: &Trial) -> Vec<Election> {
-    let all = trial.elections.iter().flatten();
-    all.filter(|election| election.after_fault.is_none()).cloned().collect()
-}
-
-/// Requests per acquisition by kind; none when not all were seen.
-fn requests(counts: &Counts, all_seen: bool) -> Vec<(RequestKind, f64)> {
-    let amount = |(kind, amount)| Some((kind, per_acquisition(counts, amount)?));
-    let kinds = counts.requests.iter().filter(|_| all_seen).filter_map(amount);
-    kinds.filter(|(_, amount)| *amount > 0.0).collect()
-}
-
-fn per_acquisition(counts: &Counts, amount: u64) -> Option<f64> {
-    (counts.acquired() > 0).then(|| amount as f64 / counts.acquired() as f64)
 }
 
 fn remarks(stored: &StoredRun) -> Vec<String> {
@@ -203,58 +138,6 @@ fn resumed(run: &RunFile) -> Option<String> {
     let resumed = parts.len().checked_sub(1)?;
     let times = if resumed == 1 { "once".to_owned() } else { format!("{resumed} times") };
     Some(format!("The run was resumed {times}, each time on an ensemble opened anew: {}", parts.join("; ")))
-}
-
-/// What was broken in a trial; `None` when nothing was.
-fn broken(trial: &Trial) -> Option<Broken> {
-    let outcome = |outcome| trial.whole.outcomes.get(outcome);
-    (!trial.faults.is_empty()).then(|| Broken {
-        faults: trial.faults.iter().map(fault).collect(),
-        order: trial.ensemble_order.as_ref().map(order),
-        zombies: trial.excused.zombies,
-        longest_unsafe_us: trial.excused.longest_unsafe_us,
-        uncertain: trial.excused.uncertain,
-        stuck: trial.stuck.iter().map(stuck).collect(),
-        orphans: trial.orphans,
-        sessions_lost: trial.sessions.expired,
-        holds_lost: trial.whole.lost_while_held,
-        waits_lost: outcome(Outcome::SessionExpired) + outcome(Outcome::ConnectionLost),
-        stale_writes: trial.fencing.stale,
-        stale_rejected: trial.fencing.stale_rejected,
-    })
-}
-
-fn order(stored: &EnsembleOrder) -> EntryOrder {
-    EntryOrder { compared: stored.checked, too_early: stored.overlaps.max(stored.too_early) }
-}
-
-fn fault(stored: &FaultRecord) -> Fault {
-    Fault {
-        number: stored.number,
-        label: stored.label.clone(),
-        target: stored.target.clone(),
-        asked_us: stored.asked_us,
-        ended_us: stored.ended_us,
-        unproved: (!stored.proved).then(|| stored.proof.clone()),
-        left: stored.left.clone(),
-        elected_us: stored.elected_us,
-        longest_gap_us: stored.longest_gap_us,
-        recovered_us: stored.recovered_us,
-    }
-}
-
-/// Who waited how long, and where it stood.
-fn stuck(stored: &Stuck) -> String {
-    let waited = format_micros(stored.waited_us);
-    let mut said = vec![format!("contender {} waited {waited} for lock {}", stored.contender, stored.lock)];
-    said.push(stored.node.as_ref().map_or_else(|| "no node found".to_owned(), |node| format!("node {node}")));
-    said.extend(stored.position.map(|before| format!("nodes before it: {before}")));
-    said.extend(stored.blocked_by.as_ref().map(|first| format!("blocked by {first}")));
-    said.push(match stored.watches.as_slice() {
-        [] => "watches nothing".to_owned(),
-        paths => format!("watches {}", paths.join(" ")),
-    });
-    said.join(", ")
 }
 
 /// The sentences on where a run was measured, most telling first.

@@ -1,5 +1,5 @@
 //! Figures: the numbers of a trial that can be compared, gated and drawn, each with its name, unit and which way is better.
-//! How each is read from a trial is `record`'s.
+//! Which there are besides those of samples, and how each is read off a trial, is said in one place: `record::figures`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,10 +15,29 @@ use crate::words::units::{counted, format_micros, number};
 pub enum Figure {
     /// A statistic of the samples of a measure: `handoff.p50`.
     Latency(Measure, Statistic),
+    /// A figure without samples.
+    Plain(&'static FigureCard),
+}
+
+/// What is known of a figure without samples before anything is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FigureCard {
+    /// Its name in gates, options and files.
+    pub name: &'static str,
+    /// What it is, as the documentation says it.
+    pub what: &'static str,
+    pub kind: FigureKind,
+    pub unit: Unit,
+    pub better: Better,
+}
+
+/// Whether a figure is a whole number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FigureKind {
     /// A ratio of the measured phase.
-    Ratio(Ratio),
+    Ratio,
     /// A count of the measured phase or, of what must not happen at all, of the whole trial.
-    Count(Count),
+    Count,
 }
 
 /// What is taken of the samples of a measure.
@@ -35,7 +54,7 @@ pub enum Statistic {
 }
 
 /// The unit of a figure. In files: `us`, `per_s`, `amount`, `bytes`, `share`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Microseconds.
@@ -76,7 +95,7 @@ impl Unit {
 }
 
 /// Which way a figure is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Better {
     /// Less is better.
     Lower,
@@ -94,93 +113,6 @@ impl Better {
             Self::Higher => "higher",
             Self::Neither => "neither",
         }
-    }
-}
-
-/// Makes an enum of figures without a parameter, with the name, unit and direction of each.
-macro_rules! named {
-    ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident: $text:literal, $unit:ident, $better:ident;)* }) => {
-        $(#[$of])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl $name {
-            /// All of them, in the order in which outputs list them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-
-            /// The name.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-
-            const fn unit(self) -> Unit {
-                match self { $(Self::$variant => Unit::$unit,)* }
-            }
-
-            const fn better(self) -> Better {
-                match self { $(Self::$variant => Better::$better,)* }
-            }
-        }
-    };
-}
-
-named! {
-    /// A ratio of the measured phase, by its name in `summary.csv`, where rates end with `_per_s`.
-    Ratio {
-        /// Acquisitions a second.
-        Throughput: "throughput", PerSecond, Higher;
-        /// Arrivals a second, of an open load.
-        Offered: "offered", PerSecond, Neither;
-        /// Jain's index over the contenders.
-        Fairness: "fairness", Share, Higher;
-        /// Notifications that a release causes.
-        FanOut: "fan_out", Amount, Lower;
-        /// Of those, the ones that woke a contender for nothing.
-        FanOutSpurious: "fan_out_spurious", Amount, Lower;
-        /// Requests.
-        RequestsPerAcquisition: "requests_per_acquisition", Amount, Lower;
-        /// Notifications, whatever caused them.
-        NotificationsPerAcquisition: "notifications_per_acquisition", Amount, Lower;
-        /// Names that getChildren returned.
-        NamesPerAcquisition: "names_per_acquisition", Amount, Lower;
-        /// Bytes in both directions.
-        BytesPerAcquisition: "bytes_per_acquisition", Bytes, Lower;
-        /// How much of the time the busiest lock was in use.
-        UtilisationBusiest: "utilisation_busiest", Share, Neither;
-    }
-}
-
-named! {
-    /// A count.
-    Count {
-        /// Locks acquired.
-        Acquired: "acquired", Amount, Neither;
-        /// Acquires that timed out.
-        TimedOut: "timed_out", Amount, Lower;
-        /// Waits that ended without the lock, or had not ended when the measured phase did.
-        Unserved: "unserved", Amount, Neither;
-        /// Requests sent.
-        Requests: "requests", Amount, Lower;
-        /// Notifications delivered.
-        Notifications: "notifications", Amount, Lower;
-        /// Names that getChildren returned.
-        Names: "names", Amount, Lower;
-        /// Bytes in both directions.
-        Bytes: "bytes", Bytes, Lower;
-        /// Acquisitions before which an earlier arrival was still waiting.
-        Overtaken: "overtaken", Amount, Lower;
-        /// Locks that were lost while they were held.
-        LostWhileHeld: "lost_while_held", Amount, Lower;
-        /// Violations in the whole trial.
-        Violations: "violations", Amount, Lower;
-        /// Errors in the whole trial.
-        Errors: "errors", Amount, Lower;
-        /// Sessions that expired.
-        SessionsExpired: "sessions_expired", Amount, Lower;
-        /// Watches that were left when all had released, by the servers' count.
-        WatchesLeft: "watches_left", Amount, Lower;
     }
 }
 
@@ -246,25 +178,40 @@ impl FromStr for Statistic {
 }
 
 impl Figure {
-    /// The acquisitions a second.
-    pub const THROUGHPUT: Self = Self::Ratio(Ratio::Throughput);
+    /// The figures of samples: every measure with its usual statistics.
+    pub fn of_samples() -> impl Iterator<Item = Self> {
+        let measures = Measure::all().into_iter();
+        measures.flat_map(|measure| Statistic::USUAL.map(|statistic| Self::Latency(measure, statistic)))
+    }
 
-    /// Every figure of which there is one name: the measures with their usual statistics, ratios and counts.
-    pub fn all() -> Vec<Self> {
-        let latencies = Measure::all()
-            .into_iter()
-            .flat_map(|measure| Statistic::USUAL.map(|statistic| Self::Latency(measure, statistic)));
-        let ratios = Ratio::ALL.iter().map(|ratio| Self::Ratio(*ratio));
-        let counts = Count::ALL.iter().map(|count| Self::Count(*count));
-        ratios.chain(counts).chain(latencies).collect()
+    /// The figure of that name, where there are those without samples.
+    ///
+    /// # Errors
+    /// That there is none, with the name that was probably meant.
+    pub fn named(text: &str, plain: &[&'static FigureCard]) -> Result<Self, String> {
+        if let Some((measure, statistic)) = text.split_once('.') {
+            let measure = Measure::from_name(measure).ok_or_else(|| unknown(measure, plain))?;
+            return Ok(Self::Latency(measure, statistic.parse()?));
+        }
+        let find = |name: &str, is: fn(&FigureCard) -> bool| {
+            plain.iter().find(|card| card.name == name && is(card)).map(|card| Self::Plain(card))
+        };
+        // A rate goes by its name in `summary.csv`, too.
+        let rate = || find(text.strip_suffix("_per_s")?, |card| card.unit == Unit::PerSecond);
+        if let Some(figure) = find(text, |_| true).or_else(rate) {
+            return Ok(figure);
+        }
+        Err(match Measure::from_name(text) {
+            Some(_) => format!("`{text}` has many samples: say which statistic, e.g. `{text}.p99`"),
+            None => unknown(text, plain),
+        })
     }
 
     /// Its unit.
     pub fn unit(self) -> Unit {
         match self {
             Self::Latency(..) => Unit::Micros,
-            Self::Ratio(ratio) => ratio.unit(),
-            Self::Count(count) => count.unit(),
+            Self::Plain(card) => card.unit,
         }
     }
 
@@ -274,8 +221,20 @@ impl Figure {
             // How long a lock was held is the load's.
             Self::Latency(Measure::Hold, _) => Better::Neither,
             Self::Latency(..) => Better::Lower,
-            Self::Ratio(ratio) => ratio.better(),
-            Self::Count(count) => count.better(),
+            Self::Plain(card) => card.better,
+        }
+    }
+
+    /// Whether it is a whole number.
+    pub fn is_count(self) -> bool {
+        matches!(self, Self::Plain(FigureCard { kind: FigureKind::Count, .. }))
+    }
+
+    /// How many samples it takes for it to say something.
+    pub fn samples_needed(self) -> u64 {
+        match self {
+            Self::Latency(_, statistic) => statistic.samples_needed(),
+            Self::Plain(_) => 1,
         }
     }
 }
@@ -284,45 +243,23 @@ impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Latency(measure, statistic) => write!(f, "{}.{statistic}", measure.name()),
-            Self::Ratio(ratio) => f.write_str(ratio.name()),
-            Self::Count(count) => f.write_str(count.name()),
+            Self::Plain(card) => f.write_str(card.name),
         }
-    }
-}
-
-impl FromStr for Figure {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some((measure, statistic)) = text.split_once('.') {
-            let measure = Measure::from_name(measure).ok_or_else(|| unknown(measure))?;
-            return Ok(Self::Latency(measure, statistic.parse()?));
-        }
-        if Measure::from_name(text).is_some() && Count::ALL.iter().all(|count| count.name() != text) {
-            return Err(format!("`{text}` has many samples: say which statistic, e.g. `{text}.p99`"));
-        }
-        let plain = text.strip_suffix("_per_s").unwrap_or(text);
-        let ratio = Ratio::ALL.iter().find(|ratio| ratio.name() == plain).map(|ratio| Self::Ratio(*ratio));
-        let count = || Count::ALL.iter().find(|count| count.name() == text).map(|count| Self::Count(*count));
-        ratio.or_else(count).ok_or_else(|| unknown(text))
     }
 }
 
 /// There is no such figure; names the one that was probably meant.
-fn unknown(text: &str) -> String {
-    let names = || {
-        let measures = Measure::all().into_iter().map(Measure::name);
-        let ratios = Ratio::ALL.iter().map(|ratio| ratio.name().to_owned());
-        measures.chain(ratios).chain(Count::ALL.iter().map(|count| count.name().to_owned()))
-    };
-    let nearest = names().map(|name| (strsim::damerau_levenshtein(text, &name), name)).min();
+fn unknown(text: &str, plain: &[&FigureCard]) -> String {
+    let measures = Measure::all().into_iter().map(Measure::name);
+    let names: Vec<String> = measures.chain(plain.iter().map(|card| card.name.to_owned())).collect();
+    let nearest = names.iter().map(|name| (strsim::damerau_levenshtein(text, name), name)).min();
     match nearest {
         Some((distance, name)) if distance <= 2 => {
             format!("there is no figure `{text}`; did you mean `{name}`?")
         }
         _ => format!(
             "there is no figure `{text}`; of {} there are e.g. wait.p99, handoff.p50, throughput and requests_per_acquisition",
-            counted(names().count(), "figure", "figures")
+            counted(names.len(), "figure", "figures")
         ),
     }
 }
@@ -330,16 +267,6 @@ fn unknown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_figure_is_found_by_its_name_and_no_two_share_one() {
-        let all = Figure::all();
-        for figure in &all {
-            assert_eq!(figure.to_string().parse::<Figure>(), Ok(*figure));
-        }
-        let names: std::collections::BTreeSet<String> = all.iter().map(Figure::to_string).collect();
-        assert_eq!(names.len(), all.len());
-    }
 
     #[test]
     fn a_percentile_is_written_as_people_write_it_and_one_that_cannot_be_is_refused() {
@@ -353,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_almost_one_is_corrected_and_a_measure_without_a_statistic_is_asked_for_one() {
-        let told = |text: &str| text.parse::<Figure>().unwrap_err();
+        let told = |text: &str| Figure::named(text, &[]).unwrap_err();
         assert!(told("wiat.p99").contains("did you mean `wait`?"), "{}", told("wiat.p99"));
         assert!(told("wait").contains("`wait.p99`"), "{}", told("wait"));
         assert!(told("xyzzy").contains("wait.p99"), "{}", told("xyzzy"));

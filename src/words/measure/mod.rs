@@ -10,7 +10,7 @@ mod steady;
 mod survival;
 
 pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
-pub use figure::{Better, Count, Figure, Ratio, Statistic, Unit};
+pub use figure::{Better, Figure, FigureCard, FigureKind, Statistic, Unit};
 pub use herd::{RANK_CLASSES, Woken, rank_class, rank_label};
 pub use latency::{Latency, pooled, value_at};
 pub use request::{PerRequest, RequestKind};
@@ -40,113 +40,96 @@ pub fn new_histogram() -> Histogram {
 static EMPTY: LazyLock<Histogram> =
     LazyLock::new(|| Histogram::new_with_bounds(1, HIGHEST_US, 3).expect("constant bounds are valid"));
 
-/// One measured quantity, always in microseconds; one row of the table of measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(into = "String", try_from = "String")]
-#[schemars(with = "String")]
-pub enum Measure {
+/// Makes the enum of measures of one list: what each is, and its name in files (column prefix and `.hlog` tag).
+macro_rules! measures {
+    ($($(#[doc = $what:literal])+ $variant:ident: $name:literal;)*) => {
+        /// One measured quantity, always in microseconds; one row of the table of measures.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(into = "String", try_from = "String")]
+        #[schemars(with = "String")]
+        pub enum Measure {
+            $($(#[doc = $what])+ $variant,)*
+            /// From a request's call to its reply.
+            Request(RequestKind),
+        }
+
+        /// The places of those that are no requests.
+        enum Place { $($variant,)* Requests }
+
+        impl Measure {
+            /// Every measure, in the order in which outputs list them.
+            #[must_use]
+            pub fn all() -> Vec<Measure> {
+                let own = [$(Self::$variant),*];
+                own.into_iter().chain(RequestKind::ALL.into_iter().map(Self::Request)).collect()
+            }
+
+            pub const COUNT: usize = Place::Requests as usize + RequestKind::ALL.len();
+
+            /// The position in [`Measure::all`].
+            #[must_use]
+            pub fn index(self) -> usize {
+                match self {
+                    $(Self::$variant => Place::$variant as usize,)*
+                    Self::Request(kind) => Place::Requests as usize + kind as usize,
+                }
+            }
+
+            /// The name in files.
+            #[must_use]
+            pub fn name(self) -> String {
+                match self {
+                    $(Self::$variant => $name.into(),)*
+                    Self::Request(kind) => format!("request_{}", kind.name()),
+                }
+            }
+
+            /// What it is, in a sentence.
+            #[must_use]
+            pub fn what(self) -> String {
+                let said = match self {
+                    $(Self::$variant => concat!($($what),+),)*
+                    Self::Request(_) => "From a request's call to its reply.",
+                };
+                said.trim().replace("[`Measure::Wait`]", "`wait`")
+            }
+        }
+    };
+}
+
+measures! {
     /// From when the acquire should have started to its return.
-    Wait,
+    Wait: "wait";
     /// Waits that ended without the lock, or had not ended when the measured phase did: each lasted at least this long.
-    Unserved,
+    Unserved: "unserved";
     /// An acquire that no other contender delayed: call to return.
-    Uncontended,
+    Uncontended: "uncontended";
     /// From the previous holder's release call to the next holder's return from acquire.
-    Handoff,
+    Handoff: "handoff";
     /// From the release call to its return.
-    Release,
+    Release: "release";
     /// For how long the lock was held: from acquire's return to the release call.
-    Hold,
+    Hold: "hold";
     /// How much longer than intended the lock was held, because of the generator's timer.
-    HoldOvershoot,
+    HoldOvershoot: "hold_overshoot";
     /// From a release call to the arrival of each notification that it caused.
-    Notification,
+    Notification: "notification";
     /// From the arrival of a reply or notification in this process to the contender that awaited it
     /// running again: the generator's own lag.
-    DispatchLag,
+    DispatchLag: "dispatch_lag";
     /// Of [`Measure::Wait`] in an open load, the time in the client until a contender was free.
-    ClientWait,
+    ClientWait: "client_wait";
     /// Of [`Measure::Wait`] in an open load, from the call of acquire to its return.
-    Service,
+    Service: "service";
     /// Of [`Measure::Wait`] in an open load, how late the generator called acquire: the generator's own lag.
-    Lateness,
+    Lateness: "lateness";
     /// Of [`Measure::Wait`], the acquires that asked to read; only where some do.
-    ReadWait,
+    ReadWait: "read_wait";
     /// Of [`Measure::Wait`], the acquires that asked to write; only where some ask to read.
-    WriteWait,
-    /// From a request's call to its reply.
-    Request(RequestKind),
+    WriteWait: "write_wait";
 }
 
 impl Measure {
-    /// Every measure, in the order in which outputs list them.
-    #[must_use]
-    pub fn all() -> Vec<Measure> {
-        let own = [
-            Self::Wait,
-            Self::Unserved,
-            Self::Uncontended,
-            Self::Handoff,
-            Self::Release,
-            Self::Hold,
-            Self::HoldOvershoot,
-            Self::Notification,
-            Self::DispatchLag,
-            Self::ClientWait,
-            Self::Service,
-            Self::Lateness,
-            Self::ReadWait,
-            Self::WriteWait,
-        ];
-        own.into_iter().chain(RequestKind::ALL.into_iter().map(Self::Request)).collect()
-    }
-
-    pub const COUNT: usize = 14 + RequestKind::ALL.len();
-
-    /// The position in [`Measure::all`].
-    #[must_use]
-    pub fn index(self) -> usize {
-        match self {
-            Self::Wait => 0,
-            Self::Unserved => 1,
-            Self::Uncontended => 2,
-            Self::Handoff => 3,
-            Self::Release => 4,
-            Self::Hold => 5,
-            Self::HoldOvershoot => 6,
-            Self::Notification => 7,
-            Self::DispatchLag => 8,
-            Self::ClientWait => 9,
-            Self::Service => 10,
-            Self::Lateness => 11,
-            Self::ReadWait => 12,
-            Self::WriteWait => 13,
-            Self::Request(kind) => 14 + kind as usize,
-        }
-    }
-
-    /// The name in files: column prefix and `.hlog` tag.
-    #[must_use]
-    pub fn name(self) -> String {
-        match self {
-            Self::Wait => "wait".into(),
-            Self::Unserved => "unserved".into(),
-            Self::Uncontended => "uncontended".into(),
-            Self::Handoff => "handoff".into(),
-            Self::Release => "release".into(),
-            Self::Hold => "hold".into(),
-            Self::HoldOvershoot => "hold_overshoot".into(),
-            Self::Notification => "notification".into(),
-            Self::DispatchLag => "dispatch_lag".into(),
-            Self::ClientWait => "client_wait".into(),
-            Self::Service => "service".into(),
-            Self::Lateness => "lateness".into(),
-            Self::ReadWait => "read_wait".into(),
-            Self::WriteWait => "write_wait".into(),
-            Self::Request(kind) => format!("request_{}", kind.name()),
-        }
-    }
-
     /// Whether it is as long as the queue is, so that it says nothing where that goes on growing.
     #[must_use]
     pub fn is_of_the_queue(self) -> bool {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::{join, join_all};
 use zklockbench::lock::{Entry, STRATEGIES};
+use zklockbench::record::figures;
 use zklockbench::record::{Counted, Trial};
 use zklockbench::words::measure::Measure;
 use zklockbench::words::verdict::Verdict;
@@ -169,7 +170,7 @@ async fn what_the_librarys_own_lock_asks_for_is_told_by_the_servers_alone() {
     assert_eq!(told(Counted::Reads), (None, Some(28)));
     assert_eq!(told(Counted::NodeDeleted), (None, Some(9)));
     assert_eq!(told(Counted::Requests), (None, None));
-    assert_eq!((trial.derived().requests_per_acquisition, trial.herd), (None, None));
+    assert_eq!((figures::REQUESTS_PER_ACQUISITION.of(&trial), trial.herd), (None, None));
 }
 
 #[tokio::test]

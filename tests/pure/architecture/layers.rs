@@ -43,13 +43,14 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     // Layer 7: reading.
     ("stats", &[]),
     ("compare", &[WORDS, &["results", "stats"]]),
-    ("gate", &[WORDS, &["results", "stats", "compare"]]),
+    ("objective", &[WORDS, &["scenario", "results"]]),
+    ("gate", &[WORDS, &["scenario", "results", "stats", "compare"]]),
     ("queueing", &[]),
     ("model", &[WORDS, &["results", "stats", "queueing"]]),
-    ("plan", &[WORDS, &["scenario", "results", "stats", "queueing", "model"]]),
+    ("plan", &[WORDS, &["scenario", "results", "stats", "queueing", "model", "objective"]]),
     ("articles", &[WORDS, &["scenario", "results", "stats"]]),
     ("ab", &[WORDS, &["results", "stats", "compare"]]),
-    ("sweep", &[WORDS, &["results", "stats"]]),
+    ("sweep", &[WORDS, &["results", "stats", "objective"]]),
     ("report", &[WORDS, &["results", "stats", "compare", "gate", "model", "plan", "ab", "sweep"]]),
     // Layer 8: the door.
     ("cli", &[WORDS, MEASURING, &["calibrate", "check", "results", "run"], READING]),
@@ -57,8 +58,19 @@ const TABLE: &[(&str, &[&[&str]])] = &[
 ];
 
 const MEASURING: &[&str] = &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record", "load"];
-const READING: &[&str] =
-    &["stats", "compare", "gate", "queueing", "model", "plan", "articles", "ab", "sweep", "report"];
+const READING: &[&str] = &[
+    "stats",
+    "compare",
+    "objective",
+    "gate",
+    "queueing",
+    "model",
+    "plan",
+    "articles",
+    "ab",
+    "sweep",
+    "report",
+];
 
 /// Names from other crates that open a connection of their own or wait for one, each with the modules that may, with
 /// all below them: everything else goes by way of these.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::{Condition, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor};
-use crate::words::measure::{Better, Figure, Unit};
+use crate::words::measure::{Better, Figure, FigureCard, Unit};
 use crate::words::units::shown;
 
 /// What is wrong with the text of a gate.
@@ -26,9 +26,18 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// What a scenario has that a gate may name.
+/// What a gate may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
+    /// Figures, beside those of samples.
+    pub figures: &'a [&'static FigureCard],
+    /// What the scenario has; `None` where that is not known, and anything may be named.
+    pub cells: Option<KnownCells<'a>>,
+}
+
+/// The strategies of a scenario, by their labels, and its numbers of contenders.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownCells<'a> {
     pub strategies: &'a [String],
     pub contenders: &'a [usize],
 }
@@ -37,7 +46,7 @@ pub struct Known<'a> {
 ///
 /// # Errors
 /// The first mistake.
-pub fn parse(text: &str, known: Option<Known<'_>>) -> Result<Condition, Mistake> {
+pub fn parse(text: &str, known: Known<'_>) -> Result<Condition, Mistake> {
     let mut reader = Reader { text, known, tokens: tokens(text), at: 0 };
     let condition = reader.condition()?;
     match reader.peek()? {
@@ -153,7 +162,7 @@ const RELATIONS: &str = "write <, <=, >, >= or == and a limit, or `not regressed
 
 struct Reader<'t, 'k> {
     text: &'t str,
-    known: Option<Known<'k>>,
+    known: Known<'k>,
     tokens: Vec<(Token<'t>, Range<usize>)>,
     at: usize,
 }
@@ -181,7 +190,7 @@ impl<'t> Reader<'t, '_> {
             other => return Err(self.unexpected(other, "no figure", help)),
         };
         self.at += 1;
-        let figure: Figure = name.parse().map_err(|why: String| {
+        let figure = Figure::named(name, self.known.figures).map_err(|why| {
             let (message, help) = why.split_once("; ").or_else(|| why.split_once(": ")).unwrap_or((&why, ""));
             self.mistake(span.clone(), message, help)
         })?;
@@ -218,7 +227,8 @@ impl<'t> Reader<'t, '_> {
             }
         };
         self.at += 1;
-        if let Some(known) = self.known.filter(|known| known.strategies.iter().all(|one| one != label)) {
+        if let Some(known) = self.known.cells.filter(|known| known.strategies.iter().all(|one| one != label))
+        {
             let message = format!("the scenario has no strategy `{}`", shown(label, 60));
             return Err(self.mistake(span, message, strategies_help(label, known.strategies)));
         }
@@ -239,7 +249,7 @@ impl<'t> Reader<'t, '_> {
                 HELP,
             ));
         };
-        if let Some(known) = self.known.filter(|known| !known.contenders.contains(&count)) {
+        if let Some(known) = self.known.cells.filter(|known| !known.contenders.contains(&count)) {
             let all: Vec<_> = known.contenders.iter().map(ToString::to_string).collect();
             let message = format!("the scenario has no trials with {count} contenders");
             return Err(self.mistake(span, message, format!("it has those with {}", all.join(", "))));
@@ -275,8 +285,7 @@ impl<'t> Reader<'t, '_> {
 
     fn compared(&mut self, subject: &Subject, relation: Relation, sign: Range<usize>) -> Read<Rule> {
         let figure = subject.figure;
-        let is_count = matches!(figure, Figure::Count(_));
-        if relation == Relation::Equal && !is_count {
+        if relation == Relation::Equal && !figure.is_count() {
             let message = format!("`{figure}` is measured, so it is never exactly one value");
             return Err(self.mistake(sign, message, "write <= or >=; == is for counts such as `violations`"));
         }

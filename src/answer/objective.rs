@@ -5,7 +5,8 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Limit, Relation, Rule, Scope, parse};
+use crate::results::record::figures;
+use crate::scenario::gate::{Known, Limit, Relation, Rule, Scope, parse};
 use crate::words::measure::Figure;
 use crate::words::units::shown;
 
@@ -36,7 +37,8 @@ impl FromStr for Objective {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let told = shown(text, 80);
-        let condition = parse(text, None).map_err(|mistake| format!("`{told}`: {mistake}"))?;
+        let known = Known { figures: &figures::cards(), cells: None };
+        let condition = parse(text, known).map_err(|mistake| format!("`{told}`: {mistake}"))?;
         let own = "an objective is a figure and a number, such as 'wait.p99 < 100ms'";
         if condition.subject.scope != Scope::default() {
             return Err(format!(

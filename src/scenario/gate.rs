@@ -13,7 +13,6 @@
 //!
 //! Whether it holds is decided by the module `gate`, which reads runs.
 
-mod objective;
 mod parse;
 
 use std::fmt;
@@ -23,8 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::measure::{Figure, Measure, Unit};
 
-pub use objective::Objective;
-pub use parse::{Known, Mistake, parse};
+pub use parse::{Known, KnownCells, Mistake, parse};
 
 /// A gate of a scenario.
 #[derive(Debug, Clone, PartialEq)]

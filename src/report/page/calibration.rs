@@ -1,0 +1,73 @@
+//! The document of a calibration.
+
+use super::facts::{fact, place, program};
+use super::{filled, noted, section, table};
+use crate::report::document::{Block, Document, Finding, Tone, Value};
+use crate::report::table::calibration::{LEGEND, floor, legend, pairs, requests};
+use crate::results::record::Calibration;
+use crate::words::units::{counted, format_micros, number};
+
+/// All that is said of a calibration.
+#[must_use]
+pub fn of_calibration(calibration: &Calibration) -> Document {
+    let servers = calibration.servers.iter().filter_map(|server| {
+        table(&format!("{} ({})", server.address, server.role), requests(server), legend(calibration))
+    });
+    let pairs = Some(pairs(calibration)).filter(|pairs| pairs.rows.len() > 1);
+    let pairs = pairs.and_then(|pairs| table("From server to server", pairs, String::new()));
+    let missing = calibration.missing.iter().map(|missing| format!("not measured: {missing}")).collect();
+    let measured = Block::Facts(vec![
+        fact("Measured", humantime::format_rfc3339_seconds(calibration.started_at).to_string()),
+        program(&calibration.tool_version, calibration.tool_commit.as_deref()),
+    ]);
+    let sections = [
+        section("floor", "The floor", {
+            let floor = table("What a lock can at best cost here", floor(calibration), LEGEND);
+            floor.into_iter().chain(pairs).collect()
+        }),
+        section("requests", "Requests, server by server", servers.collect()),
+        section("notes", "Notes", noted(missing).into_iter().collect()),
+        section("environment", "Where it was measured", {
+            vec![Block::Facts(place(&calibration.ensemble, &calibration.host)), measured]
+        }),
+    ];
+    let complete = calibration.missing.is_empty();
+    Document {
+        title: "Calibration of an ensemble".to_owned(),
+        verdict: match complete {
+            true => Value::verdict("measured", Tone::Good),
+            false => Value::verdict("measured in part", Tone::Doubtful),
+        },
+        subtitle: format!("{}, without any lock.", counted(calibration.servers.len(), "server", "servers")),
+        comes_to: "Findings",
+        findings: findings(calibration),
+        strategies: Vec::new(),
+        sections: filled(sections),
+    }
+}
+
+fn findings(calibration: &Calibration) -> Vec<Finding> {
+    let found = |topic: &str, sentence: String| Finding {
+        topic: topic.to_owned(),
+        tone: Tone::Plain,
+        sentence,
+        shown_in: None,
+    };
+    let floor = &calibration.floor;
+    let handoff = floor.handoff.map(|handoff| {
+        let p50 = format_micros(handoff.p50_us);
+        found("Handoff", format!("Without a lock the median handoff takes {p50}: no lock's can take less."))
+    });
+    let alone = floor.uncontended.map(|alone| {
+        let p50 = format_micros(alone.p50_us);
+        found("Acquire", format!("By raw requests the median acquire of a free lock takes {p50}."))
+    });
+    let writes = calibration.synced_writes_per_s.map(|per_s| {
+        let per_s = number(per_s);
+        found(
+            "Writes",
+            format!("The leader takes {per_s} synced writes a second; an acquisition has at least two."),
+        )
+    });
+    [handoff, alone, writes].into_iter().flatten().collect()
+}

@@ -1,0 +1,16 @@
+//! What there is to be named.
+
+use crate::words::catalog::LockCard;
+use crate::words::catalog::fault::FaultCard;
+use crate::words::measure::FigureCard;
+
+/// All that a scenario may name.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    /// The strategies that exist.
+    pub locks: Vec<LockCard>,
+    /// What can be broken on purpose.
+    pub faults: Vec<FaultCard>,
+    /// What gates can be about, percentiles apart.
+    pub figures: Vec<&'static FigureCard>,
+}
