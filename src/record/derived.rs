@@ -33,15 +33,6 @@ impl Derived {
         *self.0.get(entry.stored_as?)?
     }
 
-    /// The same with another value of a figure.
-    #[must_use]
-    pub fn with(mut self, entry: &FigureEntry, value: Option<f64>) -> Self {
-        if let Some(name) = entry.stored_as {
-            self.0.insert(name.to_owned(), value);
-        }
-        self
-    }
-
     /// Whether a figure has another value here than there. Other versions know of other figures.
     pub fn contradicts(&self, other: &Self) -> bool {
         self.0.iter().any(|(name, value)| other.0.get(name).is_some_and(|its| its != value))

@@ -23,7 +23,7 @@ use super::child::{self, Ended};
 use super::command::RunPlace;
 use crate::results::{self, VersionedFile, layout};
 use crate::words::clock::micros;
-use crate::words::disk;
+use crate::words::disk::{self, MIB};
 use crate::words::error::Error;
 use crate::words::units::{as_a_word, as_utc, counted};
 
@@ -232,15 +232,18 @@ impl Series {
     /// # Errors
     /// A usage error when it isn't; an environment error when the disk refuses.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
-        let file = self.folder(self.folders.scenarios)?.join(format!("{key}.toml"));
-        match fs::read_to_string(&file) {
-            Ok(before) if self.has(key) && before != text => Err(Error::usage(format!(
+        let (folder, name) = (self.folder(self.folders.scenarios)?, format!("{key}.toml"));
+        let file = folder.join(&name);
+        if !self.has(key) {
+            return results::replace(&file, text.as_bytes()).map(|()| file);
+        }
+        match disk::read(&folder, &name, MIB) {
+            Ok(before) if before == text.as_bytes() => Ok(file),
+            _ => Err(Error::usage(format!(
                 "{}: its run had another scenario than is asked for now: it was modified, or written by another version \
                  of the program",
                 file.display()
             ))),
-            Ok(before) if before == text => Ok(file),
-            _ => results::replace(&file, text.as_bytes()).map(|()| file),
         }
     }
 
@@ -361,7 +364,7 @@ fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
 }
 
 /// Takes a series for itself, where the file system has locks.
-fn lock(path: &Path) -> Result<Option<File>, Error> {
+pub fn lock(path: &Path) -> Result<Option<File>, Error> {
     let lock = File::open(path).map_err(Error::cannot("open", path))?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(lock)),

@@ -23,7 +23,7 @@ use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
 use super::runs::command::{self, LoadOptions, OnKeptEnsemble, RunPlace};
 use super::runs::place::ReadyEnsemble;
-use super::runs::series::free;
+use super::runs::series::{free, lock};
 use super::runs::{SeriesEnd, whole_seconds};
 use super::shared_args::PlaceArgs;
 use crate::answer::sweep::{
@@ -60,6 +60,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         Some(directory) => resume(&args, directory)?,
         None => begin(&args)?,
     };
+    let lock = lock(&directory)?;
     let grid = file.grid.clone();
     if !args.opening.quiet {
         output::note(&announcement(&question, &grid, Duration::from_micros(file.budget_us)));
@@ -90,6 +91,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         began: Instant::now(),
         spent_before,
         name,
+        _lock: lock,
     };
     let measured = session.measure(stop).await;
     session.conclude(
@@ -258,6 +260,8 @@ struct SweepInProgress {
     spent_before: u64,
     /// What the names of its runs begin with on the ensemble.
     name: String,
+    /// So that it goes on only once at a time.
+    _lock: Option<File>,
 }
 
 impl SweepInProgress {

@@ -128,13 +128,8 @@ impl TortureInProgress {
                 break;
             }
             let outcome = self.round(&round, stop).await?;
-            if ran_before {
-                self.outcomes.push(outcome);
-                continue;
-            }
-            output::note(&outcome.line());
-            if outcome.is_red() {
-                output::note(&format!("  to run this round again: {}", self.run_again(&outcome.scenario)));
+            if !ran_before {
+                self.tell(&outcome);
             }
             self.outcomes.push(outcome);
         }
@@ -155,6 +150,13 @@ impl TortureInProgress {
         };
         let run = self.series.run(&key(round), command, stop).await?;
         RoundOutcome::of(round.number, scenario.clone(), &run)
+    }
+
+    fn tell(&self, outcome: &RoundOutcome) {
+        output::note(&outcome.line());
+        if outcome.is_red() {
+            output::note(&format!("  to run this round again: {}", self.run_again(&outcome.scenario)));
+        }
     }
 
     fn run_again(&self, scenario: &Path) -> String {
