@@ -99,6 +99,7 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
         keeps_history: false,
         scratch: std::env::temp_dir(),
         proxy: None,
+        rendezvous: None,
     };
     println!(
         "{:>11} {:>11} {:>9} {:>8} {:>10} {:>10} {:>7}",

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench::load::{self, Environment, EnvironmentEvent, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
-use zklockbench::scenario::{Plan, TrialSpec, parse};
+use zklockbench::scenario::{Plan, Slice, TrialSpec, parse};
 use zklockbench::words::error::Error;
 use zklockbench::world::ensemble::{External, Installation, Local, LocalSpec, Places};
 use zklockbench::world::zk::{Access, Target};
@@ -62,6 +62,7 @@ impl World {
             keeps_history: false,
             scratch: std::env::temp_dir(),
             proxy: None,
+            rendezvous: None,
         };
         Ok(Self { description, environment, _local: local })
     }
@@ -93,7 +94,7 @@ impl World {
 
     /// Starts the bare loop on a lock of its own.
     pub async fn bare(&self, number: usize, args: &Args, handicap: Duration) -> Result<BareLoop, Error> {
-        let root = self.environment.workspace.prepare(FIRST_BARE + number, 1).await?;
+        let root = self.environment.workspace.prepare(FIRST_BARE + number, 1, Slice::WHOLE).await?;
         let run = Loop {
             connect: self.environment.target.connect.clone(),
             servers: self.environment.servers.clone(),

@@ -2,6 +2,7 @@
 //!
 //! Uses: words, record.
 
+mod across;
 mod ensemble_order;
 mod evidence;
 mod exclusion;
@@ -10,5 +11,6 @@ pub mod history;
 mod inside;
 mod overlaps;
 
+pub use across::add_order;
 pub use exclusion::{judge, least_evidence, of_run, zombies};
 pub use hazard::standing_still;

@@ -17,6 +17,7 @@ use super::shared_args::PlaceArgs;
 pub use super::shared_args::{AccessArgs, InstallArgs, Judging, OpeningArgs};
 use super::shared_args::{SEEDS, budget, run_id};
 use super::sweep::args::SweepArgs;
+use super::worker_args::{MergeArgs, WorkerArgs};
 use crate::lock;
 use crate::record::figures;
 use crate::words::measure::Figure;
@@ -39,6 +40,10 @@ pub struct Cli {
 pub enum Command {
     /// Run a scenario: measure, check, write results and charts
     Run(Box<RunArgs>),
+    /// Make one part of a run's load, as one of several processes on one machine or on many
+    Worker(Box<WorkerArgs>),
+    /// Merge the parts that workers left into one run: judge it, and write results and charts
+    Merge(Box<MergeArgs>),
     /// Check a scenario; show its trials and how long they will take
     Validate(ValidateArgs),
     /// List the lock strategies, or describe one
@@ -470,6 +475,8 @@ impl Command {
             Self::Strategies(_) => "strategies",
             Self::Faults(_) => "faults",
             Self::Scenarios(_) => "scenarios",
+            Self::Worker(_) => "worker",
+            Self::Merge(_) => "merge",
             Self::Check(_) => "check",
             Self::Export(_) => "export",
             Self::Report(_) => "report",

@@ -15,6 +15,7 @@ mod ensemble;
 mod export;
 mod interrupt;
 mod listing;
+mod merge;
 mod output;
 mod outputs;
 mod plan;
@@ -29,6 +30,8 @@ mod texts;
 mod torture;
 mod trace_file;
 mod validate;
+mod worker;
+mod worker_args;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -162,6 +165,8 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
         Command::Strategies(args) => listing::strategies(&args),
         Command::Faults(args) => listing::faults(&args),
         Command::Scenarios(args) => listing::scenarios(&args),
+        Command::Worker(args) => worker::execute(*args, stop).await,
+        Command::Merge(args) => reading(stop, move || merge::execute(&args)).await,
         Command::Check(args) => check::execute(args, stop).await,
         Command::Export(args) => reading(stop, move || export::execute(&args)).await,
         Command::Report(args) => reading(stop, move || report::execute(&args)).await,

@@ -111,6 +111,8 @@ enum Kind {
     Usage,
     /// In the machine or the ensemble.
     Environment,
+    /// Nowhere: too little is known.
+    Unknown,
     /// Nowhere: the user stopped it.
     Interrupted,
 }
@@ -133,6 +135,7 @@ pub fn answer_error(
     let kind = match error {
         Error::Usage(_) => Kind::Usage,
         Error::Environment(_) => Kind::Environment,
+        Error::Unknown(_) => Kind::Unknown,
         Error::Interrupted => Kind::Interrupted,
     };
     let failure = Failure { kind, message: error.to_string(), mistakes };

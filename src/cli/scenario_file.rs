@@ -18,7 +18,8 @@ use crate::record::{Replayed, Run, figures};
 use crate::scenario::fields::GATE;
 use crate::scenario::gate::{Known, KnownCells, Mistake, parse as parse_gate};
 use crate::scenario::{
-    Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, Written, decode, parse_with_traces,
+    Catalog, Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, Written, decode,
+    parse_with_traces,
 };
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, shown};
@@ -48,7 +49,7 @@ impl ScenarioFile {
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
         let Source { name, directory, bytes } = Source::read(path).map_err(Unusable::Other)?;
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
-        let catalog = load::catalog();
+        let catalog = Catalog { has_host_commands: overrides.hosts.is_some(), ..load::catalog() };
         let replayed = RefCell::new(None);
         let traces = |file: &Path| {
             let TraceFile { arrivals, sha256 } = trace_file::read(&directory, file)?;
@@ -66,6 +67,7 @@ impl ScenarioFile {
             }
         };
         read.replayed = replayed.into_inner();
+        read.overrides.extend(overrides.hosts.as_ref().map(|file| format!("--hosts {}", file.display())));
         overrides.check_containers(&name, &read.parsed.scenario).map_err(Unusable::Other)?;
         Ok(read)
     }
@@ -83,7 +85,9 @@ impl ScenarioFile {
             }
         };
         let text = run.scenario_text.clone();
-        let parsed = parse_with_traces(NAME, &text, &load::catalog(), &traces);
+        // Whether its faults can be done here is another matter.
+        let catalog = Catalog { has_host_commands: true, ..load::catalog() };
+        let parsed = parse_with_traces(NAME, &text, &catalog, &traces);
         let parsed = parsed.map_err(|mistakes| Unusable::Mistakes(mistakes).report(Path::new(NAME)))?;
         Ok(Self {
             parsed,
@@ -228,6 +232,9 @@ pub struct Overrides {
     /// Add a gate, e.g. --gate 'wait.p99 < 50ms': the exit code is 1 if it fails, 4 if it cannot be decided
     #[arg(long, value_name = "CONDITION")]
     pub gate: Vec<String>,
+    /// Let server faults hit the servers of --connect, by the commands in this file (docs/hosts.md)
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    pub hosts: Option<PathBuf>,
     /// Set any key, e.g. --set hold=5ms or --set ensemble.servers=5
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,

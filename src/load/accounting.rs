@@ -7,23 +7,17 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::shared::Shared;
-use crate::record::{Accounting, Counted, Occurrences, ServerCounters};
+use crate::record::{self, Accounting, Beside, Occurrences, ServerCounters, ServersCount};
 use crate::scenario::Load;
 use crate::words::catalog::BatchCost;
-use crate::words::measure::RequestKind::{
-    Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,
-};
-use crate::words::measure::{Counts, RequestKind};
+use crate::words::measure::Counts;
+use crate::words::measure::RequestKind::GetChildren;
 use crate::world::zk::admin;
 use crate::world::zk::keep_awake::Unread;
 
-const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetDataWatch, Exists, ExistsWatch];
-/// A multi is missing: the servers count each of its writes, and so does the client.
-const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
-
-/// Compares the counts of a whole trial. The servers count only requests that succeeded, so the client's
-/// successes are put beside theirs. Nothing where faults were injected: servers that are broken forget their counts,
-/// and delete what belonged to sessions that have ended. What the cost model predicts is true of a trial that is whole.
+/// Compares the counts of a whole trial. Nothing where faults were injected: servers that are broken forget their counts,
+/// and delete what belonged to sessions that have ended. Nothing of a part, either, because servers count all. What the cost
+/// model predicts is true of a trial that is whole.
 pub fn compare(
     shared: &Shared,
     whole: &Counts,
@@ -31,74 +25,14 @@ pub fn compare(
     servers: &[ServerCounters],
     is_whole: bool,
 ) -> Vec<Accounting> {
-    if shared.has_faults() {
+    if shared.has_faults() || shared.slice.is_part() {
         return Vec::new();
     }
     let cost = is_whole.then(|| expected(shared, noted)).flatten();
-    let succeeded = |kinds: &[RequestKind]| kinds.iter().map(|kind| whole.succeeded.get(*kind)).sum();
-    let with_looks = cost.as_ref().filter(|cost| !cost.looks_vary);
-    let seen = &whole.notifications;
-    let model = |amount: fn(&BatchCost) -> u64| cost.as_ref().map(amount);
-    let all_seen = whole.unseen == 0;
-    // What the client library keeps to itself are reads and notifications; and, when an acquire was given up, the
-    // writes with which it cleans up.
-    let writes_seen = all_seen || whole.unseen == whole.acquired();
-    let row = |what, client, expected, servers| {
-        let client = (all_seen || writes_seen && what == Counted::Writes).then_some(client);
-        Accounting { what, client, expected, servers }
-    };
-    let watches = |key: &str| summed(servers, &format!("zk_sum_node_{key}_watch_count"));
-    vec![
-        row(Counted::Requests, whole.requests.total(), with_looks.map(BatchCost::requests_total), None),
-        row(
-            Counted::Reads,
-            succeeded(&READS),
-            predicted(with_looks, &READS),
-            // What was looked at on behalf of the suite is no request of the lock.
-            summed(servers, "zk_cnt_ns_read_per_namespace")
-                .zip(looked(shared, noted))
-                .map(|(reads, looked)| reads.saturating_sub(looked)),
-        ),
-        row(
-            Counted::Writes,
-            succeeded(&WRITES) + whole.written_by_multis,
-            predicted(cost.as_ref(), &WRITES)
-                .zip(model(|cost| cost.written_by_multis))
-                .map(|(alone, in_multis)| alone + in_multis),
-            applied(servers, "zk_cnt_ns_write_per_namespace"),
-        ),
-        row(
-            Counted::NodeDeleted,
-            seen.node_deleted,
-            model(|cost| cost.events.node_deleted),
-            watches("deleted"),
-        ),
-        row(
-            Counted::ChildrenChanged,
-            seen.children_changed,
-            model(|cost| cost.events.children_changed),
-            watches("children"),
-        ),
-        row(
-            Counted::NodeCreated,
-            seen.node_created,
-            model(|cost| cost.events.node_created),
-            watches("created"),
-        ),
-        row(
-            Counted::DataChanged,
-            seen.data_changed,
-            model(|cost| cost.events.data_changed),
-            watches("changed"),
-        ),
-        row(
-            Counted::ByReleaseToWaiters,
-            seen.by_release() - seen.to_releaser,
-            model(|cost| cost.to_waiters_by_release),
-            None,
-        ),
-        row(Counted::Names, whole.names_returned, cost.as_ref().and_then(|cost| cost.names_returned), None),
-    ]
+    let looked = looked(shared, noted);
+    let beside = Beside { reads: looked.unwrap_or(0), ..Beside::default() };
+    let servers = ServersCount { counters: servers, beside, knows_reads: looked.is_some() };
+    record::compare_counts(whole, cost.as_ref(), servers)
 }
 
 /// Reads on behalf of the suite; `None` where a look did not come to its end, so that it is not known how many it took.
@@ -106,11 +40,6 @@ fn looked(shared: &Shared, noted: &Occurrences) -> Option<u64> {
     let board = &shared.board;
     (board.looking.load(Ordering::Acquire) == 0)
         .then(|| noted.looks_beside + board.looked.load(Ordering::Acquire))
-}
-
-/// The requests of those kinds that the cost model expects to succeed.
-fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
-    cost.map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
 }
 
 /// What the cost model predicts: only a batch has exact totals, and a queue with readers has others.
@@ -129,38 +58,6 @@ fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
     Some(cost)
 }
 
-/// The sum over all servers; `None` when a server could not be asked or has restarted meanwhile.
-fn summed(servers: &[ServerCounters], key: &str) -> Option<u64> {
-    deltas(servers, key).map(|deltas| deltas.iter().sum())
-}
-
-/// Every server applies every write, so they must all tell the same; `None` when they do not.
-fn applied(servers: &[ServerCounters], key: &str) -> Option<u64> {
-    let deltas = deltas(servers, key)?;
-    let first = *deltas.first()?;
-    deltas.iter().all(|delta| *delta == first).then_some(first)
-}
-
-fn deltas(servers: &[ServerCounters], key: &str) -> Option<Vec<u64>> {
-    if servers.is_empty() {
-        return None;
-    }
-    servers.iter().map(|server| delta(server, key)).collect()
-}
-
-fn delta(server: &ServerCounters, key: &str) -> Option<u64> {
-    // Servers of other versions or with other metrics answer without such counters, which is not the same as zero.
-    if server.has_restarted() || !server.after.contains_key(ALWAYS_THERE) {
-        return None;
-    }
-    // A counter for a namespace appears with its first use.
-    let before = server.before.get(key).copied().unwrap_or(0);
-    let after = server.after.get(key).copied().unwrap_or(0);
-    u64::try_from(after - before).ok()
-}
-
-/// What every server that keeps such counters tells, from its start on.
-const ALWAYS_THERE: &str = "zk_sum_node_deleted_watch_count";
 /// Counters have come to rest when two looks this far apart agree.
 const REST: Duration = Duration::from_millis(50);
 const LOOKS_AT_MOST: usize = 40;
@@ -265,43 +162,4 @@ pub fn pair(
             after: after.counters,
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn server(before: i64, after: i64, uptimes: (i64, i64)) -> ServerCounters {
-        let reading = |value, uptime| {
-            [("k", value), (ALWAYS_THERE, 0), ("zk_uptime", uptime)].map(|(k, v)| (k.to_owned(), v)).into()
-        };
-        ServerCounters {
-            before: reading(before, uptimes.0),
-            after: reading(after, uptimes.1),
-            ..ServerCounters::default()
-        }
-    }
-
-    #[test]
-    fn a_server_that_restarted_makes_the_sum_unknown() {
-        let servers = [server(5, 9, (100, 200)), server(0, 3, (100, 200))];
-        assert_eq!(summed(&servers, "k"), Some(7));
-        let servers = [server(5, 9, (100, 200)), server(8, 3, (100, 20))];
-        assert_eq!(summed(&servers, "k"), None);
-    }
-
-    #[test]
-    fn a_server_that_keeps_no_such_counters_gives_no_number_instead_of_zero() {
-        let mut without = server(5, 9, (100, 200));
-        without.after.remove(ALWAYS_THERE);
-        assert_eq!((summed(&[without.clone()], "k"), applied(&[without], "k")), (None, None));
-        let unused = server(0, 0, (100, 200));
-        assert_eq!(summed(&[unused], "appears_with_its_first_use"), Some(0));
-    }
-
-    #[test]
-    fn servers_that_disagree_about_writes_give_no_number() {
-        assert_eq!(applied(&[server(0, 4, (1, 2)), server(1, 5, (1, 2))], "k"), Some(4));
-        assert_eq!(applied(&[server(0, 4, (1, 2)), server(0, 5, (1, 2))], "k"), None);
-    }
 }

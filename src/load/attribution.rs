@@ -16,6 +16,8 @@ enum Cause {
         number: i64,
         called: Stamp,
     },
+    /// A release by a contender of another worker, or perhaps by one of this one: when it was called is not known here.
+    ReleaseElsewhere,
     Arrival,
     Departure,
     /// The queue has not been listed since; it may still be.
@@ -152,6 +154,7 @@ fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
 /// Where the event does not say whose release it was, it was the latest before it.
 fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
     match lock_state.release_before(at) {
+        _ if lock_state.has_strangers() => Cause::ReleaseElsewhere,
         Some((number, called)) => Cause::Release { number, called },
         None => Cause::Unknown,
     }
@@ -159,7 +162,11 @@ fn latest_release(lock_state: &LockState, at: Stamp) -> Cause {
 
 /// A node that was deleted without a release call was a waiter's, or went with its session.
 fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
-    lock_state.release_of(number).map_or(Cause::Departure, |called| Cause::Release { number, called })
+    match lock_state.release_of(number) {
+        Some(called) => Cause::Release { number, called },
+        None if lock_state.has_strangers() => Cause::ReleaseElsewhere,
+        None => Cause::Departure,
+    }
 }
 
 fn record(sheet: &mut ThreadRecorder, notice: &Notice, cause: &Cause, own_release: Option<i64>) {
@@ -176,7 +183,8 @@ fn record(sheet: &mut ThreadRecorder, notice: &Notice, cause: &Cause, own_releas
 
 fn add(seen: &mut Notifications, cause: &Cause, useful: bool, own_release: Option<i64>) {
     match cause {
-        Cause::Release { .. } if useful => seen.by_release_useful += 1,
+        Cause::Release { .. } | Cause::ReleaseElsewhere if useful => seen.by_release_useful += 1,
+        Cause::ReleaseElsewhere => seen.by_release_spurious += 1,
         Cause::Release { number, .. } => {
             seen.by_release_spurious += 1;
             seen.to_releaser += u64::from(own_release == Some(*number));

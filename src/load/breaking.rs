@@ -11,7 +11,8 @@ use super::elections::Elections;
 use super::environment::{Environment, EnvironmentEvent, Sink};
 use super::shared::Shared;
 use crate::record::FaultRecord;
-use crate::words::catalog::fault::{Ends, FaultChoice, Proof};
+use crate::scenario::Slice;
+use crate::words::catalog::fault::{Ends, FaultChoice, Proof, Target};
 use crate::words::clock::{self, Stamp};
 use crate::world::ensemble::{Links, Processes};
 use crate::world::fault::{
@@ -34,8 +35,8 @@ impl ContenderStates<'_> {
 }
 
 impl Contenders for ContenderStates<'_> {
-    fn count(&self) -> usize {
-        self.shared.controls.len()
+    fn all(&self) -> Vec<usize> {
+        self.shared.own().collect()
     }
 
     fn inside(&self) -> Vec<usize> {
@@ -44,7 +45,7 @@ impl Contenders for ContenderStates<'_> {
 
     fn waiting(&self) -> Vec<usize> {
         let since = |id: usize| self.control(id).waiting_since().map(|since| (since, id));
-        let mut waiting: Vec<_> = (0..self.count()).filter_map(since).collect();
+        let mut waiting: Vec<_> = self.shared.own().filter_map(since).collect();
         waiting.sort_unstable();
         waiting.into_iter().map(|(_, id)| id).collect()
     }
@@ -82,7 +83,7 @@ impl Contenders for ContenderStates<'_> {
     }
 
     fn acquired(&self) -> u64 {
-        self.shared.board.acquired.load(Ordering::Acquire) - self.before
+        (self.shared.board.acquired.load(Ordering::Acquire) - self.before) * self.shared.slice.of as u64
     }
 }
 
@@ -116,10 +117,25 @@ pub async fn break_things(
     };
     let spec = &shared.spec;
     let tell = |choice: &FaultChoice, news: News<'_>| tell(sink, choice, news);
-    let schedule = Schedule { faults: &spec.faults, seed: spec.seed, begin, stop, interrupt, tell: &tell };
+    let is_ours = |fault: usize, time: u32| is_of(shared.slice, &spec.faults[fault], fault + time as usize);
+    let (faults, seed) = (&spec.faults, spec.seed);
+    let schedule = Schedule { faults, is_ours: &is_ours, seed, begin, stop, interrupt, tell: &tell };
     let fired = run(&schedule, &reach).await;
     let numbered = fired.into_iter().enumerate();
     numbered.map(|(place, fired)| record(shared, begin, place + 1, fired, elections)).collect()
+}
+
+/// Whether a firing of that ordinal is of that worker: the first, where it hits servers; the one whose contender it names; of
+/// all, where it hits all contenders; or the one that has its ordinal.
+fn is_of(slice: Slice, choice: &FaultChoice, ordinal: usize) -> bool {
+    if find(&choice.kind).is_some_and(|entry| entry.card.needs.reaches_servers()) {
+        return slice.leads();
+    }
+    match choice.target {
+        Target::Contender(number) => slice.has(number),
+        Target::Word("all") => true,
+        _ => slice.has(ordinal),
+    }
 }
 
 /// Says what has happened to a fault. One that ends by itself is over when it is done.

@@ -286,6 +286,8 @@ impl Contender {
         patience: &Patience,
     ) {
         let entry = self.recorder.enter(session, &held, attempt);
+        let ordering = self.orders_hold(&held);
+        let begins = ordering.as_ref().and_then(|ordering| ordering.begins(session));
         self.recorder.write_to_resource(session, &held);
         let thaws = self.control.gate.times_opened();
         let (inner, was_open_before) = noticing(self.take_again(session, attempt.mode, patience)).await;
@@ -307,12 +309,18 @@ impl Contender {
             self.recorder.write_to_resource(session, &held);
         }
         let was_open = was_open || was_open_before;
+        if let Some(ordering) = ordering.as_ref().filter(|ordering| ordering.is_written) {
+            let there = session.write_beside(&ordering.path).await;
+            self.recorder.count_beside(0, u64::from(there.is_some()));
+            self.recorder.write_there(there);
+        }
         let released = self.recorder.exit(session, &held, attempt.mode, was_open);
         let number = held.node.as_ref().map(|node| node.sequence);
         let shared = Arc::clone(&self.shared);
         let lock = &shared.lock_states[shared.lock_of(self.id)];
         // Before the release, and in one flush with it: who holds for no time is not made to hold for longer.
         let looking = if stays { None } else { self.recorder.look_beside(session, &lock.path) };
+        let last_look = ordering.as_ref().and_then(|ordering| ordering.ends(session));
         let mut release = self.strategy.release(session, held);
         let early = sent(&mut release).await;
         // Others wait for this release: the rest is written down while the reply is under way.
@@ -331,6 +339,18 @@ impl Contender {
         if let Some(looking) = looking {
             self.recorder.write_look(looking.now_or_never().flatten());
         }
+        if let Some(begun) = begins {
+            let begun = begun.now_or_never().flatten();
+            let is_written = ordering.as_ref().is_some_and(|ordering| ordering.is_written);
+            let came = u64::from(begun.is_some());
+            self.recorder.count_beside(if is_written { 0 } else { came }, if is_written { came } else { 0 });
+            self.recorder.write_begun(begun);
+        }
+        if let Some(look) = last_look {
+            let there = look.now_or_never().flatten();
+            self.recorder.count_beside(u64::from(there.is_some()), 0);
+            self.recorder.write_there(there);
+        }
         if let Some(doubt) = self.doubt(session, ended, entry.acquired, result.as_ref().err()) {
             self.recorder.write_doubt(&entry, released, doubt);
         }
@@ -342,6 +362,18 @@ impl Contender {
             Ok(()) => self.pace.done(now),
             Err(failure) => self.pause_after(now, &failure),
         }
+    }
+
+    /// How the present hold is put in order with those of other workers, where it is.
+    fn orders_hold(&self, held: &Held) -> Option<HoldOrdering> {
+        if self.recorder.writes_as_witness() {
+            let path = self.shared.witness(self.shared.lock_of(self.id));
+            return Some(HoldOrdering { path, is_written: true, is_undated: true });
+        }
+        let node = held.node.as_ref().filter(|_| self.recorder.looks_before_leaving())?;
+        let (directory, _) = node.path.rsplit_once('/')?;
+        let is_undated = self.recorder.looks_at_entry();
+        Some(HoldOrdering { path: directory.to_owned(), is_written: false, is_undated })
     }
 
     fn die_inside(&mut self, session: Session, entry: &AcquiredLock, held: &Held, intended: Duration) {
@@ -496,6 +528,31 @@ impl Contender {
         if let Some(scope) = TaskScope::here() {
             scope.let_go();
         }
+    }
+}
+
+/// What tells as of which transactions a hold lasts, where other workers' contenders have to be compared: the directory of its
+/// node, which is looked at, or a node that is written to.
+struct HoldOrdering {
+    path: String,
+    is_written: bool,
+    /// Whether nothing has told yet as of which transaction it began.
+    is_undated: bool,
+}
+
+impl HoldOrdering {
+    /// Asks, beside the hold, as of which transaction it has begun.
+    fn begins<'a>(&'a self, session: &'a Session) -> Option<Pin<Box<dyn Future<Output = Option<i64>> + 'a>>> {
+        match (self.is_undated, self.is_written) {
+            (false, _) => None,
+            (true, true) => Some(Box::pin(session.write_beside(&self.path))),
+            (true, false) => Some(Box::pin(session.look_beside(&self.path))),
+        }
+    }
+
+    /// Looks once more, in one flush with the release.
+    fn ends<'a>(&'a self, session: &'a Session) -> Option<impl Future<Output = Option<i64>> + use<'a>> {
+        (!self.is_written).then(|| session.look_beside(&self.path))
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::net::TcpStream;
 
+use super::rendezvous::Rendezvous;
 use super::workspace::Workspace;
+use crate::scenario::Slice;
 use crate::words::error::Error;
 use crate::world::ensemble::Started;
 use crate::world::proxy::Proxy;
@@ -31,6 +33,8 @@ pub struct Environment {
     pub scratch: PathBuf,
     /// What stands between contenders and servers, where something does.
     pub proxy: Option<Arc<Proxy>>,
+    /// Where this worker meets the others that make the rest of the load, if it is one of several.
+    pub rendezvous: Option<Rendezvous>,
 }
 
 impl Environment {
@@ -44,6 +48,16 @@ impl Environment {
             Ok(Target { connect, access: self.target.access.clone() })
         };
         (0..contenders).map(target).collect()
+    }
+
+    /// Which part of the load is made here.
+    pub fn slice(&self) -> Slice {
+        self.rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice)
+    }
+
+    /// The servers whose counters and elections are looked at here: by one of several workers, so that nothing counts twice.
+    pub(super) fn observed_servers(&self) -> &[String] {
+        if self.slice().leads() { &self.servers } else { &[] }
     }
 
     pub(super) async fn any_reachable(&self) -> bool {

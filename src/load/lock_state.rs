@@ -107,6 +107,8 @@ pub struct LockState {
     releases: AtomicUsize,
     /// For how long it was held or being handed over in the measured phase.
     busy_us: AtomicU64,
+    /// Whether contenders of other workers use the lock, too.
+    has_strangers: bool,
 }
 
 impl LockState {
@@ -145,6 +147,7 @@ impl LockState {
             latest: (0..LATEST).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
             releases: AtomicUsize::new(0),
             busy_us: AtomicU64::new(0),
+            has_strangers: false,
             released: (0..REMEMBERED).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
         }
     }
@@ -156,6 +159,16 @@ impl LockState {
             self.queue = format!("{}{place}", self.path);
         }
         self
+    }
+
+    /// The same lock, which other workers' contenders may use, too: who is inside by the oracle is then a part of those who are.
+    #[must_use]
+    pub fn with_strangers(self, has_strangers: bool) -> Self {
+        Self { has_strangers, ..self }
+    }
+
+    pub fn has_strangers(&self) -> bool {
+        self.has_strangers
     }
 
     pub fn queue(&self) -> &str {
@@ -332,7 +345,13 @@ impl LockState {
 
     /// When a release was last called that lets such a request in; 0 for never. A release while
     /// there was room for all, or of one reader among others, lets nobody in.
-    pub fn handed_over(&self, mode: Mode) -> Stamp {
+    ///
+    /// Where others use the lock whose releases are not known here, it is that of the node just before the own one.
+    pub fn handed_over(&self, mode: Mode, held: &Held) -> Stamp {
+        if self.has_strangers {
+            let before = held.node.as_ref().and_then(|node| self.release_of(node.sequence - 1));
+            return before.unwrap_or(0);
+        }
         let latest = if mode == Mode::Read { &self.writer_left } else { &self.handed_over };
         latest.load(Ordering::Acquire)
     }
@@ -515,17 +534,20 @@ mod tests {
             lock_state.waits_no_longer(LockClaim::WRITE);
         }
         lock_state.exit(0, &held(1), left(LockClaim::WRITE, 20));
-        assert_eq!(lock_state.handed_over(Mode::Write), 0);
+        assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 0);
         // A third one waits for the next.
         let _ = lock_state.enter(0, &held(3), LockClaim::WRITE, 25);
         let _ = lock_state.arrive(LockClaim::WRITE);
         lock_state.exit(1, &held(2), left(LockClaim::WRITE, 30));
-        assert_eq!(lock_state.handed_over(Mode::Write), 30);
+        assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 30);
         // A reader that goes lets no reader in.
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         let _ = lock_state.enter(0, &held(1), LockClaim::READ, 10);
         let _ = lock_state.arrive(LockClaim::WRITE);
         lock_state.exit(0, &held(1), left(LockClaim::READ, 20));
-        assert_eq!((lock_state.handed_over(Mode::Read), lock_state.handed_over(Mode::Write)), (0, 20));
+        assert_eq!(
+            (lock_state.handed_over(Mode::Read, &held(2)), lock_state.handed_over(Mode::Write, &held(2))),
+            (0, 20)
+        );
     }
 }

@@ -22,6 +22,7 @@ mod observation;
 mod pace;
 mod progress;
 mod recorder;
+mod rendezvous;
 mod series;
 mod shared;
 mod standstill;
@@ -30,6 +31,7 @@ mod worker;
 mod workspace;
 
 pub use environment::{Environment, EnvironmentEvent, Sink};
+pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
 pub use shared::kind_of;
 pub use trial::run_trial;
 pub use workspace::{Alive, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
@@ -41,5 +43,6 @@ use crate::world::fault;
 
 /// All that a scenario may name, from the registries.
 pub fn catalog() -> Catalog {
-    Catalog { locks: lock::cards(), faults: fault::cards(), figures: figures::cards() }
+    let (locks, faults, figures) = (lock::cards(), fault::cards(), figures::cards());
+    Catalog { locks, faults, figures, has_host_commands: false }
 }

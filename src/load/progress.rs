@@ -39,7 +39,7 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
         }
         let (now, acquired) = (clock::now(), shared.board.acquired.load(Ordering::Acquire));
         let stands_still = served.lasts(acquired, now) > patience;
-        let others = (acquired - first) / (shared.spec.contenders as u64).max(1);
+        let others = (acquired - first) / (shared.count_own() as u64).max(1);
         let is_passed_over = now - mark > patience && others > TURNS_BY_OTHERS;
         if stands_still || is_passed_over {
             return describe(shared, &waiting, target, servers).await;
@@ -61,7 +61,7 @@ pub async fn give_up(shared: &Shared) -> String {
          how long to go on",
         humantime::format_duration(limit),
         shared.gauge.waiting(),
-        contenders(shared.spec.contenders)
+        contenders(shared.count_own())
     )
 }
 
@@ -279,7 +279,7 @@ pub async fn count_orphans(shared: &Shared, target: &Target) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Plan, parse};
+    use crate::scenario::{Plan, Slice, parse};
     use crate::world::zk::Access;
     use crate::{load, lock};
 
@@ -288,7 +288,7 @@ mod tests {
         let parsed = parse("x.toml", &text, &load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
         let spec = Plan::of(&parsed.scenario).trials[0].clone();
         let target = Target { connect: "127.0.0.1:1".into(), access: Access::default() };
-        Shared::new(spec, *lock::find("baton").unwrap(), vec![target], "/run")
+        Shared::new(spec, *lock::find("baton").unwrap(), vec![target], "/run", Slice::WHOLE)
     }
 
     #[test]

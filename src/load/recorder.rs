@@ -89,6 +89,11 @@ pub struct Recorder {
     token: Option<i64>,
     /// Whether by virtue of which node it has entered last is noted.
     has_grant: bool,
+    /// What is noted of a hold once its release has returned: until then it is not known as of which transactions it began and
+    /// went on.
+    held_back: Vec<Moment>,
+    /// As of which transaction the node of the present hold was last seen to be there.
+    there: Option<i64>,
 }
 
 impl Recorder {
@@ -96,7 +101,8 @@ impl Recorder {
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         observation.log.borrow_mut().occurrences.tallies.insert(id, Tally::default());
         let attribution = Attribution::default();
-        Self { id, shared, observation, attribution, acquired: 0, token: None, has_grant: false }
+        let (acquired, token, has_grant, held_back, there) = (0, None, false, Vec::new(), None);
+        Self { id, shared, observation, attribution, acquired, token, has_grant, held_back, there }
     }
 
     #[must_use]
@@ -128,7 +134,8 @@ impl Recorder {
     }
 
     /// The contender has died in the middle of that.
-    pub fn died(&self, session: i64, doing: &'static str) {
+    pub fn died(&mut self, session: i64, doing: &'static str) {
+        self.note_held_back();
         if doing == "waiting" {
             let now = clock::now();
             self.waits_no_longer(now);
@@ -181,7 +188,7 @@ impl Recorder {
         let acquired = clock::now();
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
-        let released_before = lock_state.handed_over(claim.mode);
+        let released_before = lock_state.handed_over(claim.mode, held);
         let kept_out_us = lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
         let inside = lock_state.enter(self.id, held, claim, acquired);
         lock_state.waits_no_longer(claim);
@@ -200,7 +207,7 @@ impl Recorder {
             .kept_out
             .entry(kept_out_us, acquired.saturating_sub(attempt.called));
         let token = held.node.as_ref().map(token);
-        self.note(acquired, Some(session.id()), Deed::Enters { claim, token, zxid });
+        self.note_of_hold(acquired, session, Deed::Enters { claim, token, zxid });
         let (contender, lock) = (self.id, self.shared.lock_of(self.id));
         let (called, entered) = (attempt.called, acquired);
         let of_node = |czxid| Grant { lock, contender, claim, czxid, zxid, called, entered, left: None };
@@ -220,9 +227,9 @@ impl Recorder {
 
     /// The lock is about to be released.
     #[must_use]
-    pub fn exit(&self, session: &Session, held: &Held, mode: Mode, was_open: bool) -> Stamp {
+    pub fn exit(&mut self, session: &Session, held: &Held, mode: Mode, was_open: bool) -> Stamp {
         let at = clock::now();
-        self.note(at, Some(session.id()), Deed::Leaves { alone: !was_open });
+        self.note_of_hold(at, session, Deed::Leaves { alone: !was_open });
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
             self.observation.log.borrow_mut().occurrences.given_up_early += 1;
         }
@@ -250,6 +257,46 @@ impl Recorder {
     pub fn write_look(&self, zxid: Option<i64>) {
         self.observation.log.borrow_mut().occurrences.looks_beside += u64::from(zxid.is_some());
         self.add_to_grant(|grant| grant.zxid = zxid);
+    }
+
+    /// Whether it takes a look to know as of which transaction the present hold began.
+    pub fn looks_at_entry(&self) -> bool {
+        let undated =
+            |moment: &Moment| matches!(moment.deed, Deed::Enters { token: Some(_), zxid: None, .. });
+        self.held_back.iter().any(undated)
+    }
+
+    /// Whether holds are ordered by what the holder sees just before it leaves.
+    pub fn looks_before_leaving(&self) -> bool {
+        self.shared.orders_holds() && self.token.is_some()
+    }
+
+    /// Whether the present hold has no node, so that it is ordered by what the holder writes.
+    pub fn writes_as_witness(&self) -> bool {
+        self.shared.orders_holds() && self.token.is_none()
+    }
+
+    /// Writes down as of which transaction the present hold had begun; by that it is known where it had no node.
+    pub fn write_begun(&mut self, begun: Option<i64>) {
+        for moment in &mut self.held_back {
+            if let Deed::Enters { token, zxid, .. } = &mut moment.deed {
+                *zxid = zxid.or(begun);
+                *token = token.or(begun);
+                self.token = *token;
+            }
+        }
+    }
+
+    /// Writes down as of which transaction the present hold had not ended.
+    pub fn write_there(&mut self, there: Option<i64>) {
+        self.there = there;
+    }
+
+    /// Counts reads and writes on behalf of the suite.
+    pub fn count_beside(&self, reads: u64, writes: u64) {
+        let occurrences = &mut self.observation.log.borrow_mut().occurrences;
+        occurrences.looks_beside += reads;
+        occurrences.writes_beside += writes;
     }
 
     fn note_left(&self, at: Stamp) {
@@ -306,8 +353,11 @@ impl Recorder {
             let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };
             sheet.record(wait_of, counts_at, wait);
         }
+        // Beside contenders of other workers it is not known whether the lock was free.
+        let has_strangers = shared.slice.is_part();
         match handoff {
             Some(handoff) => sheet.record(Measure::Handoff, acquired, handoff),
+            None if has_strangers => {}
             None => sheet.record(Measure::Uncontended, acquired, since_call),
         }
         sheet.count(acquired, |counts| {
@@ -331,8 +381,10 @@ impl Recorder {
         self.acquired += 1;
         let mut log = self.observation.log.borrow_mut();
         let watches = shared.entry.card.guarantees.watches;
-        log.occurrences.lag_us += entry.lag_us;
-        log.occurrences.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
+        if !(watches && has_strangers && handoff.is_none()) {
+            log.occurrences.lag_us += entry.lag_us;
+            log.occurrences.lag_basis_us += handoff.filter(|_| watches).unwrap_or(since_call);
+        }
         if let Some(ParamValue::Duration(interval)) = shared.spec.strategy.params.get("poll_interval") {
             log.occurrences.looks_by_wait += looks(since_call.saturating_sub(entry.busy_us), *interval);
         }
@@ -383,10 +435,11 @@ impl Recorder {
             Some(failure) => self.error("release", failure),
         }
         let deed = match failure {
-            None => Deed::HasLeft(self.token),
+            None => Deed::HasLeft { token: self.token, there: self.there.take() },
             Some(failure) if failure.is_definite() => Deed::CouldNotLeave,
             Some(_) => Deed::MayHaveLeft,
         };
+        self.note_held_back();
         self.note(now, Some(session.id()), deed);
         self.shared.board.released.fetch_add(1, Ordering::AcqRel);
     }
@@ -506,6 +559,22 @@ impl Recorder {
     pub fn of_session(&self, session: i64) -> impl Fn(SessionState) + 'static {
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
         move |state| note(&shared, &observation, id, Some(session), clock::now(), Deed::Session(state))
+    }
+
+    /// Notes what a holder does, or keeps it back until more is known of it.
+    fn note_of_hold(&mut self, at: Stamp, session: &Session, deed: Deed) {
+        if self.shared.orders_holds() {
+            let (contender, lock, session) = (self.id, self.shared.lock_of(self.id), Some(session.id()));
+            self.held_back.push(Moment { at, contender, lock, session, deed });
+        } else {
+            self.note(at, Some(session.id()), deed);
+        }
+    }
+
+    /// Notes what was kept back; it is sorted by its time later.
+    pub fn note_held_back(&mut self) {
+        let notes = &mut self.observation.log.borrow_mut().notes;
+        self.held_back.drain(..).for_each(|moment| notes.note(Note::Did(moment)));
     }
 
     fn note(&self, at: Stamp, session: Option<i64>, deed: Deed) {

@@ -17,8 +17,8 @@ use super::series::SlotSeries;
 use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
 use crate::record::history::LockKind;
 use crate::record::{FencingCounts, Utilisation};
-use crate::scenario::schedule::coming;
-use crate::scenario::{Load, Stop, TrialSpec};
+use crate::scenario::schedule::{Coming, coming};
+use crate::scenario::{Load, Slice, Stop, TrialSpec};
 use crate::words::catalog::{Holders, Params};
 use crate::words::clock::Stamp;
 use crate::words::measure::Window;
@@ -100,6 +100,8 @@ impl Board {
 #[derive(Debug)]
 pub struct Shared {
     pub spec: TrialSpec,
+    /// Which of its contenders, arrivals and faults are made here.
+    pub slice: Slice,
     pub entry: Entry,
     /// Where sessions are opened: by each contender at its own, or by all at the only one.
     targets: Vec<Target>,
@@ -143,6 +145,9 @@ fn leases_of(params: &Params, param: &str) -> u32 {
 
 /// How the last step of each lock's path begins.
 pub const LOCK: &str = "lock-";
+/// How the node begins that a holder without a node of its own writes to when it enters and before it leaves, so that those of
+/// all workers can be put in one order.
+pub const WITNESS: &str = "witness-";
 
 /// From the beginning of the load to the end of the measured phase, at most.
 fn lasts_at_most(spec: &TrialSpec) -> Duration {
@@ -152,7 +157,7 @@ fn lasts_at_most(spec: &TrialSpec) -> Duration {
 
 impl Shared {
     /// The shared state of a trial that has not begun.
-    pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str) -> Self {
+    pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str, slice: Slice) -> Self {
         let kind = kind_of(&entry, &spec.strategy.params);
         let leases = match kind {
             LockKind::Semaphore(_) => leases_of(&spec.strategy.params, "permits"),
@@ -160,19 +165,26 @@ impl Shared {
         };
         let below = entry.card.guarantees.queue;
         let lock_state = |lock| {
-            LockState::new(format!("{root}/{LOCK}{lock}"), spec.contenders, kind, leases).held_below(below)
+            LockState::new(format!("{root}/{LOCK}{lock}"), spec.contenders, kind, leases)
+                .held_below(below)
+                .with_strangers(slice.is_part())
         };
         let gaps = Gaps::of(spec.locks, spec.load == Load::Closed);
         let lock_states = (0..spec.locks).map(lock_state).collect();
         let controls = (0..spec.contenders).map(|id| Arc::new(Control::at(id % spec.locks.max(1)))).collect();
         let open = spec.load.open().map(|open| {
             let of = spec.clone();
-            Arrivals::new(move || coming(&of, lasts_at_most(&of)), open.late)
+            let own = move || -> Coming {
+                let all = coming(&of, lasts_at_most(&of)).enumerate();
+                Box::new(all.filter(move |(ordinal, _)| slice.has(*ordinal)).map(|(_, arrival)| arrival))
+            };
+            Arrivals::new(own, open.late)
         });
         let series = SlotSeries::of(&spec);
         Self {
             series,
             spec,
+            slice,
             entry,
             targets,
             opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
@@ -200,13 +212,28 @@ impl Shared {
     /// The same, on servers of our own or not.
     #[must_use]
     pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
-        let reads_logs = own.is_some_and(|own| own.logs_at_hand().is_some() || self.keeps_evidence());
+        let reads_logs =
+            own.is_some_and(|own| own.logs_at_hand().is_some() || (own.has_logs() && self.keeps_evidence()));
         Self { reads_logs, ..self }
+    }
+
+    /// The contenders of this worker, by their numbers.
+    pub fn own(&self) -> impl Iterator<Item = usize> + Clone {
+        self.slice.below(self.spec.contenders)
+    }
+
+    pub fn count_own(&self) -> usize {
+        self.own().count()
     }
 
     /// Whether anything is to be broken on purpose.
     pub fn has_faults(&self) -> bool {
         !self.spec.faults.is_empty()
+    }
+
+    /// Whether the holds of this worker are put in one order with those of others, by the ensemble's transactions.
+    pub fn orders_holds(&self) -> bool {
+        self.slice.is_part() && self.keeps_history
     }
 
     /// Whether more is to be known of each hold than how long it took: its session, its writes, as of which transaction it
@@ -241,6 +268,11 @@ impl Shared {
     pub fn root(&self) -> &str {
         let first = self.lock_states.first().map_or("", |lock_state| lock_state.path.as_str());
         first.rfind('/').map_or(first, |slash| &first[..=slash])
+    }
+
+    /// What a holder without a node of its own writes to.
+    pub fn witness(&self, lock: usize) -> String {
+        format!("{}{WITNESS}{lock}", self.root())
     }
 
     /// The most contenders that were inside any one lock together.

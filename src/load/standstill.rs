@@ -28,6 +28,10 @@ const FREE_AT_MOST: Duration = Duration::from_secs(1);
 /// Notes the longest standstill on the board, for as long as it is polled; and what can be seen of its cause only while it
 /// lasts.
 pub async fn watch(shared: &Shared, target: &Target, servers: &[String]) {
+    if shared.slice.is_part() {
+        // A lock that looks free may be held by a contender of another worker.
+        return std::future::pending().await;
+    }
     let board = &shared.board;
     let (at_most, is_looked_into) = (clock::micros(at_most(shared)), is_looked_into(shared));
     let mut since: Option<(Stamp, u64)> = None;

@@ -10,21 +10,23 @@ use futures_util::future::{join, join_all};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use super::accounting::CounterReading;
 use super::control::Closing;
 use super::elections::Elections;
 use super::environment::{Environment, EnvironmentEvent, Sink};
 use super::health::{self, Vitals};
 use super::keeper::{Following, Keeper, Kept, Lost};
 use super::observation::{self, ThreadRecord};
+use super::rendezvous::{Meeting, Rendezvous};
 use super::series::Steadiness;
 use super::shared::{Board, Shared};
 use super::worker::{self, Share};
 use super::{accounting, batch, breaking, progress, standstill};
 use crate::lock::Entry;
 use crate::record::{
-    Arrived, CLOCKS_DIFFER_MS, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew, Grant,
-    Grants, Judged, Lives, Moments, Occurrences, Part, Phase, ServerCounters, Sessions, Steady, Stuck, Trial,
-    WarmUpEnd,
+    Arrived, Beside, CLOCKS_DIFFER_MS, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew,
+    Grant, Grants, Judged, Lives, Moments, Occurrences, Part, Phase, ServerCounters, Sessions, Steady, Stuck,
+    Trial, WarmUpEnd,
 };
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::words::clock::{self, Stamp, WallClock};
@@ -52,6 +54,44 @@ const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
 const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(200);
 
+/// How far apart workers may begin, as a share of the shortest phase.
+const SPREAD_AT_MOST: f64 = 0.1;
+
+/// What the workers of a run meet for in each trial, and the stamp that they leave.
+#[derive(Debug, Clone, Copy)]
+enum Meets {
+    /// All have their sessions: the load may begin.
+    Connected,
+    /// The load has begun.
+    Started,
+    /// Nothing is under way any more.
+    Drained,
+}
+
+impl Meets {
+    /// Its name among the meetings of a run.
+    fn of_trial(self, trial: usize) -> String {
+        let what = match self {
+            Self::Connected => "connected",
+            Self::Started => "started",
+            Self::Drained => "drained",
+        };
+        format!("t{trial:03}-{what}")
+    }
+}
+
+/// The shortest of the phases whose length is known before; `None` where acquisitions end the only one.
+fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
+    let measured = match spec.stop {
+        Stop::After(duration) => duration,
+        Stop::Acquisitions(_) => Duration::ZERO,
+    };
+    [spec.ramp_up, spec.warm_up_at_most.max(spec.warm_up), measured]
+        .into_iter()
+        .filter(|phase| !phase.is_zero())
+        .min()
+}
+
 /// Runs one trial. An interrupt or a lost ensemble ends it early; what was measured till then is in the
 /// record, marked partial.
 ///
@@ -64,14 +104,19 @@ pub async fn run_trial(
     interrupt: &CancellationToken,
     sink: Sink<'_>,
 ) -> Result<Trial, Error> {
-    let root = environment.workspace.prepare(spec.index, spec.locks).await?;
-    let shared = Shared::new(spec.clone(), *entry, environment.for_contenders(spec.contenders)?, &root)
+    let root = match environment.slice().leads() {
+        true => environment.workspace.prepare(spec.index, spec.locks, environment.slice()).await?,
+        false => environment.workspace.trial_root(spec.index),
+    };
+    let targets = environment.for_contenders(spec.contenders)?;
+    let shared = Shared::new(spec.clone(), *entry, targets, &root, environment.slice())
         .with_history(environment.keeps_history)
         .with_logs(environment.local.as_deref());
     let shared = Arc::new(shared);
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await?;
-    if trial.cut_short.as_ref().is_none_or(|cut| cut.cause != Cause::EnsembleLost) {
+    let is_lost = trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost);
+    if !is_lost && environment.slice().leads() {
         environment.workspace.clear(&root).await?;
     }
     Ok(trial)
@@ -101,6 +146,20 @@ struct Conductor<'a> {
     delayed: u64,
 }
 
+/// A load, and what was looked at around it.
+struct Observed {
+    loaded: Loaded,
+    /// When waits were given up.
+    given_up: Stamp,
+    before: Vec<CounterReading>,
+    after: Vec<CounterReading>,
+    orphans: Option<u64>,
+    /// How far apart workers began, where that is found out here.
+    spread: Option<Result<Duration, String>>,
+    /// What their meetings asked of the servers meanwhile.
+    met: Option<Beside>,
+}
+
 struct Loaded {
     window: Window,
     begin: Vitals,
@@ -117,12 +176,12 @@ impl<'a> Conductor<'a> {
         sink: Sink<'a>,
     ) -> Result<Self, Error> {
         let seconds = expected_seconds(&shared.spec);
-        let threads = environment.threads.clamp(1, shared.spec.contenders.max(1));
+        let threads = environment.threads.clamp(1, shared.count_own().max(1));
         let started_at = SystemTime::now();
         let keeper = keeper(environment, &shared, started_at)?;
         let spawned: std::io::Result<Vec<_>> = (0..threads)
             .map(|thread| {
-                let contenders = (thread..shared.spec.contenders).step_by(threads).collect();
+                let contenders = shared.own().skip(thread).step_by(threads).collect();
                 let every = environment.keep_awake.filter(|_| thread == 0);
                 let awake = environment.single_servers().filter(|_| every.is_some()).collect();
                 let every = every.unwrap_or_default();
@@ -157,14 +216,7 @@ impl<'a> Conductor<'a> {
 
     async fn conduct(&mut self) -> Result<Trial, Error> {
         let connect_us = self.connect().await?;
-        let Environment { servers, namespace, .. } = self.environment;
-        let before = accounting::read_at_rest(servers, namespace);
-        let (before, elections) = join(before, Elections::from_now_on(servers)).await;
-        self.elections = elections;
-        let (loaded, given_up) = self.load_and_drain().await;
-        let after = accounting::read_at_rest(servers, namespace);
-        let (after, ()) = join(after, self.elections.look_once()).await;
-        let orphans = self.orphans().await;
+        let Observed { loaded, given_up, before, after, orphans, spread, met } = self.observe_load().await;
         let threads = self.collect().await;
         let running = threads.len();
         let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
@@ -174,6 +226,7 @@ impl<'a> Conductor<'a> {
         let Loaded { window, begin, end, steady, .. } = loaded;
         let mut health = health::judge(&begin, &seen, running, &end, self.hold_by_timers(), arrived.as_ref());
         let Part { sheet, occurrences: mut seen, .. } = seen;
+        health.invalid = health.invalid.or(spread.as_ref().and_then(|spread| self.too_far_apart(spread)));
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let wall = WallClock::read();
         let wall_was_set = self.wall_was_set(wall);
@@ -252,6 +305,84 @@ impl<'a> Conductor<'a> {
             histograms: observation::histograms(&sheet),
             history: history.filter(|_| self.shared.keeps_history),
             unchecked,
+            beside: met.map(|met| Beside {
+                reads: met.reads + seen.looks_beside,
+                writes: met.writes + seen.writes_beside,
+                ..met
+            }),
+            start_spread_us: spread.and_then(Result::ok).map(clock::micros),
+        })
+    }
+
+    /// The load, between what the servers count before and after it. Where this worker is one of several, all of them begin
+    /// once the first has been read, and none closes its sessions before the second has.
+    async fn observe_load(&mut self) -> Observed {
+        let (environment, servers) = (self.environment, self.environment.observed_servers());
+        let namespace = &environment.namespace;
+        let meeting = self.come_to(Meets::Connected).await;
+        // What was asked before is not among what the servers count from here on.
+        let _ = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
+        let before = accounting::read_at_rest(servers, namespace);
+        let (before, elections) = join(before, Elections::from_now_on(servers)).await;
+        self.elections = elections;
+        self.go_on_from(meeting).await;
+        let (loaded, given_up) = self.load_and_drain().await;
+        let meeting = self.come_to(Meets::Drained).await;
+        let spread = self.start_spread().await;
+        let met = environment.rendezvous.as_ref().map(Rendezvous::take_beside);
+        let after = accounting::read_at_rest(servers, namespace);
+        let (after, ()) = join(after, self.elections.look_once()).await;
+        let orphans = self.orphans().await;
+        self.go_on_from(meeting).await;
+        Observed { loaded, given_up, before, after, orphans, spread, met }
+    }
+
+    /// Where this worker is one of several, comes to one of their meetings of this trial.
+    async fn come_to(&mut self, what: Meets) -> Option<Meeting<'a>> {
+        let rendezvous = self.environment.rendezvous.as_ref()?;
+        let name = what.of_trial(self.shared.spec.index);
+        let met = self.interrupt.run_until_cancelled(rendezvous.meet(&name)).await;
+        if met.is_none() {
+            self.cut_short(Cause::Interrupted, INTERRUPTED);
+        }
+        met
+    }
+
+    /// Goes on from a meeting with the others, unless one is missing, which cuts the trial short.
+    async fn go_on_from(&mut self, meeting: Option<Meeting<'a>>) {
+        let Some(meeting) = meeting else { return };
+        match self.interrupt.run_until_cancelled(meeting.release()).await {
+            Some(Ok(())) => {}
+            Some(Err(failed)) => self.cut_short(Cause::WorkerLost, failed.to_string()),
+            None => self.cut_short(Cause::Interrupted, INTERRUPTED),
+        }
+    }
+
+    /// How far apart the workers began the load, on the leading server's clock; `None` where another worker finds out, or there
+    /// is no other.
+    async fn start_spread(&self) -> Option<Result<Duration, String>> {
+        let rendezvous = self.environment.rendezvous.as_ref().filter(|one| one.slice.leads())?;
+        if self.cut_short.is_some() {
+            return None;
+        }
+        Some(rendezvous.spread(&Meets::Started.of_trial(self.shared.spec.index)).await)
+    }
+
+    /// Why the workers' parts don't make one load.
+    fn too_far_apart(&self, spread: &Result<Duration, String>) -> Option<String> {
+        let spread = match spread {
+            Ok(spread) => *spread,
+            Err(why) => return Some(format!("it is not known how far apart the workers began: {why}")),
+        };
+        let shortest = shortest_phase(&self.shared.spec)?;
+        (spread > shortest.mul_f64(SPREAD_AT_MOST)).then(|| {
+            format!(
+                "the workers began {} apart, which is more than {:.0} % of the shortest phase ({}); use longer phases, or \
+                 hosts that are not as busy",
+                humantime::format_duration(spread),
+                100.0 * SPREAD_AT_MOST,
+                humantime::format_duration(shortest)
+            )
         })
     }
 
@@ -323,7 +454,7 @@ impl<'a> Conductor<'a> {
     async fn connect(&mut self) -> Result<u64, Error> {
         let begin = self.phase_begins("connect", None);
         let shared = Arc::clone(&self.shared);
-        let all = shared.spec.contenders;
+        let all = shared.count_own();
         let connected = async {
             while Board::read(&shared.board.connected) + Board::read(&shared.board.unconnected) < all {
                 tokio::time::sleep(LOOK_EVERY).await;
@@ -370,16 +501,24 @@ impl<'a> Conductor<'a> {
         if let Some(arrivals) = &self.shared.open {
             arrivals.begin_at(start);
         }
-        // Where nothing but the clock ends the warm-up, everybody knows from the beginning when that is.
-        let fixed = (!spec.has_open_end())
-            .then(|| self.measures_from(start + clock::micros(spec.ramp_up + spec.warm_up)));
+        // Where nothing but the clock ends the warm-up, everybody knows from the beginning when that is. Workers must know,
+        // so that all of them measure the same part of the load.
+        let warm_up = match self.environment.rendezvous {
+            None => (!spec.has_open_end()).then_some(spec.warm_up),
+            Some(_) => Some(spec.warm_up_at_most.max(spec.warm_up)),
+        };
+        let fixed = warm_up
+            .map(|warm_up| (self.measures_from(start + clock::micros(spec.ramp_up + warm_up)), warm_up));
         self.shared.signals.start.send_replace(Some(start));
         // A batch goes by signals, not by the clock, and must not begin before the window.
         tokio::time::sleep(NOTICE + LOOK_EVERY).await;
+        if let Some(rendezvous) = &self.environment.rendezvous {
+            rendezvous.stamp(&Meets::Started.of_trial(spec.index)).await;
+        }
         self.lead_in("ramp", spec.ramp_up).await;
         let (Window { start: open, end: close }, warm_up_ended) = match fixed {
-            Some(window) => {
-                self.lead_in("warm-up", spec.warm_up).await;
+            Some((window, warm_up)) => {
+                self.lead_in("warm-up", warm_up).await;
                 (window, WarmUpEnd::Fixed)
             }
             None => self.warm_up_until_steady(&spec).await,
@@ -606,7 +745,7 @@ impl<'a> Conductor<'a> {
     }
 
     async fn orphans(&self) -> Option<u64> {
-        if !self.shared.has_faults() || self.is_lost() {
+        if !self.shared.has_faults() || self.is_lost() || !self.shared.slice.leads() {
             return None;
         }
         progress::count_orphans(&self.shared, &self.environment.target).await
@@ -665,7 +804,7 @@ impl<'a> Conductor<'a> {
         if self.is_lost() {
             shared.signals.abort.cancel();
         } else {
-            let all = shared.spec.contenders;
+            let all = shared.count_own();
             let drained = async {
                 while Board::read(&shared.board.finished) < all {
                     tokio::time::sleep(LOOK_EVERY).await;
@@ -746,7 +885,7 @@ impl<'a> Conductor<'a> {
 async fn closed_loop_ends(shared: &Shared, close: Stamp) {
     // With a time limit no contender finishes before it, save for those that cannot go on.
     let look_every = if close == Stamp::MAX { LOOK_EVERY } else { LOOK_EVERY * 20 };
-    while clock::now() < close && Board::read(&shared.board.finished) < shared.spec.contenders {
+    while clock::now() < close && Board::read(&shared.board.finished) < shared.count_own() {
         let left = Duration::from_micros(close.saturating_sub(clock::now()));
         tokio::time::sleep(look_every.min(left)).await;
     }
@@ -778,7 +917,7 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
 async fn tick(shared: &Shared, sink: Sink<'_>) {
     let of = match (&shared.spec.load, shared.spec.stop) {
         (Load::Batch, _) => Some(shared.spec.contenders as u64),
-        (Load::Closed, Stop::Acquisitions(each)) => Some(each * shared.spec.contenders as u64),
+        (Load::Closed, Stop::Acquisitions(each)) => Some(each * shared.count_own() as u64),
         (Load::Closed, Stop::After(_)) | (Load::Open(_), _) => None,
     };
     loop {

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 
-use super::shared::LOCK;
+use super::shared::{LOCK, WITNESS};
+use crate::scenario::Slice;
 use crate::words::error::Error;
 use crate::world::zk::{Failure, Target, reach};
 
@@ -14,11 +15,15 @@ use crate::world::zk::{Failure, Target, reach};
 /// each top-level node for ever.
 pub const TOP: &str = "/zklockbench";
 
+/// The top-level node of all that the workers of runs need to meet. It is apart from where locks are, so that the servers' count
+/// of requests by top-level node tells the two apart.
+pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
+
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
 
 /// What a run's root holds if an ephemeral node below it shows whether the run is alive.
-const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
+pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
 const ALIVE: &str = "alive";
 /// So long after its process a run counts as alive.
 const LIFE_SESSION: Duration = Duration::from_secs(10);
@@ -106,16 +111,27 @@ impl Workspace {
         &self.root
     }
 
+    /// The root of a run that another worker makes.
+    pub fn made_by_another(target: Target, run_id: &str) -> Self {
+        Self { root: format!("{TOP}/{run_id}"), target }
+    }
+
+    /// Where a trial's directories are.
+    pub fn trial_root(&self, trial: usize) -> String {
+        format!("{}/t{trial:03}", self.root)
+    }
+
     /// Makes a trial's directories; returns the trial's root.
     ///
     /// # Errors
     /// When the ensemble refuses or cannot be reached.
-    pub async fn prepare(&self, trial: usize, locks: usize) -> Result<String, Error> {
+    pub async fn prepare(&self, trial: usize, locks: usize, slice: Slice) -> Result<String, Error> {
         let client = open(&self.target).await?;
-        let root = format!("{}/t{trial:03}", self.root);
+        let root = self.trial_root(trial);
         let paths =
             std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/{LOCK}{lock}")));
-        for path in paths {
+        let witnesses = (0..locks).filter(|_| slice.is_part()).map(|lock| format!("{root}/{WITNESS}{lock}"));
+        for path in paths.chain(witnesses) {
             self.make(&client, &path).await.map_err(|error| refused(&self.target, "create", &path, error))?;
         }
         Ok(root)
@@ -204,12 +220,18 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
 }
 
 /// Removes a run's root and all below it, and the top-level node when no other run is using it.
-pub(super) async fn remove_run(target: &Target, root: &str) -> Result<(), Error> {
+async fn remove_run(target: &Target, root: &str) -> Result<(), Error> {
     let client = open(target).await?;
-    remove_tree(&client, root).await.map_err(|error| refused(target, "delete", root, error))?;
-    match client.delete(TOP, None).await {
+    remove_root(&client, root).await.map_err(|error| refused(target, "delete", root, error))
+}
+
+/// The same by a session that is there.
+pub(super) async fn remove_root(client: &Client, root: &str) -> Result<(), ClientError> {
+    remove_tree(client, root).await?;
+    let top = root.rsplit_once('/').map_or(root, |(top, _)| top);
+    match client.delete(top, None).await {
         Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
-        Err(error) => Err(refused(target, "delete", TOP, error)),
+        Err(error) => Err(error),
     }
 }
 
@@ -218,7 +240,7 @@ pub(super) async fn open(target: &Target) -> Result<Client, Error> {
     open_for(target, SESSION).await
 }
 
-async fn open_for(target: &Target, session: Duration) -> Result<Client, Error> {
+pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Client, Error> {
     let why = match tokio::time::timeout(CONNECT_DEADLINE, target.client(session)).await {
         Ok(Ok(client)) => return Ok(client),
         Ok(Err(failure)) => failure.to_string(),
@@ -278,6 +300,14 @@ pub struct Leftover {
 }
 
 impl Leftover {
+    /// With the nodes of the same run elsewhere.
+    fn add(&mut self, other: &Self) {
+        self.nodes += other.nodes;
+        self.ephemeral += other.ephemeral;
+        self.newest = self.newest.max(other.newest);
+        self.shows_life &= other.shows_life;
+    }
+
     /// Why the run may still be under way, if it may: a session of it lives, or, where it does not show whether it is alive, it
     /// has made a node in the last 10 minutes.
     pub fn alive(&self, now: SystemTime) -> Option<Alive> {
@@ -299,21 +329,25 @@ impl Leftover {
 /// When the ensemble can't be reached or refuses, or has no such chroot.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     let client = open(target).await?;
-    let runs = match client.list_children(TOP).await {
-        Err(ClientError::NoNode) => {
-            let chroot =
-                client.check_stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
-            chroot.ok_or_else(|| missing_chroot(target, "check its spelling"))?;
-            Vec::new()
+    let chroot = client.check_stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
+    chroot.ok_or_else(|| missing_chroot(target, "check its spelling"))?;
+    let mut found: Vec<Leftover> = Vec::new();
+    for top in [TOP, WORKERS_TOP] {
+        let runs = match client.list_children(top).await {
+            Err(ClientError::NoNode) => Vec::new(),
+            listed => listed.map_err(|error| refused(target, "list", top, error))?,
+        };
+        for run_id in runs {
+            let root = format!("{top}/{run_id}");
+            let leftover = survey(&client, &root, run_id).await;
+            let Some(leftover) = leftover.map_err(|error| refused(target, "list", &root, error))? else {
+                continue;
+            };
+            match found.iter_mut().find(|run| run.run_id == leftover.run_id) {
+                Some(same) => same.add(&leftover),
+                None => found.push(leftover),
+            }
         }
-        other => other.map_err(|error| refused(target, "list", TOP, error))?,
-    };
-    let mut found = Vec::new();
-    for run_id in runs {
-        let root = format!("{TOP}/{run_id}");
-        let leftover =
-            survey(&client, run_id).await.map_err(|error| refused(target, "list", &root, error))?;
-        found.extend(leftover);
     }
     Ok(found)
 }
@@ -323,19 +357,21 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
 /// # Errors
 /// When the ensemble can't be reached or refuses.
 pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
-    remove_run(target, &format!("{TOP}/{run_id}")).await
+    for top in [TOP, WORKERS_TOP] {
+        remove_run(target, &format!("{top}/{run_id}")).await?;
+    }
+    Ok(())
 }
 
-async fn survey(client: &Client, run_id: String) -> Result<Option<Leftover>, ClientError> {
-    let root = format!("{TOP}/{run_id}");
+async fn survey(client: &Client, root: &str, run_id: String) -> Result<Option<Leftover>, ClientError> {
     // Before the nodes: a run that is alive has its node by then.
-    let shows_life = match client.get_data(&root).await {
+    let shows_life = match client.get_data(root).await {
         Ok((data, _)) => data == SHOWS_LIFE,
         Err(ClientError::NoNode) => return Ok(None),
         Err(error) => return Err(error),
     };
     let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH, shows_life };
-    walk(client, &root, |stat| {
+    walk(client, root, |stat| {
         found.nodes += 1;
         found.ephemeral += usize::from(stat.ephemeral_owner != 0);
         let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));

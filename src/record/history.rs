@@ -125,6 +125,15 @@ pub struct Release<'a> {
     pub alone: bool,
     /// The zxid of the transaction that deleted the contender's node.
     pub deleted_zxid: Option<i64>,
+    /// A zxid as of which that node was still there: it was deleted later.
+    pub there_zxid: Option<i64>,
+}
+
+impl Release<'_> {
+    /// The earliest transaction that may have deleted the node.
+    pub fn deleted_from(&self) -> Option<i64> {
+        self.deleted_zxid.or(self.there_zxid.map(|zxid| zxid.saturating_add(1)))
+    }
 }
 
 /// One end of a write to a fenced resource. Every lock guards one resource.
@@ -189,8 +198,13 @@ pub enum Deed {
         /// Whether nobody else could run while it was inside.
         alone: bool,
     },
-    /// It has released; the transaction that had created its node.
-    HasLeft(Option<i64>),
+    /// It has released.
+    HasLeft {
+        /// The transaction that had created its node.
+        token: Option<i64>,
+        /// As of which transaction that node was still there; `None` where nobody looked.
+        there: Option<i64>,
+    },
     /// It can not know whether it has released.
     MayHaveLeft,
     /// It has certainly not released.

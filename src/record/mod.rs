@@ -2,8 +2,10 @@
 //!
 //! Uses: words, scenario.
 
+mod accounting;
 mod arrived;
 mod behaviour;
+mod beside;
 mod calibration;
 mod cell;
 mod derived;
@@ -22,12 +24,15 @@ mod run;
 mod steady;
 mod together;
 mod trial;
+mod workers;
 
+pub use accounting::{ServersCount, compare as compare_counts};
 pub use arrived::Arrived;
 pub use behaviour::{
     Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, OneShot, QueueSeen, Raced,
     WatchCell, WatchedBy,
 };
+pub use beside::Beside;
 pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
 };
@@ -53,6 +58,8 @@ pub use trial::{
     Accounting, Cause, Counted, CutShort, Election, FullCrew, Health, Phase, ServerCounters, Sessions,
     Standstill, Tally, Trial, Utilisation,
 };
+
+pub use workers::{WorkerPart, Workers, of_different_trials};
 
 /// The figures that records are read for.
 pub use crate::words::measure::{Better, Figure, Statistic, Unit};

@@ -17,6 +17,8 @@ pub struct Occurrences {
     pub overlaps: Overlaps,
     /// Looks at a lock on behalf of the suite, which the servers count.
     pub looks_beside: u64,
+    /// Writes on behalf of the suite.
+    pub writes_beside: u64,
     pub kept_out: KeptOut,
     /// Holders that had asked for the deletion of their own node before they left.
     pub given_up_early: u64,
@@ -44,6 +46,7 @@ impl Occurrences {
             errors,
             overlaps,
             looks_beside,
+            writes_beside,
             kept_out,
             given_up_early,
             opened,
@@ -59,6 +62,7 @@ impl Occurrences {
         }
         self.overlaps.merge(overlaps);
         self.looks_beside += looks_beside;
+        self.writes_beside += writes_beside;
         self.kept_out.merge(kept_out);
         self.given_up_early += given_up_early;
         self.opened += opened;

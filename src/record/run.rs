@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Floor, Timing};
+use super::{Floor, Timing, Workers};
 use crate::words::error::Exit;
 use crate::words::units::{as_utc, contenders, counted, format_micros, number};
 use crate::words::verdict::Verdict;
@@ -233,6 +233,9 @@ pub struct Run {
     /// The file of arrivals that was replayed; `None` where none was, and in runs of versions that did not note it.
     #[serde(default)]
     pub replayed: Option<Replayed>,
+    /// By which workers it was made; `None` where one process made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<Workers>,
     /// The scenario file's text, as run.
     pub scenario_text: String,
 }

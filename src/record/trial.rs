@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrived, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged,
+    Arrived, Beside, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged,
     Moments, Steady, Stuck, Violation,
 };
 use crate::scenario::TrialSpec;
@@ -175,6 +175,8 @@ pub enum Cause {
     TooFewSessions,
     /// Contenders did not end when they were told to.
     DidNotEnd,
+    /// Another worker of the run was lost.
+    WorkerLost,
 }
 
 /// That a trial did not run to its end as it was planned.
@@ -331,6 +333,12 @@ pub struct Trial {
     /// What was to be checked and could not be, each with the reason; empty where all was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unchecked: Vec<String>,
+    /// Of a run by several workers, what these asked the servers for beside the locks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+    /// Of a run by several workers, how far apart they began the load, on the leading server's clock, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_spread_us: Option<u64>,
 }
 
 impl Trial {

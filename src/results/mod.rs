@@ -28,7 +28,7 @@ pub use baselines::{
 pub use calibration::{
     CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, calibration_schema, read_calibration,
 };
-pub use digest::of_file as digest_of_file;
+pub use digest::{of as digest_of, of_file as digest_of_file};
 pub use files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile, schemas};
 pub use read::{read, recorded_run};
 pub use staging::{create_dated, tidy};

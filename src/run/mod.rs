@@ -137,7 +137,8 @@ impl UnderWay<'_> {
             self.run_round(&trials).await?;
             round += 1;
         }
-        self.make_again().await
+        // Whether a trial was spoiled is known once all workers' parts are one.
+        if self.course.environment.slice().is_part() { Ok(()) } else { self.make_again().await }
     }
 
     /// Makes up for the trials that the generator spoiled. They are not planned: each takes the place of another.
@@ -208,7 +209,8 @@ impl UnderWay<'_> {
             figures.note(&trial);
         }
         tell(RunEvent::TrialEnded(&trial));
-        let lost = trial.cut_short.clone().filter(|cut| cut.cause == Cause::EnsembleLost);
+        let is_end = |cut: &CutShort| matches!(cut.cause, Cause::EnsembleLost | Cause::WorkerLost);
+        let lost = trial.cut_short.clone().filter(is_end);
         self.keep(trial).map_err(|error| RunOutcome::aborted(error.to_string()))?;
         give_back_memory();
         lost.map_or(Ok(()), |lost| Err(self.aborted(&lost.why)))

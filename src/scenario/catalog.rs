@@ -13,4 +13,6 @@ pub struct Catalog {
     pub faults: Vec<FaultCard>,
     /// What gates can be about, percentiles apart.
     pub figures: Vec<&'static FigureCard>,
+    /// Whether the user has given commands to break the servers of an existing ensemble.
+    pub has_host_commands: bool,
 }

@@ -61,6 +61,8 @@ pub(super) struct Draft<'c> {
     /// The faults whose kind could be read.
     pub(super) faults: Vec<FaultDraft<'c>>,
     pub(super) gates: Vec<Gate>,
+    /// See [`Catalog::has_host_commands`].
+    pub(super) has_host_commands: bool,
 }
 
 impl<'c> Draft<'c> {
@@ -72,7 +74,8 @@ impl<'c> Draft<'c> {
         sink: &Sink<'_>,
     ) -> Self {
         let start = root.keys().map(|key| key.span().start).min().unwrap_or(0);
-        let mut draft = Draft { start, ..Draft::default() };
+        let has_host_commands = catalog.has_host_commands;
+        let mut draft = Draft { start, has_host_commands, ..Draft::default() };
         let mut places = Places::new();
         let mut keys = Keys::new(root, Section::Top, sink, &mut places);
         draft.name = keys.read("name", values::name);

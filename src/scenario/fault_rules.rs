@@ -135,11 +135,17 @@ fn load(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
 fn ensemble(fault: &FaultDraft<'_>, draft: &Draft<'_>, sink: &Sink<'_>) {
     let name = fault.card.name;
     if draft.places.contains_key("connect") {
-        if fault.card.needs.reaches_servers() {
+        let by_command = draft.has_host_commands && fault.card.needs == Capability::Processes;
+        if fault.card.needs.reaches_servers() && !by_command {
             let message = format!(
                 "`{name}` disturbs servers, but `connect` names an ensemble that the suite did not start"
             );
-            let help = "leave out the fault or `connect`: servers that others rely on are never disturbed";
+            let help = if draft.has_host_commands {
+                "leave out the fault: commands end, start and pause servers, but cut no links between them"
+            } else {
+                "leave out the fault or `connect`: servers that others rely on are never disturbed. Those that may be broken \
+                 take commands of your own: --hosts FILE (docs/hosts.md)"
+            };
             sink.error(fault.span.clone(), message, help);
         }
         return;

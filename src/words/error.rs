@@ -11,6 +11,9 @@ pub enum Error {
     /// The environment cannot do it: no ZooKeeper, cannot connect, ensemble lost, disk full. Exit code 3.
     #[error("{0}")]
     Environment(String),
+    /// What was asked is not known, and measuring can't go on. Exit code 4.
+    #[error("{0}")]
+    Unknown(String),
     /// The user interrupted; what was measured till then was kept. Exit code 130.
     #[error("interrupted")]
     Interrupted,
@@ -37,6 +40,7 @@ impl Error {
         match self {
             Self::Usage(_) => Exit::Usage,
             Self::Environment(_) => Exit::Environment,
+            Self::Unknown(_) => Exit::Unknown,
             Self::Interrupted => Exit::Interrupted,
         }
     }

@@ -271,9 +271,35 @@ fn docker_names() -> String {
 #[ignore = "long: an image is built, whose servers start slowly"]
 fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside() {
     let Some(_docker) = available() else { return };
-    let Some(debian) = debian() else { return };
     // Given the image, with the program that is under test
     let bench = Bench::new();
+    let Some(image) = suite_image(&bench) else { return };
+    let image = image.as_str();
+    // When it runs as whom it says, who is not root, and keeps its results in its own volume
+    let user = docker(&["image", "inspect", "--format", "{{.Config.User}}", image]);
+    assert!(!matches!(user.trim().split(':').next(), None | Some("" | "0" | "root")), "{user}");
+    let container = format!("zklockbench-test-{}", std::process::id());
+    let less =
+        [&["--contenders", "4", "--duration", "1s", "--repetitions", "1"][..], &["--cold", "--no-charts"]]
+            .concat();
+    let run = ["run", "--name", &container, "--init", "--shm-size", "1g", "--env", "JDK_JAVA_OPTIONS", image];
+    let quick = ["run", "scenarios/quick.toml", "--data-dir", "/dev/shm"];
+    let output = Command::new("docker").args([&run[..], &quick, &less].concat()).output().unwrap();
+    let results = bench.path("results").display().to_string();
+    docker(&["cp", &format!("{container}:/zklockbench/results"), &results]);
+    docker(&["rm", "--force", "--volumes", &container]);
+    // Then its results are there; beside other tests its generator may have been too late for them to be valid
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
+    let table = stdout(&output);
+    assert!(table.contains("predecessor-watch"), "{table}");
+    assert_eq!(bench.stored().trials.len(), 4);
+    docker(&["image", "rm", "--force", image]);
+}
+
+/// The image of the suite with the program that is under test, made in that bench; `None`, and the test is skipped, where there
+/// is nothing to build on.
+pub fn suite_image(bench: &Bench) -> Option<String> {
+    let debian = debian()?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let context = bench.path("context");
     std::fs::create_dir_all(context.join("dist")).unwrap();
@@ -294,27 +320,7 @@ fn the_suites_own_image_runs_the_quick_scenario_on_servers_that_it_starts_inside
         "--file",
         dockerfile.to_str().unwrap(),
     ];
-    let image = docker(&[&build[..], &[&context]].concat());
-    let image = image.trim();
-    // When it runs as whom it says, who is not root, and keeps its results in its own volume
-    let user = docker(&["image", "inspect", "--format", "{{.Config.User}}", image]);
-    assert!(!matches!(user.trim().split(':').next(), None | Some("" | "0" | "root")), "{user}");
-    let container = format!("zklockbench-test-{}", std::process::id());
-    let less =
-        [&["--contenders", "4", "--duration", "1s", "--repetitions", "1"][..], &["--cold", "--no-charts"]]
-            .concat();
-    let run = ["run", "--name", &container, "--init", "--shm-size", "1g", "--env", "JDK_JAVA_OPTIONS", image];
-    let quick = ["run", "scenarios/quick.toml", "--data-dir", "/dev/shm"];
-    let output = Command::new("docker").args([&run[..], &quick, &less].concat()).output().unwrap();
-    let results = bench.path("results").display().to_string();
-    docker(&["cp", &format!("{container}:/zklockbench/results"), &results]);
-    docker(&["rm", "--force", "--volumes", &container]);
-    // Then its results are there; beside other tests its generator may have been too late for them to be valid
-    assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
-    let table = stdout(&output);
-    assert!(table.contains("predecessor-watch"), "{table}");
-    assert_eq!(bench.stored().trials.len(), 4);
-    docker(&["image", "rm", "--force", image]);
+    Some(docker(&[&build[..], &[&context]].concat()).trim().to_owned())
 }
 
 /// A Debian to build on that is here: a build may reach no registry.

@@ -215,8 +215,10 @@ fn turns(count: u64, mut write: impl FnMut(&Event<'static>)) {
         let (lock, claim) = ("lock", LockClaim::WRITE);
         What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
     };
-    let release =
-        |step, deleted_zxid| What::Release(Release { lock: "lock", step, alone: false, deleted_zxid });
+    let release = |step, deleted_zxid| {
+        let there_zxid = None;
+        What::Release(Release { lock: "lock", step, alone: false, deleted_zxid, there_zxid })
+    };
     const CONTENDERS: u64 = 100;
     (0..CONTENDERS).for_each(|contender| write(&event(0, contender, acquire(Step::Invoke, None))));
     for turn in 0..count {

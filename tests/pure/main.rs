@@ -51,6 +51,7 @@ mod scenario_shipped;
 mod support;
 mod sweep;
 mod sweep_file;
+mod workers;
 
 /// How every property is tested. `PROPTEST_CASES` raises the number of cases, 256, for a long run.
 fn cases() -> proptest::prelude::ProptestConfig {

@@ -174,6 +174,7 @@ async fn run_in(
         keep_awake: Some(setting.keep_awake),
         keeps_history: setting.keeps_history,
         local: local.map(|local| local as Arc<dyn Started>),
+        rendezvous: None,
     };
     let mut trials = Vec::new();
     for spec in plan {

@@ -110,7 +110,7 @@ impl Checker {
         let before = context.stand.at;
         let (after, turn) = turn::release(before, event.step, context.stand.depth < 2)?;
         context.stand.at = after;
-        if let (Some(token), Some(zxid)) = (context.stand.token, event.deleted_zxid) {
+        if let (Some(token), Some(zxid)) = (context.stand.token, event.deleted_from()) {
             context.lock.order.delete(token, zxid, at.place);
         }
         match turn {

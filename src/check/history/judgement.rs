@@ -91,6 +91,8 @@ pub struct OrderReport {
     pub too_early: u64,
     /// Pairs in which the later one's node was there before the earlier one's was deleted: it had waited.
     pub waited: u64,
+    /// Of these, pairs on different clocks.
+    pub waited_across_clocks: u64,
     /// Grants with a token older than one granted before; a fair lock has none.
     pub out_of_order: u64,
     /// Holds without a token.

@@ -124,9 +124,10 @@ impl LockHolds {
         let is_early = self.inside.keeps_out(next.claim);
         match before {
             Some((_, clock)) if may_be_early && !is_early => self.miss(clock, &next),
-            Some(_) => {
+            Some((_, clock)) => {
                 self.report.compared += 1;
                 self.report.waited += u64::from(waited);
+                self.report.waited_across_clocks += u64::from(waited && clock != next.clock);
             }
             None => {}
         }

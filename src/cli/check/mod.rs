@@ -67,7 +67,7 @@ fn spool() -> Result<NamedTempFile, Error> {
     Ok(file)
 }
 
-fn read_through(
+pub(super) fn read_through(
     mut reader: HistoryReader,
     strict: bool,
     stopped: impl Fn() -> bool,

@@ -1,13 +1,14 @@
 //! What a scenario's faults need of the ensemble and of the suite, and whether it is there.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::scenario::{EnsembleChoice, Scenario};
 use crate::words::catalog::fault::{Capability, FaultCard, FaultChoice, Target};
 use crate::words::error::Error;
 use crate::words::units::counted;
-use crate::world::ensemble::{Compose, links_capability};
+use crate::world::ensemble::{Compose, External, Hosts, links_capability};
 use crate::world::fault;
 use crate::world::proxy::Proxy;
 
@@ -61,6 +62,24 @@ impl Needs {
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
+    /// The commands by which servers are broken that others have started, from the file that the command line names.
+    pub fn host_commands(
+        &self,
+        scenario: &Scenario,
+        file: Option<&Path>,
+    ) -> Result<Option<Arc<Hosts>>, Error> {
+        let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(None) };
+        match file {
+            Some(file) => {
+                Hosts::read(file, &External::parse(connect)?.addresses).map(|hosts| Some(Arc::new(hosts)))
+            }
+            None if self.own_servers() => Err(Error::usage(
+                "the run breaks servers that it has not started: name the commands for that with --hosts FILE",
+            )),
+            None => Ok(None),
+        }
+    }
+
     /// Refuses what cannot be done here, before anything is started.
     pub fn check(&self, scenario: &Scenario, allow_faults: bool, wants_tls: bool) -> Result<(), Error> {
         if let Some(missing) = self.missing_here(scenario) {
@@ -70,7 +89,7 @@ impl Needs {
         if is_external && !self.0.is_empty() && !allow_faults {
             return Err(Error::usage(
                 "the scenario injects faults, but this ensemble was not started for it: --allow-faults lets \
-                 them hit the scenario's own contenders and connections, never the servers",
+                 them hit the scenario's own contenders and connections, and servers only by commands of --hosts FILE",
             ));
         }
         if self.0.contains(&Capability::Proxies) && wants_tls {

@@ -5,12 +5,14 @@ pub mod floor;
 mod gates;
 pub mod host;
 pub mod metrics;
+pub mod part;
 pub mod progress;
 mod resume;
 pub mod warm_up;
 pub mod world;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::json;
@@ -22,24 +24,26 @@ use super::outputs::Prepared;
 use super::scenario_file::ScenarioFile;
 use crate::answer::compare::{Comparison, Loaded, Side};
 use crate::answer::gate;
-use crate::load::{Environment, TOP, Workspace, make_chroot};
+use crate::load::{Environment, SignOfLife, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use crate::report::ci::{CiReport, Live};
 use crate::report::page::{Source, document};
 use crate::report::{self, Summary, View};
 use crate::results::{self, Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Ran, RunContext};
-use crate::scenario::{Plan, Scenario, advice};
+use crate::scenario::{Plan, Scenario, Slice, advice};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
-use crate::world::ensemble::namespace_of;
+use crate::world::ensemble::{Hosts, Started, namespace_of};
 use crate::world::fault;
 use crate::world::zk::{Access, Target, keep_awake};
 use crate::{check, lock};
 use capabilities::Needs;
-use gates::{Baseline, Gated};
+pub(super) use gates::Baseline;
+use gates::Gated;
 use metrics::{Endpoint, Port};
+use part::WorkerPlace;
 use progress::Progress;
 use world::OpenEnsemble;
 
@@ -72,7 +76,7 @@ pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationT
             }
         }
     };
-    measure(args, file, there, port, stop).await.map_err(broke_off)?.conclude(&outputs)
+    measure(args, file, there, port, None, stop).await.map_err(broke_off)?.conclude(&outputs)
 }
 
 const NAME: &str = "run";
@@ -96,15 +100,17 @@ fn nothing_to_do(
 
 /// Measures what the scenario asks, one trial at least; of a run that is resumed, what is missing.
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
-async fn measure(
+pub(super) async fn measure(
     args: RunArgs,
     file: ScenarioFile,
     there: Option<(RunWriter, StoredRun)>,
     port: Option<Port>,
+    worker: Option<WorkerPlace>,
     stop: &CancellationToken,
 ) -> Result<MeasuredRun, Error> {
     let needs = Needs::of(&file.parsed.scenario);
     needs.check(&file.parsed.scenario, args.allow_faults, args.opening.access.wants_tls())?;
+    let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
     // Found right or wrong before anything is started.
     let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
     let access = args.opening.access.access(args.overrides.unnamed(&file.parsed.scenario))?;
@@ -113,7 +119,9 @@ async fn measure(
         output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
     }
     let own = there.as_ref().and_then(|(writer, _)| writer.dir().parent()).unwrap_or(&args.out);
-    for left in tidy(own) {
+    // Workers write beside each other, from other hosts perhaps, where their locks can't be seen.
+    let abandoned = if worker.is_some() { Vec::new() } else { tidy(own) };
+    for left in abandoned {
         let left = left.display();
         output::note(&format!(
             "note: {left} holds the trials of a run that was killed, and can be read; go on with it by `zklockbench run \
@@ -132,7 +140,8 @@ async fn measure(
         output::note(&format!("what was measured is kept, as a partial run: {path}"));
         output::note(&format!("resume with: {}{path}", RESUME));
     });
-    let run_id = args.run_id.clone().unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
+    let of_workers = worker.as_ref().map(|worker| worker.run_id.clone()).or(args.run_id.clone());
+    let run_id = of_workers.unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
     let plan = Plan::of(&file.parsed.scenario);
     let trials = counted(plan.trials.len(), "trial", "trials");
     let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
@@ -148,7 +157,8 @@ async fn measure(
                     (planned, ran.precision.clone(), ran.outcome.clone());
                 let run = Run { planned_trials, precision, outcome, ..stored.run.run.clone() };
                 writer.begins(run.clone(), &ran.trials, ran.judge())?;
-                return Ok(MeasuredRun { args, baseline, file, writer, run, ran });
+                let showing = Showing::of(&args);
+                return Ok(MeasuredRun { showing, baseline, file, writer, run, ran });
             }
             progress.note(&resume::announcement(stored));
         }
@@ -176,6 +186,8 @@ async fn measure(
         started_at,
         earlier: stored.as_ref().map_or_else(Vec::new, segments),
         run_id,
+        worker,
+        hosts,
     };
     session.measure(stored, stop).await
 }
@@ -211,6 +223,10 @@ struct RunInProgress {
     earlier: Vec<Segment>,
     /// The name of its node on the ensemble.
     run_id: String,
+    /// Which part of the run this process makes, if it is one of several workers.
+    worker: Option<WorkerPlace>,
+    /// By which commands servers that others have started are broken.
+    hosts: Option<Arc<Hosts>>,
 }
 
 impl RunInProgress {
@@ -221,35 +237,56 @@ impl RunInProgress {
         stop: &CancellationToken,
     ) -> Result<MeasuredRun, Error> {
         let contenders = self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0);
-        host::allow_sessions(contenders, self.needs.files_of_a_session(self.world.addresses().len()))?;
+        let own = self.worker.as_ref().map_or(contenders, |worker| worker.slice.below(contenders).count());
+        host::allow_sessions(own, self.needs.files_of_a_session(self.world.addresses().len()))?;
         let target = Target { connect: self.world.connect(), access: self.world.access(self.access.clone()) };
         let mut ensemble = self.world.describe().await;
         ensemble.starts_cold = self.args.opening.cold && !self.world.is_external();
         if self.args.opening.create_chroot {
             make_chroot(&target).await?;
         }
-        let workspace = Workspace::create(target.clone(), &self.run_id).await?;
-        // Servers of the run's own go with it, and have no other users.
-        let _alive = match self.world.is_fresh() {
-            true => None,
-            false => Some(workspace.show_life().await?),
+        let rendezvous = match &self.worker {
+            None => None,
+            Some(worker) => {
+                let joined = stop.run_until_cancelled(worker.join(&target, &self.file)).await;
+                Some(joined.unwrap_or(Err(Error::Interrupted))?)
+            }
         };
-        let environment = Environment {
+        let slice = rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice);
+        let (workspace, _alive) = match self.workspace(&target, slice).await {
+            Ok(made) => made,
+            Err(error) => {
+                if let Some(rendezvous) = rendezvous {
+                    rendezvous.leave(false).await;
+                }
+                return Err(error);
+            }
+        };
+        let mut environment = Environment {
             target,
             workspace,
             servers: self.world.addresses(),
             namespace: namespace_of(&self.world.chroot(), TOP),
             threads: self.threads(),
             keep_awake: self.world.keep_awake(&ensemble.servers).then_some(keep_awake::EVERY),
-            local: self.world.started(),
+            local: self
+                .world
+                .started()
+                .or_else(|| Some(Arc::clone(self.hosts.as_ref()?) as Arc<dyn Started>)),
             keeps_history: self.args.history,
             scratch: self.writer.dir().to_owned(),
             proxy: self.needs.proxy(&self.world.addresses())?,
+            rendezvous,
         };
         let measured = self.trials(&environment, ensemble, stored, stop).await;
         self.progress.finish();
         let outcome = measured.as_ref().map_or(&RunOutcome::INTERRUPTED, |(_, ran)| &ran.outcome);
-        self.tidy(&environment, outcome).await;
+        if let Some(rendezvous) = environment.rendezvous.take() {
+            rendezvous.leave(outcome.ending == RunEnding::Complete).await;
+        }
+        if slice.leads() {
+            self.tidy(&environment, outcome).await;
+        }
         let (begun, ran) = measured?;
         let mut run = Run {
             planned_trials: ran.planned,
@@ -266,7 +303,25 @@ impl RunInProgress {
         }
         let Self { args, baseline, file, world, writer, .. } = self;
         world.close(&writer.server_logs());
-        Ok(MeasuredRun { args, baseline, file, writer, run, ran })
+        Ok(MeasuredRun { showing: Showing::of(&args), baseline, file, writer, run, ran })
+    }
+
+    /// Makes the run's place on the ensemble, by one of several workers, and shows on an ensemble that has other users that it
+    /// is alive. Servers of the run's own go with it.
+    async fn workspace(
+        &self,
+        target: &Target,
+        slice: Slice,
+    ) -> Result<(Workspace, Option<SignOfLife>), Error> {
+        if !slice.leads() {
+            return Ok((Workspace::made_by_another(target.clone(), &self.run_id), None));
+        }
+        let workspace = Workspace::create(target.clone(), &self.run_id).await?;
+        let alive = match self.world.is_fresh() {
+            true => None,
+            false => Some(workspace.show_life().await?),
+        };
+        Ok((workspace, alive))
     }
 
     /// Warms up, measures the floor and runs the trials; gives what was true of the run before them, and what they came to.
@@ -356,6 +411,7 @@ impl RunInProgress {
             ensemble,
             floor: Some(floor),
             segments: Vec::new(),
+            workers: self.worker.as_ref().map(|worker| worker.part(&self.file, self.threads())),
             started_at: self.started_at,
             ended_at: self.started_at,
             outcome: RunOutcome::not_noted(),
@@ -371,30 +427,44 @@ impl RunInProgress {
     }
 }
 
+/// How the results of a run are judged and shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Showing {
+    pub strict: bool,
+    pub charts: bool,
+}
+
+impl Showing {
+    fn of(args: &RunArgs) -> Self {
+        Self { strict: args.strict, charts: !args.no_charts }
+    }
+}
+
 /// What measuring came to.
-struct MeasuredRun {
-    args: RunArgs,
-    baseline: Option<Baseline>,
-    file: ScenarioFile,
-    writer: RunWriter,
-    run: Run,
-    ran: Ran,
+pub(super) struct MeasuredRun {
+    pub showing: Showing,
+    pub baseline: Option<Baseline>,
+    pub file: ScenarioFile,
+    pub writer: RunWriter,
+    pub run: Run,
+    pub ran: Ran,
 }
 
 impl MeasuredRun {
-    fn conclude(self, outputs: &Prepared) -> Result<Exit, Error> {
-        let Self { args, baseline, file, writer, run, ran } = self;
+    pub fn conclude(self, outputs: &Prepared) -> Result<Exit, Error> {
+        let Self { showing, baseline, file, writer, run, ran } = self;
         let scenario = &file.parsed.scenario;
         let outcome = ran.outcome.clone();
         let mut sealed = writer.seal(run, ran.judge())?;
         let stored = results::read(sealed.dir())?;
-        let found = RunResult::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), args.strict);
+        let found =
+            RunResult::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), showing.strict);
         let (view, summary) = (found.view(), &found.summary);
         // What follows can be made again from what is there.
         if let Err(error) = sealed.summary(report::summary::FILE, summary) {
             output::note(&format!("warning: {error}"));
         }
-        if !args.no_charts {
+        if showing.charts {
             draw(&view, sealed.dir());
             let name = sealed.name();
             let gated = summary.gated();
@@ -509,7 +579,8 @@ impl RunResult {
         let written = outputs.write(&document.with_fact("results", &path.display().to_string()));
         let error = error.or(written.err());
         let is_cut_short = stored.run.outcome.ending != RunEnding::Complete;
-        let resume = is_cut_short.then(|| format!("{RESUME}{}", path.display()));
+        let can_resume = is_cut_short && stored.run.workers.is_none();
+        let resume = can_resume.then(|| format!("{RESUME}{}", path.display()));
         if output::as_json() {
             let found = json!({
                 "results": path,

@@ -145,6 +145,7 @@ impl OpenEnsemble {
             keeps_history: false,
             scratch: std::env::temp_dir(),
             proxy: None,
+            rendezvous: None,
         }
     }
 

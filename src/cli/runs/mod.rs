@@ -26,7 +26,9 @@ impl<E> SeriesEnd<E> {
     pub fn by(error: Error, interrupted: E, aborted: E) -> Self {
         match error {
             Error::Interrupted => Self::of(interrupted),
-            Error::Usage(why) | Error::Environment(why) => Self { ending: aborted, why: Some(why) },
+            Error::Usage(why) | Error::Environment(why) | Error::Unknown(why) => {
+                Self { ending: aborted, why: Some(why) }
+            }
         }
     }
 }

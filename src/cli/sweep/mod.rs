@@ -417,7 +417,11 @@ impl SweepInProgress {
         let place = RunPlace { parent: self.directory.join(POINTS).join(UNDER_WAY), name: name.to_owned() };
         let load = LoadOptions { allow_faults: self.args.allow_faults, threads: self.file.threads };
         let on = OnKeptEnsemble { program: &program, ensemble, access: &self.args.opening.access };
-        Ok(on.run(scenario, &place, load, vec!["--seed".into(), seed.to_string().into()]))
+        let mut more = vec!["--seed".into(), seed.to_string().into()];
+        if let Some(hosts) = &self.args.overrides.hosts {
+            more.extend(["--hosts".into(), hosts.into()]);
+        }
+        Ok(on.run(scenario, &place, load, more))
     }
 
     fn tell(&self, number: u32, step: &Step) {

@@ -10,7 +10,7 @@ use crate::answer::sweep::{At, KneeFigure, Over, Step, Values, Variable};
 use crate::cli::output;
 use crate::cli::run::capabilities::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
-use crate::scenario::{DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
+use crate::scenario::{Catalog, DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
 use crate::words::error::Error;
 use crate::words::units::{format_duration, shown};
 use crate::{load, lock};
@@ -226,7 +226,9 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
 }
 
 fn parsed(text: &str) -> Result<Scenario, Error> {
-    let told = parse("the scenario with the sweep's values", text, &load::catalog());
+    // Whether its faults can be done here was looked at when the scenario was read.
+    let catalog = Catalog { has_host_commands: true, ..load::catalog() };
+    let told = parse("the scenario with the sweep's values", text, &catalog);
     told.map(|parsed| parsed.scenario).map_err(|mistakes| {
         output::note(&mistakes.render(output::may_colour(&std::io::stderr())));
         Error::usage("the scenario cannot be run with the values that are swept; nothing was started")

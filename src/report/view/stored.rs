@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::{Cell, View};
 use crate::results::record::{EnsembleInfo, Floor, Precision, RunEnding, Trial};
 use crate::results::{RunFile, StoredRun};
+use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, format_micros, listed, shown};
 
 impl<'a> View<'a> {
@@ -63,9 +64,38 @@ fn remarks(stored: &StoredRun) -> Vec<String> {
     ending(stored)
         .into_iter()
         .chain(resumed(run))
+        .chain(of_workers(stored))
         .chain(precision)
         .chain(run.floor.as_ref().and_then(no_floor))
         .collect()
+}
+
+/// By which workers a run was made, and what no clock of theirs could tell.
+fn of_workers(stored: &StoredRun) -> Option<String> {
+    let workers = stored.run.workers.as_ref().filter(|workers| workers.of > 1)?;
+    if workers.is_part() {
+        let part = workers.parts.first().map_or(0, |part| part.index);
+        let merge = "merge all parts before you read any figure of the run";
+        return Some(format!(
+            "The part of worker {part} of {} of the run {}: {merge}",
+            workers.of, workers.run_id
+        ));
+    }
+    let mut hosts: Vec<&str> = workers.parts.iter().map(|part| part.host.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let sum = |of: fn(&Trial) -> u64| stored.trials.iter().map(of).sum::<u64>();
+    let handoffs = sum(|trial| trial.histograms.get(&Measure::Handoff).map_or(0, |samples| samples.len()));
+    let acquired = sum(|trial| trial.measured.acquired());
+    let spread = stored.trials.iter().filter_map(|trial| trial.start_spread_us).max();
+    let spread =
+        spread.map_or_else(String::new, |spread| format!(", which began within {}", format_micros(spread)));
+    Some(format!(
+        "Made by {} on {}{spread}. Handoffs were timed within each worker only: {handoffs} of {}",
+        counted(workers.of, "worker", "workers"),
+        counted(hosts.len(), "host", "hosts"),
+        counted(acquired, "acquisition", "acquisitions")
+    ))
 }
 
 fn precision(precision: &Precision) -> String {

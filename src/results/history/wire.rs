@@ -115,6 +115,8 @@ pub struct EventLine<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deleted_zxid: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    there_zxid: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     accepted: Option<bool>,
 }
 
@@ -176,7 +178,12 @@ impl EventLine<'_> {
 
     /// Tokens and zxids are numbers of transactions, and of these none is negative.
     fn check_zxids(&self) -> Result<(), String> {
-        let given = [("token", self.token), ("zxid", self.zxid), ("deleted_zxid", self.deleted_zxid)];
+        let given = [
+            ("token", self.token),
+            ("zxid", self.zxid),
+            ("deleted_zxid", self.deleted_zxid),
+            ("there_zxid", self.there_zxid),
+        ];
         match given.iter().find_map(|(field, zxid)| Some((field, zxid.filter(|zxid| *zxid < 0)?))) {
             Some((field, zxid)) => Err(format!("`{field}` is {zxid}, which is no transaction's number")),
             None => Ok(()),
@@ -207,6 +214,7 @@ impl EventLine<'_> {
                 step: called()?,
                 alone: self.alone.unwrap_or(false),
                 deleted_zxid: self.deleted_zxid,
+                there_zxid: self.there_zxid,
             }),
             // A resource that keeps the history itself writes one line for each write.
             OpWord::Session | OpWord::Write => What::Write(Write {
@@ -243,6 +251,7 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
             zxid: None,
             alone: None,
             deleted_zxid: None,
+            there_zxid: None,
             accepted: None,
         };
         match event.what {
@@ -257,11 +266,12 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
                 zxid,
                 ..empty
             },
-            What::Release(Release { step, alone, deleted_zxid, .. }) => Self {
+            What::Release(Release { step, alone, deleted_zxid, there_zxid, .. }) => Self {
                 op: OpWord::Release,
                 phase: Some(step.into()),
                 alone: alone.then_some(true),
                 deleted_zxid,
+                there_zxid,
                 ..empty
             },
             What::Write(Write { step, token, accepted, zxid, .. }) => {
@@ -313,7 +323,13 @@ mod tests {
                     token,
                     zxid,
                 }),
-                What::Release(Release { lock, step, alone: step == Step::Invoke, deleted_zxid: zxid }),
+                What::Release(Release {
+                    lock,
+                    step,
+                    alone: step == Step::Invoke,
+                    deleted_zxid: zxid,
+                    there_zxid: token,
+                }),
                 What::Write(Write { lock, step, token, accepted: Some(false), zxid }),
                 What::Session,
             ];

@@ -141,7 +141,7 @@ pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Err
         let session = moment.session.map(|session| format!("0x{session:x}"));
         let lock = names.get(moment.lock).map_or("", String::as_str);
         let deleted = match moment.deed {
-            Deed::HasLeft(Some(token)) => {
+            Deed::HasLeft { token: Some(token), .. } => {
                 history.lives.get(token).map_err(lost)?.and_then(|life| life.deleted)
             }
             _ => None,
@@ -172,19 +172,20 @@ fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: 
     let acquire = |step: Step, claim: LockClaim, token: Option<i64>, zxid: Option<i64>| {
         What::Acquire(Acquire { lock, step, claim, depth: None, token, zxid })
     };
-    let release = |step: Step, deleted_zxid: Option<i64>| {
-        What::Release(Release { lock, step, alone: false, deleted_zxid })
+    let release = |step: Step, deleted_zxid: Option<i64>, there_zxid: Option<i64>| {
+        What::Release(Release { lock, step, alone: false, deleted_zxid, there_zxid })
     };
     let (what, state) = match moment.deed {
         Deed::Asks(claim) => (acquire(Step::Invoke, claim, None, None), None),
         Deed::Enters { claim, token, zxid } => (acquire(Step::Ok, claim, token, zxid), None),
         Deed::Fails => (acquire(Step::Fail, LockClaim::WRITE, None, None), None),
         Deed::Leaves { alone } => {
-            (What::Release(Release { lock, step: Step::Invoke, alone, deleted_zxid: None }), None)
+            let (deleted_zxid, there_zxid) = (None, None);
+            (What::Release(Release { lock, step: Step::Invoke, alone, deleted_zxid, there_zxid }), None)
         }
-        Deed::HasLeft(_) => (release(Step::Ok, deleted), None),
-        Deed::MayHaveLeft => (release(Step::Unknown, None), None),
-        Deed::CouldNotLeave => (release(Step::Fail, None), None),
+        Deed::HasLeft { there, .. } => (release(Step::Ok, deleted, there), None),
+        Deed::MayHaveLeft => (release(Step::Unknown, None, None), None),
+        Deed::CouldNotLeave => (release(Step::Fail, None, None), None),
         Deed::Writes(token, accepted) => {
             let (step, token, accepted) = (Step::Ok, Some(token), Some(accepted));
             (What::Write(Write { lock, step, token, accepted, zxid: None }), None)

@@ -57,7 +57,7 @@ pub struct Second {
 }
 
 impl Second {
-    fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         // Every field by name, so that none can be forgotten.
         let Self {
             acquisitions,

@@ -10,6 +10,7 @@ mod compose;
 mod config;
 mod directory;
 mod external;
+mod hosts;
 mod install;
 mod kept;
 mod leader;
@@ -35,6 +36,7 @@ use async_trait::async_trait;
 
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
 pub use external::{External, namespace_of};
+pub use hosts::Hosts;
 pub use install::{Installation, Places};
 pub use kept::{Kept, KeptServer};
 pub use leader::Leader;
@@ -67,6 +69,11 @@ pub trait Started: Processes + Links {
     /// The same where they are files of this host, which can be read while they are written. Elsewhere they are asked for
     /// only where more hangs on it.
     fn logs_at_hand(&self) -> Option<Logs>;
+
+    /// Whether there are logs to be read at all.
+    fn has_logs(&self) -> bool {
+        true
+    }
 }
 
 #[async_trait]

@@ -23,13 +23,13 @@ pub async fn contenders(
     reach: &FaultReach<'_>,
     draw: &mut ChaCha8Rng,
 ) -> Result<Vec<usize>, String> {
-    let count = reach.contenders.count();
+    let all = reach.contenders.all();
     let begin = clock::now();
     let word = match target {
-        Target::Contender(number) if *number < count => return Ok(vec![*number]),
+        Target::Contender(number) if all.contains(number) => return Ok(vec![*number]),
         Target::Contender(number) => return Err(format!("there is no contender {number}")),
-        Target::Word("any") => return Ok(vec![draw.random_range(0..count.max(1))]),
-        Target::Word("all") | Target::Fixed => return Ok((0..count).collect()),
+        Target::Word("any") => return Ok(all.choose(draw).copied().into_iter().collect()),
+        Target::Word("all") | Target::Fixed => return Ok(all),
         Target::Word(word) => *word,
         Target::Server(number) => return Err(format!("server {number} is no contender")),
     };

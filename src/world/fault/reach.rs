@@ -14,7 +14,8 @@ use crate::world::zk::{SessionKey, Target};
 
 /// The contenders of a trial, by number.
 pub trait Contenders: Send + Sync {
-    fn count(&self) -> usize;
+    /// All of them. Of a run by several workers, those of this one.
+    fn all(&self) -> Vec<usize>;
     /// Those that hold a lock at this moment.
     fn inside(&self) -> Vec<usize>;
     /// Those that wait for one, the longest first.
@@ -35,7 +36,8 @@ pub trait Contenders: Send + Sync {
     fn clock_jumps(&self, contender: usize, by: Duration);
     /// Orders it to crash in the middle of what it does, once it does that.
     fn crash(&self, contender: usize, doing: Doing) -> CrashOrder;
-    /// Locks acquired by all of them in the measured phase.
+    /// Locks acquired by all of them in the measured phase; of a run by several workers, as many as all of these have if they
+    /// share alike.
     fn acquired(&self) -> u64;
 }
 

@@ -23,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// What is to be done, from when, and until when.
 pub struct Schedule<'a> {
     pub faults: &'a [FaultChoice],
+    /// Whether a fault, by its place, is done here when its turn comes for the n-th time: by one of several workers only.
+    pub is_ours: &'a dyn Fn(usize, u32) -> bool,
     pub seed: u64,
     pub begin: Stamp,
     /// Ends it: nothing more fires, and what has fired is healed.
@@ -62,7 +64,8 @@ pub struct Fired {
 /// left out.
 pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> {
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {
-        (0..choice.times).map(move |time| fire(schedule, reach, fault, choice, time))
+        let ours = (0..choice.times).filter(move |time| (schedule.is_ours)(fault, *time));
+        ours.map(move |time| fire(schedule, reach, fault, choice, time))
     });
     let mut shots: Vec<Shot<'_>> = join_all(firings).await.into_iter().flatten().collect();
     // When no other fault starts servers any more.

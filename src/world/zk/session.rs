@@ -303,6 +303,12 @@ impl Session {
         async move { looking.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
+    /// Writes to a node on behalf of the suite, as [`Session::look_beside`] looks at one. Returns the transaction that it was.
+    pub fn write_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
+        let writing = self.0.client.set_data(path, &[], None);
+        async move { writing.await.ok().map(|stat| stat.mzxid) }
+    }
+
     /// A look at a node has ended; that it is not there does not tell since when.
     fn looked(&self, stat: Option<&Stat>) {
         match stat {

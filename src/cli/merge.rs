@@ -1,0 +1,173 @@
+//! `merge`: the parts that workers left become one run, judged and shown as any other.
+
+use std::path::{Path, PathBuf};
+
+use super::run::{Baseline, MeasuredRun, Showing};
+use super::scenario_file::ScenarioFile;
+use super::worker_args::MergeArgs;
+use crate::check;
+use crate::record::{Run, RunEnding, RunOutcome, Trial, Workers, of_different_trials};
+use crate::results::history::{HistoryReader, merge_histories};
+use crate::results::{self, RunWriter, StoredRun, layout};
+use crate::run::Ran;
+use crate::words::error::{Error, Exit};
+use crate::words::units::counted;
+
+/// One worker's part, as it left it.
+struct StoredPart {
+    dir: PathBuf,
+    index: usize,
+    workers: Workers,
+    stored: StoredRun,
+}
+
+pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
+    let outputs = args.outputs.prepare()?;
+    let parts = read(&args.parts)?;
+    let first = &parts[0];
+    let file = ScenarioFile::recorded(&first.stored.run)?;
+    let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
+    let run = merged_run(&parts);
+    let name = args.run_id.clone().unwrap_or_else(|| format!("{}-merged", first.workers.run_id));
+    let mut writer = RunWriter::create(&args.out, &name)?;
+    writer.compare_with(run.floor.clone().unwrap_or_default());
+    writer.begins(run.clone(), &[], check::of_run(&[], run.planned_trials))?;
+    let mut trials = Vec::new();
+    for index in numbers(&parts) {
+        let mut trial = merged_trial(&parts, index, writer.dir())?;
+        writer.trial(&trial)?;
+        trial.histograms.clear();
+        trials.push(trial);
+    }
+    let (planned, precision, outcome) = (run.planned_trials, None, run.outcome.clone());
+    let ran = Ran { trials, planned, precision, outcome };
+    let showing = Showing { strict: args.strict, charts: !args.no_charts };
+    MeasuredRun { showing, baseline, file, writer, run, ran }.conclude(&outputs)
+}
+
+/// Reads the parts of one run, all of them, in the order of their numbers.
+fn read(named: &[PathBuf]) -> Result<Vec<StoredPart>, Error> {
+    let mut dirs = Vec::new();
+    for dir in named {
+        let found = layout::runs_in(dir)?;
+        if found.is_empty() {
+            return Err(Error::usage(format!("{} holds no part of a run", dir.display())));
+        }
+        dirs.extend(found);
+    }
+    let mut parts = dirs.into_iter().map(read_part).collect::<Result<Vec<_>, Error>>()?;
+    parts.sort_by_key(|part| part.index);
+    alike(&parts)?;
+    Ok(parts)
+}
+
+fn read_part(dir: PathBuf) -> Result<StoredPart, Error> {
+    let stored = results::read(&dir)?;
+    let not_one =
+        || Error::usage(format!("{} is no worker's part of a run, but a run of its own", dir.display()));
+    let workers = stored.run.workers.clone().ok_or_else(not_one)?;
+    let [part] = workers.parts.as_slice() else { return Err(not_one()) };
+    Ok(StoredPart { index: part.index, dir, workers, stored })
+}
+
+/// Refuses parts that are not all the parts of one run.
+fn alike(parts: &[StoredPart]) -> Result<(), Error> {
+    let Some(first) = parts.first() else { return Err(Error::usage("there is no part to merge")) };
+    for part in parts {
+        let differs = |what: &str| {
+            Err(Error::usage(format!(
+                "{} and {} can't be merged: they are parts of {what}",
+                first.dir.display(),
+                part.dir.display()
+            )))
+        };
+        let [own, other] = [&first.stored.run, &part.stored.run];
+        if own.tool_version != other.tool_version || own.tool_commit != other.tool_commit {
+            return differs("runs by different versions of the program");
+        }
+        if (&first.workers.run_id, first.workers.of) != (&part.workers.run_id, part.workers.of) {
+            return differs("different runs");
+        }
+        if first.workers.configuration != part.workers.configuration
+            || own.scenario_text != other.scenario_text
+        {
+            return differs("runs of different scenarios");
+        }
+    }
+    let of = first.workers.of;
+    let times = |index: usize| parts.iter().filter(|part| part.index == index).count();
+    if let Some(twice) = (0..of).find(|index| times(*index) > 1) {
+        return Err(Error::usage(format!("there are two parts of worker {twice}; name each once")));
+    }
+    let missing: Vec<String> =
+        (0..of).filter(|index| times(*index) == 0).map(|index| index.to_string()).collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        _ => Err(Error::usage(format!(
+            "parts are missing: the run {} had {}, and there is none of worker {}; name their directories, too",
+            first.workers.run_id,
+            counted(of, "worker", "workers"),
+            missing.join(", ")
+        ))),
+    }
+}
+
+/// What is true of the whole run: what worker 0 says, with what is true of each part.
+fn merged_run(parts: &[StoredPart]) -> Run {
+    let first = &parts[0].stored.run.run;
+    let broke_off = parts.iter().find(|part| part.stored.run.outcome.ending != RunEnding::Complete);
+    let outcome = broke_off.map_or(RunOutcome::COMPLETE, |part| {
+        let outcome = part.stored.run.outcome.clone();
+        RunOutcome { why: outcome.why.map(|why| format!("worker {}: {why}", part.index)), ..outcome }
+    });
+    let workers = Workers {
+        parts: parts.iter().flat_map(|part| part.workers.parts.clone()).collect(),
+        ..parts[0].workers.clone()
+    };
+    let all = || parts.iter().map(|part| &part.stored.run);
+    Run {
+        outcome,
+        started_at: all().map(|run| run.started_at).min().unwrap_or(first.started_at),
+        ended_at: all().map(|run| run.ended_at).max().unwrap_or(first.ended_at),
+        generator_threads: all().map(|run| run.generator_threads).sum(),
+        workers: Some(workers),
+        ..first.clone()
+    }
+}
+
+/// The numbers of the trials that all workers made.
+fn numbers(parts: &[StoredPart]) -> Vec<usize> {
+    let made = |part: &StoredPart, index| part.stored.trials.iter().any(|trial| trial.spec.index == index);
+    let all = parts[0].stored.trials.iter().map(|trial| trial.spec.index);
+    all.filter(|index| parts.iter().all(|part| made(part, *index))).collect()
+}
+
+/// One trial, judged as a whole. Its history is written into that directory.
+fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial, Error> {
+    let of = |part: &StoredPart| part.stored.trials.iter().find(|trial| trial.spec.index == index).cloned();
+    let seen: Vec<Trial> = parts.iter().filter_map(of).collect();
+    if let Some(why) = of_different_trials(&seen) {
+        return Err(Error::usage(format!("the parts can't be merged: {why}")));
+    }
+    let is_one = seen.len() == 1;
+    let Some(mut trial) = Trial::of_workers(seen) else {
+        return Err(Error::usage("there is no part to merge"));
+    };
+    if is_one {
+        return Ok(trial);
+    }
+    let histories: Vec<(usize, PathBuf)> =
+        parts.iter().map(|part| (part.index, layout::trial_history(&part.dir, index))).collect();
+    if histories.iter().all(|(_, path)| path.is_file()) {
+        let merged = layout::trial_history(dir, index);
+        merge_histories(&histories, &merged)?;
+        let judgement = super::check::read_through(HistoryReader::open(&merged)?, false, || false)?;
+        check::add_order(&mut trial, &judgement);
+    } else {
+        trial
+            .unchecked
+            .push("a worker's history is missing, so exclusion across workers is not checked".to_owned());
+    }
+    check::judge(&mut trial);
+    Ok(trial)
+}

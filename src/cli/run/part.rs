@@ -1,0 +1,69 @@
+//! A run of which this process makes a part: which part, and where it meets the processes that make the others.
+
+use std::time::Duration;
+
+use super::host;
+use crate::cli::scenario_file::ScenarioFile;
+use crate::load::{Credentials, MeetingPlace, Rendezvous, TOP, Wait};
+use crate::record::{WorkerPart, Workers};
+use crate::results::digest_of;
+use crate::scenario::Slice;
+use crate::words::error::Error;
+use crate::world::ensemble::namespace_of;
+use crate::world::zk::Target;
+
+/// Which part of a run this process makes, and where it meets the others.
+pub struct WorkerPlace {
+    pub slice: Slice,
+    pub run_id: String,
+    /// Where to meet; `None` on the ensemble that is measured.
+    pub rendezvous: Option<String>,
+    pub wait: Duration,
+    /// The SHA-256 of this program's file.
+    pub program: String,
+}
+
+impl WorkerPlace {
+    /// Meets the other workers.
+    pub async fn join(&self, target: &Target, file: &ScenarioFile) -> Result<Rendezvous, Error> {
+        let (meeting, place) = match &self.rendezvous {
+            Some(connect) => {
+                let elsewhere = Target { connect: connect.clone(), access: target.access.clone() };
+                (elsewhere, MeetingPlace::Elsewhere)
+            }
+            None => {
+                let chroot = target.connect.find('/').map_or("", |at| &target.connect[at..]);
+                let shares = namespace_of(chroot, TOP) != namespace_of("", TOP);
+                let place = if shares { MeetingPlace::SameNamespace } else { MeetingPlace::SameServers };
+                (target.clone(), place)
+            }
+        };
+        let credentials = Credentials {
+            version: env!("CARGO_PKG_VERSION").into(),
+            program: self.program.clone(),
+            scenario: of_scenario(file),
+            of: self.slice.of,
+            host: host::describe().hostname,
+        };
+        let wait = Wait { place, patience: self.wait };
+        Rendezvous::join(&meeting, &self.run_id, self.slice, &credentials, wait).await
+    }
+
+    /// What the results of this part say of it.
+    pub fn part(&self, file: &ScenarioFile, generator_threads: usize) -> Workers {
+        let host = host::describe().hostname;
+        let text = format!("{} {}", of_scenario(file), self.program);
+        Workers {
+            run_id: self.run_id.clone(),
+            of: self.slice.of,
+            configuration: digest_of(text.as_bytes()),
+            parts: vec![WorkerPart { index: self.slice.index, host, generator_threads }],
+        }
+    }
+}
+
+/// The SHA-256 of a scenario as it runs, with its changes and what it replays.
+fn of_scenario(file: &ScenarioFile) -> String {
+    let replayed = file.replayed.as_ref().map_or("", |replayed| replayed.sha256.as_str());
+    digest_of(format!("{}\n{replayed}", file.text).as_bytes())
+}

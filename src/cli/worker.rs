@@ -1,0 +1,227 @@
+//! `worker`: one of several processes, on one host or on many, that make the load of a run together. An engine that exists
+//! starts them (Slurm, MPI, Kubernetes, a shell); they meet on the ensemble.
+
+use std::path::Path;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::args::RunArgs;
+use super::output;
+use super::outputs::Outputs;
+use super::run::part::WorkerPlace;
+use super::run::{self, MeasuredRun};
+use super::scenario_file::ScenarioFile;
+use super::worker_args::WorkerArgs;
+use crate::record::{Cause, RunEnding, Trial};
+use crate::results::digest_of_file;
+use crate::scenario::{EnsembleChoice, Load, Scenario, Slice};
+use crate::words::error::{Error, Exit};
+use crate::words::units::counted;
+
+const NAME: &str = "worker";
+
+pub async fn execute(args: WorkerArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let slice = place(args.index, args.of, |name| std::env::var(name).ok())?;
+    let file = match ScenarioFile::read(&args.scenario, &args.overrides) {
+        Ok(file) => file,
+        Err(unusable) if output::as_json() => return unusable.answer(NAME, &args.scenario),
+        Err(unusable) => return Err(unusable.report(&args.scenario)),
+    };
+    check(&file.parsed.scenario, slice)?;
+    let WorkerArgs { run_id, rendezvous, wait, .. } = &args;
+    let (run_id, rendezvous, wait) = (run_id.clone(), rendezvous.clone(), *wait);
+    let worker = WorkerPlace { slice, run_id, rendezvous, wait, program: own_digest()? };
+    let measured = run::measure(of_a_run(args, slice), file, None, None, Some(worker), stop).await?;
+    conclude(measured, slice)
+}
+
+/// How a worker runs its part.
+fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
+    RunArgs {
+        scenario: Some(args.scenario),
+        resume: None,
+        allow_faults: args.allow_faults,
+        // Only the ensemble's transactions tell whether workers exclude each other.
+        history: slice.is_part(),
+        threads: args.threads,
+        out: args.out.join(&args.run_id),
+        run_id: Some(format!("worker-{}", slice.index)),
+        baseline: None,
+        strict: false,
+        no_floor: !slice.leads(),
+        no_charts: true,
+        no_progress: true,
+        metrics: None,
+        outputs: Outputs::default(),
+        overrides: args.overrides,
+        opening: args.opening,
+    }
+}
+
+/// The variables by which an engine tells a process its number and how many there are.
+const ENGINES: [(&str, &str); 4] = [
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    // Kubernetes does not tell how many.
+    ("JOB_COMPLETION_INDEX", "ZKLOCKBENCH_WORKERS"),
+];
+
+/// The part of this worker, as it was told or as the engine says.
+fn place(
+    index: Option<usize>,
+    of: Option<usize>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<Slice, Error> {
+    let number = |name: &str| {
+        let read = |text: String| {
+            text.trim()
+                .parse()
+                .map_err(|_| Error::usage(format!("{name} is `{text}`, which is no number of workers")))
+        };
+        variable(name).map(read).transpose()
+    };
+    let (index, of, told) = match (index, of) {
+        (Some(index), Some(of)) => (index, of, "--index and --of".to_owned()),
+        _ => {
+            let found = ENGINES.iter().find(|(index, of)| {
+                // The number alone may be set for other reasons; without it the count says nothing.
+                variable(index).is_some() || (*of == "ZKLOCKBENCH_WORKERS" && variable(of).is_some())
+            });
+            let Some((index, of)) = found else {
+                return Err(Error::usage(
+                    "which worker is this? Give --index I and --of N, or start it with srun, mpirun or as an indexed Job of \
+                     Kubernetes",
+                ));
+            };
+            match (number(index)?, number(of)?) {
+                (Some(at), Some(count)) => (at, count, format!("{index} and {of}")),
+                (at, _) => {
+                    let (known, missing) = if at.is_some() { (index, of) } else { (of, index) };
+                    return Err(Error::usage(format!(
+                        "{known} is set and {missing} is not: set both, or give --index I and --of N"
+                    )));
+                }
+            }
+        }
+    };
+    if index >= of {
+        return Err(Error::usage(format!(
+            "there is no worker {index} of {of} ({told}): workers are numbered from 0"
+        )));
+    }
+    Ok(Slice { index, of })
+}
+
+/// Refuses what several workers can't make together.
+fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
+    if !matches!(scenario.ensemble, EnsembleChoice::Connect(_)) {
+        return Err(Error::usage(
+            "workers need an ensemble that all of them reach: add --connect HOST:PORT,…",
+        ));
+    }
+    if !slice.is_part() {
+        return Ok(());
+    }
+    if scenario.load == Load::Batch {
+        return Err(Error::usage(
+            "a batch has one conductor, so several workers can't make it: use a closed or an open load, or `run`",
+        ));
+    }
+    if scenario.precision.is_some() {
+        return Err(Error::usage(
+            "workers don't decide together whether figures are precise: leave `precision` out and set `repetitions`",
+        ));
+    }
+    match scenario.contenders.iter().min() {
+        Some(least) if *least < slice.of => Err(Error::usage(format!(
+            "{} can't be spread over {}: use fewer workers, or more contenders",
+            counted(*least, "contender", "contenders"),
+            counted(slice.of, "worker", "workers")
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn own_digest() -> Result<String, Error> {
+    let program = super::runs::command::own_program()?;
+    digest_of_file(&program).map_err(Error::cannot("read", &program))
+}
+
+/// Keeps what was measured. What is judged is the whole, once all parts are merged: a part alone shows violations at most.
+fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
+    let MeasuredRun { writer, run, ran, .. } = measured;
+    let mut sealed = writer.seal(run, ran.judge())?;
+    let unfinished = sealed.finish().err();
+    let path = sealed.publish()?;
+    let why = || ran.outcome.why.clone().unwrap_or_default();
+    let cut_short = match ran.outcome.ending {
+        RunEnding::Complete => None,
+        RunEnding::Interrupted => Some(Error::Interrupted),
+        RunEnding::Aborted if ran.trials.iter().any(has_lost_a_worker) => Some(Error::Unknown(why())),
+        RunEnding::Aborted => Some(Error::Environment(why())),
+    };
+    let error = cut_short.or(unfinished);
+    let exit = if ran.trials.iter().any(Trial::is_violated) { Exit::Violated } else { Exit::Held };
+    let acquired: u64 = ran.trials.iter().map(|trial| trial.whole.acquired()).sum();
+    let trials = ran.trials.len();
+    if output::as_json() {
+        let Slice { index, of } = slice;
+        let found =
+            json!({ "results": path, "worker": index, "of": of, "trials": trials, "acquired": acquired });
+        return output::conclude(NAME, exit, error, &found);
+    }
+    let parts = path.parent().unwrap_or(Path::new(".")).display();
+    output::text(&format!(
+        "{slice}: {}, {}: {}\nwhen all have ended, merge their parts: zklockbench merge {parts}\n",
+        counted(trials, "trial", "trials"),
+        counted(acquired, "acquisition", "acquisitions"),
+        path.display()
+    ))?;
+    error.map_or(Ok(exit), Err)
+}
+
+fn has_lost_a_worker(trial: &Trial) -> bool {
+    trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::WorkerLost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(set: &[(&str, &str)]) -> Result<Slice, String> {
+        let variable =
+            |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        place(None, None, variable).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_engine_says_which_worker_it_is() {
+        let third = Ok(Slice { index: 2, of: 4 });
+        assert_eq!(placed(&[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "4")]), third);
+        assert_eq!(placed(&[("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")]), third);
+        assert_eq!(placed(&[("PMI_RANK", "2"), ("PMI_SIZE", "4")]), third);
+        assert_eq!(placed(&[("JOB_COMPLETION_INDEX", "2"), ("ZKLOCKBENCH_WORKERS", "4")]), third);
+        assert_eq!(place(Some(1), Some(2), |_| None).ok(), Some(Slice { index: 1, of: 2 }));
+    }
+
+    #[test]
+    fn half_of_it_and_a_number_beyond_the_last_are_refused() {
+        let told = |set: &[(&str, &str)]| placed(set).unwrap_err();
+        assert!(
+            told(&[("JOB_COMPLETION_INDEX", "2")])
+                .starts_with("JOB_COMPLETION_INDEX is set and ZKLOCKBENCH_WORKERS")
+        );
+        assert!(
+            told(&[("ZKLOCKBENCH_WORKERS", "2")])
+                .starts_with("ZKLOCKBENCH_WORKERS is set and JOB_COMPLETION_INDEX")
+        );
+        assert!(told(&[("SLURM_PROCID", "0")]).starts_with("SLURM_PROCID is set and SLURM_NTASKS is not"));
+        assert!(
+            told(&[("SLURM_PROCID", "4"), ("SLURM_NTASKS", "4")]).starts_with("there is no worker 4 of 4")
+        );
+        assert!(told(&[("SLURM_PROCID", "x"), ("SLURM_NTASKS", "4")]).contains("is `x`, which is no number"));
+        assert!(told(&[]).starts_with("which worker is this?"));
+    }
+}

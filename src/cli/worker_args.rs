@@ -1,0 +1,73 @@
+//! What `worker` and `merge` are told.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::outputs::Outputs;
+use super::scenario_file::Overrides;
+use super::shared_args::{OpeningArgs, budget, run_id};
+
+/// `worker`.
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// A scenario file, or the name of a built-in scenario; the same for all workers
+    pub scenario: PathBuf,
+    /// Name of the run, the same for all its workers, e.g. the number of the job
+    #[arg(long, value_name = "NAME", value_parser = run_id, env = "ZKLOCKBENCH_RUN_ID")]
+    pub run_id: String,
+    /// The worker's number, from 0 [default: what Slurm, Open MPI or Kubernetes say]
+    #[arg(long, value_name = "I", requires = "of")]
+    pub index: Option<usize>,
+    /// How many workers there are [default: what Slurm or Open MPI say, or $ZKLOCKBENCH_WORKERS]
+    #[arg(long, value_name = "N", requires = "index")]
+    pub of: Option<usize>,
+    /// Meet on this ensemble instead of the one that is measured, e.g. if faults hit the latter
+    #[arg(long, value_name = "HOST:PORT,…/CHROOT")]
+    pub rendezvous: Option<String>,
+    /// How long to wait for the other workers before the run
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = budget)]
+    pub wait: Duration,
+    /// Let faults hit the scenario's own contenders and their connections
+    #[arg(long)]
+    pub allow_faults: bool,
+    /// Load generator threads of this worker [default: a quarter of the processors, at least 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// Where to put the directory of the run, with one of this worker in it
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Changes to the scenario, the same for all workers.
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// How the ensemble is opened.
+    #[command(flatten)]
+    pub opening: OpeningArgs,
+}
+
+/// `merge`.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// The directories that the workers left, or one that contains them
+    #[arg(value_name = "DIR", required = true)]
+    pub parts: Vec<PathBuf>,
+    /// Where to put the run's directory
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Name of the run's directory [default: the name of the run and `-merged`]
+    #[arg(long, value_name = "NAME", value_parser = run_id)]
+    pub run_id: Option<String>,
+    /// Compare with this run, with the newest commit of a baseline store, or with the newest comparable run in a directory
+    #[arg(long, value_name = "DIR")]
+    pub baseline: Option<PathBuf>,
+    /// Count zombies as violations: holders that stay inside after losing their session
+    #[arg(long)]
+    pub strict: bool,
+    /// Draw no charts, and write no report.html
+    #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_charts: bool,
+    /// What CI reads.
+    #[command(flatten)]
+    pub outputs: Outputs,
+}

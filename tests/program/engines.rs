@@ -1,0 +1,245 @@
+//! Workers as engines start them: tasks of Slurm on virtual nodes of this host, and containers with the environment of a Job of
+//! Kubernetes, whose manifest is checked by its schema.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::compose::suite_image;
+use crate::support::docker::{available, docker};
+use crate::support::ensemble;
+use crate::support::program::{Bench, eventually, stderr, stdout, went_through};
+use crate::support::skip::skipped;
+use zklockbench::results::read;
+
+const SCENARIO: &str = "name = \"shared\"
+strategies = [\"predecessor-watch\"]
+contenders = 16
+load = \"open\"
+rate = 60
+hold = \"2ms\"
+warm_up = \"2s\"
+warm_up_at_most = \"2s\"
+duration = \"5s\"
+repetitions = 1
+";
+const NODES: usize = 4;
+
+/// Slurm's daemons, on this host alone; they end with it.
+struct Slurm {
+    dir: PathBuf,
+    daemons: Vec<Child>,
+}
+
+impl Slurm {
+    /// `None`, and the test is skipped, where Slurm is not installed.
+    fn start(dir: &Path) -> Option<Self> {
+        let is_there = |program: &str| {
+            Command::new(program).arg("-V").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+        };
+        if !["slurmctld", "slurmd", "srun"].into_iter().all(is_there) {
+            skipped("Slurm is not installed (slurmctld, slurmd, slurm-client)");
+            return None;
+        }
+        let base = ports();
+        std::fs::create_dir_all(dir.join("state")).unwrap();
+        std::fs::write(dir.join("slurm.conf"), configuration(dir, base)).unwrap();
+        let mut slurm = Self { dir: dir.to_owned(), daemons: Vec::new() };
+        slurm.daemon("slurmctld", &["-D"]);
+        for node in 0..NODES {
+            std::fs::create_dir_all(dir.join(format!("spool/w{node}"))).unwrap();
+            slurm.daemon("slurmd", &["-D", "-N", &format!("w{node}")]);
+        }
+        eventually("all nodes are idle", Duration::from_secs(60), || {
+            let told = slurm.command("sinfo").args(["--noheader", "--format", "%t %D"]).output();
+            told.is_ok_and(|told| stdout(&told).trim() == format!("idle {NODES}"))
+        });
+        Some(slurm)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("SLURM_CONF", self.dir.join("slurm.conf"));
+        command
+    }
+
+    fn daemon(&mut self, program: &str, arguments: &[&str]) {
+        let log =
+            std::fs::File::create(self.dir.join(format!("{program}{}.log", self.daemons.len()))).unwrap();
+        let mut command = self.command(program);
+        command.args(arguments).arg("-f").arg(self.dir.join("slurm.conf")).stderr(log).stdout(Stdio::null());
+        self.daemons.push(command.spawn().unwrap());
+    }
+
+    /// One worker a task; each task runs this line of a shell.
+    fn srun(&self, bench: &Bench, line: &str) -> Output {
+        let tasks = NODES.to_string();
+        let mut command = self.command("srun");
+        command.args(["-N", &tasks, "-n", &tasks, "--kill-on-bad-exit=0", "--chdir"]).arg(bench.dir.path());
+        command.args(["sh", "-c", line]).env("ZKLOCKBENCH", env!("CARGO_BIN_EXE_zklockbench"));
+        command.output().unwrap()
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        for daemon in self.daemons.iter_mut().rev() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+/// A port after which as many are likely to be free as Slurm needs.
+fn ports() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port().min(60_000) / 10 * 10
+}
+
+fn configuration(dir: &Path, base: u16) -> String {
+    let (dir, first, last) = (dir.display(), base + 1, base + NODES as u16);
+    format!(
+        "ClusterName=zk
+SlurmctldHost=localhost
+AuthType=auth/none
+CredType=cred/none
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={dir}/state
+SlurmdSpoolDir={dir}/spool/%n
+SlurmctldPidFile={dir}/slurmctld.pid
+SlurmdPidFile={dir}/slurmd-%n.pid
+SlurmctldPort={base}
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+SchedulerType=sched/builtin
+NodeName=w[0-3] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=1 RealMemory=100 State=UNKNOWN
+PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"
+    )
+}
+
+fn worker(connect: &str, run_id: &str, before: &str) -> String {
+    format!(
+        "{before} exec \"$ZKLOCKBENCH\" worker scenario.toml --connect {connect} --run-id {run_id} --wait 30s --quiet"
+    )
+}
+
+#[test]
+#[ignore = "long: Slurm has to be started"]
+fn slurm_starts_four_workers_and_what_goes_wrong_with_one_ends_all() {
+    let bench = Bench::new();
+    bench.scenario(SCENARIO);
+    let Some(slurm) = Slurm::start(&bench.path("slurm")) else { return };
+    let connect = ensemble::place_on_shared();
+    let merge = |name: &str| bench.output(&["merge", &format!("results/{name}")]);
+    let merged = |name: &str| read(&bench.path("results").join(format!("{name}-merged"))).unwrap();
+    // Given four that are started together
+    let output = slurm.srun(&bench, &worker(&connect, "whole", ""));
+    went_through(&output);
+    let judged = merge("whole");
+    went_through(&judged);
+    println!("{}", stdout(&judged));
+    let trial = merged("whole").trials[0].clone();
+    assert!(trial.start_spread_us.is_some_and(|spread| spread < 200_000), "{:?}", trial.start_spread_us);
+    assert!(trial.arrived.is_some_and(|arrived| arrived.served == arrived.offered), "{:?}", trial.arrived);
+    // Given one that is 3 s late
+    let output = slurm.srun(&bench, &worker(&connect, "late", "[ $SLURM_PROCID != 3 ] || sleep 3;"));
+    went_through(&output);
+    went_through(&merge("late"));
+    assert!(merged("late").trials[0].start_spread_us.is_some_and(|spread| spread < 200_000));
+    // Given one of another build
+    let other = "[ $SLURM_PROCID != 2 ] || { cp $ZKLOCKBENCH other; echo >>other; ZKLOCKBENCH=./other; };";
+    let output = slurm.srun(&bench, &worker(&connect, "other", other));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("worker 2 has another build of the program"), "{}", stderr(&output));
+    // Given one that is killed before the others meet, in the warm-up, or while it holds
+    for (name, after) in [("before", "3"), ("warm-up", "3"), ("hold", "6")] {
+        let wait = if name == "before" { "[ $SLURM_PROCID != 0 ] || sleep 5;" } else { "" };
+        let kill = format!("[ $SLURM_PROCID != 1 ] || {{ (sleep {after}; kill -9 $$) & }}; {wait}");
+        let output = slurm.srun(&bench, &worker(&connect, name, &kill));
+        assert_eq!(output.status.code().map(|code| code & 127), Some(9), "{name}: the task that was killed");
+        assert!(stderr(&output).contains("error: lost worker 1"), "{name}: {}", stderr(&output));
+        assert_eq!(merge(name).status.code(), Some(2), "{name}");
+    }
+}
+
+#[test]
+#[ignore = "long: an image is built"]
+fn four_containers_with_the_environment_of_an_indexed_job_make_one_run() {
+    let bench = Bench::new();
+    bench.scenario(SCENARIO);
+    let Some(_docker) = available() else { return };
+    let Some(image) = suite_image(&bench) else { return };
+    let connect = ensemble::place_on_shared();
+    let results = bench.path("results");
+    std::fs::create_dir(&results).unwrap();
+    std::fs::set_permissions(&results, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let mount = format!("{}:/results", results.display());
+    let scenario = format!("{}:/scenario.toml:ro", bench.path("scenario.toml").display());
+    let start = |index: usize| {
+        let index = format!("JOB_COMPLETION_INDEX={index}");
+        let mut command = Command::new("docker");
+        command.args(["run", "--rm", "--network", "host", "--volume", &mount, "--volume", &scenario]);
+        command.args([
+            "--env",
+            &index,
+            "--env",
+            "ZKLOCKBENCH_WORKERS=4",
+            "--env",
+            "ZKLOCKBENCH_RUN_ID=job",
+            &image,
+        ]);
+        command.args([
+            "worker",
+            "/scenario.toml",
+            "--connect",
+            &connect,
+            "--wait",
+            "1m",
+            "--out",
+            "/results",
+        ]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let workers: Vec<Child> = (0..4).map(start).collect();
+    for worker in workers {
+        went_through(&worker.wait_with_output().unwrap());
+    }
+    went_through(&bench.output(&["merge", "results/job"]));
+    docker(&["image", "rm", "--force", &image]);
+}
+
+#[test]
+#[ignore = "long: a schema is installed from PyPI"]
+fn the_manifest_of_the_job_is_one_by_the_schema_of_kubernetes() {
+    let bench = Bench::new();
+    let venv = bench.path("venv");
+    let python = |arguments: &[&str]| {
+        Command::new(venv.join("bin/python"))
+            .args(arguments)
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    let made = Command::new("python3").args(["-m", "venv"]).arg(&venv).output();
+    let is_there = made.is_ok_and(|made| made.status.success())
+        && python(&["-m", "pip", "install", "--quiet", "kubernetes-validate"]);
+    if !is_there {
+        return skipped("kubernetes-validate can't be installed from PyPI");
+    }
+    let validate = |file: &Path| {
+        Command::new(venv.join("bin/kubernetes-validate")).arg("--strict").arg(file).output().unwrap()
+    };
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("docker/job.yaml");
+    let output = validate(&manifest);
+    assert!(output.status.success(), "{}", stderr(&output));
+    // And a mistake would be found
+    let text = std::fs::read_to_string(manifest).unwrap().replace("parallelism: 4", "parallel: 4");
+    std::fs::write(bench.path("wrong.yaml"), text).unwrap();
+    assert!(!validate(&bench.path("wrong.yaml")).status.success());
+}

@@ -1,0 +1,132 @@
+//! Servers of an existing ensemble, broken by the user's own commands: each is proved as a fault of the suite's own is, and what
+//! could not be mended again is refused before anything is done.
+
+use std::path::PathBuf;
+
+use crate::support::program::{Bench, stderr, stdout};
+use zklockbench::words::verdict::Verdict;
+
+const SCENARIO: &str = "name = \"broken\"
+strategies = [\"curator-mutex\"]
+contenders = 4
+hold = \"20ms\"
+warm_up = \"0s\"
+duration = \"16s\"
+session_timeout = \"10s\"
+
+[[fault]]
+kind = \"pause\"
+target = \"follower\"
+at = \"1s\"
+duration = \"1s\"
+
+[[fault]]
+kind = \"kill\"
+target = \"leader\"
+at = \"5s\"
+duration = \"2s\"
+";
+
+/// A server of an ensemble that was started to stay, as its administrator sees it.
+struct Server {
+    address: String,
+    pid: u32,
+    /// A line for a shell that starts it again.
+    start: String,
+}
+
+/// The servers, in the order of the connect string.
+fn servers(bench: &Bench, connect: &str) -> Vec<Server> {
+    let read = |pid: u32| {
+        let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+        let words: Vec<String> = bytes
+            .split(|byte| *byte == 0)
+            .filter(|word| !word.is_empty())
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        let config = words.iter().find(|word| word.ends_with("zoo.cfg")).map(PathBuf::from).unwrap();
+        let text = std::fs::read_to_string(config).unwrap();
+        let port = text.lines().find_map(|line| line.strip_prefix("clientPort=")).unwrap().to_owned();
+        let directory = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap();
+        let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let start = format!("cd {} && {} >/dev/null 2>&1 &", directory.display(), quoted.join(" "));
+        Server { address: format!("127.0.0.1:{port}"), pid, start }
+    };
+    let mut servers: Vec<Server> = bench.servers().into_iter().map(read).collect();
+    servers.sort_by_key(|server| connect.find(&server.address).unwrap());
+    servers
+}
+
+#[test]
+fn faults_of_servers_are_done_by_commands_and_proved_by_the_servers_themselves() {
+    let bench = Bench::new();
+    bench.scenario(SCENARIO);
+    let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
+    assert!(up.status.success(), "{}", stderr(&up));
+    let told = stdout(&up);
+    let connect =
+        told.split_whitespace().find(|word| word.contains(':') && word.contains(',')).unwrap().to_owned();
+    // Given commands that a user could give
+    let hosts: String = servers(&bench, &connect)
+        .iter()
+        .zip(1..)
+        .map(|(Server { pid, start, .. }, number)| {
+            format!(
+                "[hosts.server-{number}]\nkill = \"kill -9 {pid}\"\nstart = \"{start}\"\npause = \"kill -STOP {pid}\"\nresume = \
+                 \"kill -CONT {pid}\"\n"
+            )
+        })
+        .collect();
+    std::fs::write(bench.path("hosts.toml"), hosts).unwrap();
+    // When a scenario breaks servers
+    let run = ["run", "scenario.toml", "--connect", &connect, "--quiet", "--allow-faults"];
+    let refused = bench.output(&run);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--hosts FILE"), "{}", stderr(&refused));
+    let output = bench.output(&[&run[..], &["--hosts", "hosts.toml"]].concat());
+    // Then both took effect and were undone, as the servers show, and the lock was judged
+    let stored = bench.stored();
+    let faults = &stored.trials[0].faults;
+    assert_eq!(faults.len(), 2, "{}", stderr(&output));
+    assert!(
+        faults.iter().all(|fault| fault.proved && fault.left.is_none() && fault.ended_us.is_some()),
+        "{faults:?}"
+    );
+    assert!(faults[0].proof.contains("did not answer"), "{faults:?}");
+    assert!(faults[1].target.contains("(leader)") && faults[1].elected_us.is_some(), "{faults:?}");
+    assert!(!matches!(stored.run.judged.verdict, Verdict::Violated(_)), "{:?}", stored.run.judged);
+    assert!(
+        stored.run.overrides.iter().any(|option| option.starts_with("--hosts")),
+        "{:?}",
+        stored.run.overrides
+    );
+}
+
+#[test]
+fn commands_that_lead_nowhere_are_refused_or_leave_the_trial_unknown() {
+    let bench = Bench::new();
+    bench.scenario(SCENARIO);
+    let told = |hosts: &str| {
+        std::fs::write(bench.path("hosts.toml"), hosts).unwrap();
+        let output = bench.output(&[
+            "run",
+            "scenario.toml",
+            "--connect",
+            "127.0.0.1:1",
+            "--hosts",
+            "hosts.toml",
+            "--allow-faults",
+        ]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert!(told("[hosts.server-1]\nkill = \"true\"\n").contains("has `kill` and no `start`"));
+    assert!(told("[hosts.server-2]\n").contains("[hosts.server-2] is no server"));
+    assert!(told("hosts = 3\n").contains("hosts.toml: "));
+    // And a partition takes networks that no command cuts
+    bench.scenario(
+        &SCENARIO
+            .replace("kind = \"pause\"\ntarget = \"follower\"", "kind = \"isolate\"\ntarget = \"follower\""),
+    );
+    assert!(told("[hosts.server-1]\n").contains("cut no links"));
+}

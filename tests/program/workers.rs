@@ -1,0 +1,392 @@
+//! Several workers make one run: they begin together, each makes its part, and the parts add up to what one worker would have
+//! measured; whatever keeps them from that is told, and nothing green comes of it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Output};
+use std::time::Duration;
+
+use crate::support::ensemble;
+use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
+use rustix::process::Signal;
+use zklockbench::record::Trial;
+use zklockbench::results::{StoredRun, layout, read};
+use zklockbench::words::measure::Measure;
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::zk::{Access, Target};
+
+const OPEN: &str = "name = \"open\"
+strategies = [\"predecessor-watch\"]
+contenders = 24
+locks = 2
+load = \"open\"
+rate = 60
+hold = \"2ms\"
+warm_up = \"1s\"
+warm_up_at_most = \"1s\"
+duration = \"4s\"
+repetitions = 1
+";
+
+const CLOSED: &str = "name = \"closed\"
+strategies = [\"predecessor-watch\"]
+contenders = 8
+hold = \"5ms\"
+think = \"5ms\"
+warm_up = \"1s\"
+warm_up_at_most = \"1s\"
+duration = \"3s\"
+repetitions = 1
+";
+
+/// The workers of one run.
+struct Job<'a> {
+    bench: &'a Bench,
+    connect: &'a str,
+    name: &'a str,
+    of: usize,
+}
+
+impl Job<'_> {
+    fn start(&self, index: usize, more: &[&str]) -> Child {
+        self.start_program(env!("CARGO_BIN_EXE_zklockbench"), index, more)
+    }
+
+    fn start_program(&self, program: &str, index: usize, more: &[&str]) -> Child {
+        let scenario = self.bench.path("scenario.toml");
+        let (index, of) = (index.to_string(), self.of.to_string());
+        let mut arguments = vec!["worker", scenario.to_str().unwrap(), "--connect", self.connect, "--quiet"];
+        arguments.extend(["--run-id", self.name, "--index", &index, "--of", &of]);
+        arguments.extend(more);
+        let mut command = self.bench.command_of(program, &arguments);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    }
+
+    fn start_all(&self) -> Vec<Child> {
+        (0..self.of).map(|index| self.start(index, &[])).collect()
+    }
+
+    /// Runs all of them to their end.
+    fn run(&self) -> Vec<Output> {
+        ended(self.start_all())
+    }
+
+    fn parts(&self) -> PathBuf {
+        self.bench.path("results").join(self.name)
+    }
+
+    fn part(&self, index: usize) -> PathBuf {
+        self.parts().join(format!("worker-{index}"))
+    }
+
+    fn merge(&self) -> Output {
+        self.bench.output(&["merge", self.parts().to_str().unwrap()])
+    }
+
+    fn merged(&self) -> StoredRun {
+        read(&self.bench.path("results").join(format!("{}-merged", self.name))).unwrap()
+    }
+
+    /// Waits until all have left their stamp of the first trial.
+    fn wait_until_started(&self) {
+        self.wait_for(self.of, "t000-started");
+    }
+
+    /// Waits until so many workers have a node there.
+    fn wait_for(&self, workers: usize, place: &str) {
+        let path = format!("/zklockbench-workers/{}/{place}", self.name);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let target = Target { connect: self.connect.into(), access: Access::default() };
+        let client = runtime.block_on(target.client(Duration::from_secs(10))).unwrap();
+        eventually(place, Duration::from_secs(30), || {
+            runtime.block_on(client.list_children(&path)).unwrap_or_default().len() == workers
+        });
+    }
+}
+
+fn ended(workers: Vec<Child>) -> Vec<Output> {
+    workers.into_iter().map(|worker| worker.wait_with_output().unwrap()).collect()
+}
+
+fn only(stored: &StoredRun) -> &Trial {
+    assert_eq!(stored.trials.len(), 1);
+    &stored.trials[0]
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+#[tokio::test]
+async fn four_workers_make_the_load_of_one_arrival_by_arrival_and_the_servers_count_what_they_count() {
+    // Given servers that count for nobody else
+    let local = ensemble::start(3).await;
+    let connect = local.connect();
+    let measured = move || {
+        let bench = Bench::new();
+        bench.scenario(OPEN);
+        // When the same load is made by one worker and by four
+        let runs = [1, 4].map(|of| {
+            let name = format!("by-{of}");
+            let job = Job { bench: &bench, connect: &connect, name: &name, of };
+            job.run().iter().for_each(went_through);
+            went_through(&job.merge());
+            job.merged()
+        });
+        let [one, four] = [only(&runs[0]), only(&runs[1])];
+        // Then as many arrivals were due, and all of them were served
+        let arrived = |trial: &Trial| trial.arrived.map(|arrived| (arrived.offered, arrived.served));
+        assert!(arrived(one).unwrap().0 > 150, "{:?}", one.arrived);
+        assert_eq!(arrived(four), arrived(one));
+        let samples = |trial: &Trial| trial.histograms[&Measure::Wait].len();
+        assert_eq!(samples(four), samples(one));
+        let offered = |trial: &Trial| trial.timeline.iter().map(|second| second.offered).collect::<Vec<_>>();
+        assert_eq!(offered(four), offered(one));
+        // And client and servers agree, what the workers met by left out
+        assert_eq!(four.servers_agree(), Some(true), "{:?}\n{:?}", four.accounting, four.beside);
+        assert_eq!(four.tallies.len(), 24);
+        assert!(four.start_spread_us.is_some_and(|spread| spread < 100_000), "{:?}", four.start_spread_us);
+        let workers = runs[1].run.workers.as_ref().unwrap();
+        assert_eq!((workers.of, workers.parts.len()), (4, 4));
+    };
+    tokio::task::spawn_blocking(measured).await.unwrap();
+    local.close();
+}
+
+#[test]
+fn the_merge_of_one_part_is_that_part_byte_for_byte() {
+    let bench = Bench::new();
+    bench.scenario(CLOSED);
+    let connect = ensemble::place_on_shared();
+    let job = Job { bench: &bench, connect: &connect, name: "alone", of: 1 };
+    job.run().iter().for_each(went_through);
+    went_through(&job.merge());
+    let merged = bench.path("results").join("alone-merged");
+    for path in [layout::trial_json, layout::trial_hlog] {
+        let bytes = |dir: &Path| std::fs::read(path(dir, 0)).unwrap();
+        assert_eq!(bytes(&job.part(0)), bytes(&merged));
+    }
+}
+
+#[test]
+fn a_lock_that_holds_across_workers_is_held_by_the_transactions_of_all_and_nothing_is_left_behind() {
+    let bench = Bench::new();
+    bench.scenario(CLOSED);
+    let connect = ensemble::place_on_shared();
+    let job = Job { bench: &bench, connect: &connect, name: "held", of: 4 };
+    job.run().iter().for_each(went_through);
+    let merged = job.merge();
+    went_through(&merged);
+    let stored = job.merged();
+    let trial = only(&stored);
+    let order = trial.ensemble_order.as_ref().unwrap();
+    assert!(order.contested_by_zxid > 20 && order.too_early == 0, "{order:?}");
+    assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.judged);
+    // What only one clock tells is said to be a part
+    assert!(trial.full_crew.is_none() && trial.utilisation.is_none() && trial.standstill.is_none());
+    assert!(!trial.histograms.contains_key(&Measure::Uncontended));
+    assert!(stdout(&merged).contains("4 workers"), "{}", stdout(&merged));
+    // And the merged history says the same
+    let history = layout::trial_history(&bench.path("results").join("held-merged"), 0);
+    let checked = bench.output(&["check", history.to_str().unwrap()]);
+    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
+    // And nothing of it is left on the ensemble
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let target = Target { connect: connect.clone(), access: Access::default() };
+    let left = runtime.block_on(async {
+        target.client(Duration::from_secs(10)).await.unwrap().list_children("/").await.unwrap()
+    });
+    assert_eq!(left, [""; 0]);
+}
+
+#[test]
+fn a_lock_that_excludes_nobody_is_found_out_even_where_each_worker_has_one_contender() {
+    let bench = Bench::new();
+    let connect = ensemble::place_on_shared();
+    for contenders in [4, 12] {
+        let text = CLOSED.replace("predecessor-watch", "no-lock").replace("= 8", &format!("= {contenders}"));
+        bench.scenario(&text);
+        let name = format!("none-{contenders}");
+        let job = Job { bench: &bench, connect: &connect, name: &name, of: 4 };
+        job.run();
+        let merged = job.merge();
+        assert_eq!(code(&merged), Some(1), "{}{}", stdout(&merged), stderr(&merged));
+        let trial = only(&job.merged()).clone();
+        assert!(matches!(trial.judged.verdict, Verdict::Violated(_)), "{:?}", trial.judged);
+        assert!(trial.ensemble_order.unwrap().too_early > 0);
+    }
+}
+
+#[test]
+fn parts_that_do_not_belong_together_are_refused_with_their_names() {
+    let bench = Bench::new();
+    let connect = ensemble::place_on_shared();
+    let short = CLOSED.replace("\"3s\"", "\"1s\"");
+    bench.scenario(&short);
+    let [first, second] =
+        ["first", "second"].map(|name| Job { bench: &bench, connect: &connect, name, of: 2 });
+    first.run().iter().for_each(went_through);
+    bench.scenario(&short.replace("hold = \"5ms\"", "hold = \"6ms\""));
+    second.run().iter().for_each(went_through);
+    let told = |parts: &[PathBuf]| {
+        let mut arguments = vec!["merge"];
+        arguments.extend(parts.iter().map(|part| part.to_str().unwrap()));
+        let output = bench.output(&arguments);
+        assert_eq!(code(&output), Some(2), "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert!(told(&[first.part(0)]).contains("there is none of worker 1"));
+    assert!(told(&[first.part(0), first.part(0)]).contains("two parts of worker 0"));
+    let mixed = told(&[first.part(0), second.part(1)]);
+    assert!(
+        mixed.contains("first/worker-0 and") && mixed.contains("second/worker-1 can't be merged"),
+        "{mixed}"
+    );
+    let merged = first.merge();
+    went_through(&merged);
+    assert!(told(&[bench.path("results/first-merged")]).contains("is no worker's part"));
+}
+
+#[test]
+fn what_several_workers_cannot_make_is_refused_before_anything_is_asked_of_the_ensemble() {
+    let bench = Bench::new();
+    let job = Job { bench: &bench, connect: "127.0.0.1:1", name: "x", of: 9 };
+    let told = |text: &str, index| {
+        bench.scenario(text);
+        let output = job.start(index, &[]).wait_with_output().unwrap();
+        assert_eq!(code(&output), Some(2), "{}", stderr(&output));
+        stderr(&output)
+    };
+    assert!(told(CLOSED, 0).contains("8 contenders can't be spread over 9 workers"));
+    assert!(told(CLOSED, 9).contains("there is no worker 9 of 9"));
+    let batch = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"batch\"\n";
+    assert!(told(batch, 0).contains("a batch has one conductor"));
+    let place = |name, value| {
+        let scenario = bench.path("scenario.toml");
+        let arguments = ["worker", scenario.to_str().unwrap(), "--run-id", "x", "--connect", "127.0.0.1:1"];
+        let output = bench.command(&arguments).env(name, value).output().unwrap();
+        assert_eq!(code(&output), Some(2));
+        stderr(&output)
+    };
+    assert!(place("JOB_COMPLETION_INDEX", "1").contains("ZKLOCKBENCH_WORKERS is not"));
+    assert!(place("SLURM_NTASKS", "4").contains("which worker is this?"));
+}
+
+#[test]
+fn a_worker_that_comes_later_is_waited_for_and_one_that_never_comes_ends_the_others() {
+    let bench = Bench::new();
+    bench.scenario(&CLOSED.replace("\"3s\"", "\"1s\""));
+    let connect = ensemble::place_on_shared();
+    // Given one that comes 3 s after the others
+    let job = Job { bench: &bench, connect: &connect, name: "late", of: 3 };
+    let mut workers: Vec<Child> = (0..2).map(|index| job.start(index, &[])).collect();
+    std::thread::sleep(Duration::from_secs(3));
+    workers.push(job.start(2, &[]));
+    // Then all begin together
+    ended(workers).iter().for_each(went_through);
+    went_through(&job.merge());
+    let spread = only(&job.merged()).start_spread_us;
+    assert!(spread.is_some_and(|spread| spread < 100_000), "{spread:?}");
+    // Given one that does not come at all
+    let job = Job { bench: &bench, connect: &connect, name: "never", of: 3 };
+    let waiting = [0, 1].map(|index| job.start(index, &["--wait", "2s"]));
+    for output in ended(waiting.into()) {
+        assert_eq!(code(&output), Some(3), "{}", stderr(&output));
+        assert!(stderr(&output).contains("worker 2 did not come in time"), "{}", stderr(&output));
+    }
+    assert!(!job.part(0).exists() && !job.part(1).exists());
+}
+
+#[test]
+fn another_program_or_another_scenario_is_refused_by_all_before_the_load() {
+    let bench = Bench::new();
+    bench.scenario(CLOSED);
+    let connect = ensemble::place_on_shared();
+    // Given a program that is not quite the same
+    let other = bench.path("other");
+    let mut program = std::fs::read(env!("CARGO_BIN_EXE_zklockbench")).unwrap();
+    program.push(0);
+    std::fs::write(&other, program).unwrap();
+    std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let job = Job { bench: &bench, connect: &connect, name: "other", of: 2 };
+    let workers = vec![job.start(0, &[]), job.start_program(other.to_str().unwrap(), 1, &[])];
+    for output in ended(workers) {
+        assert_eq!(code(&output), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("worker 1 has another build of the program"), "{}", stderr(&output));
+    }
+    // Given another seed
+    let job = Job { bench: &bench, connect: &connect, name: "seed", of: 2 };
+    for output in ended(vec![job.start(0, &[]), job.start(1, &["--seed", "7"])]) {
+        assert_eq!(code(&output), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("worker 1 has another scenario or seed"), "{}", stderr(&output));
+    }
+}
+
+/// Kills worker 2 of three at a moment that this function chooses; the others then end as failed, and say who is missing.
+fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
+    let bench = Bench::new();
+    bench.scenario(&CLOSED.replace("= \"1s\"", "= \"3s\"").replace("hold = \"5ms\"", "hold = \"50ms\""));
+    let connect = ensemble::place_on_shared();
+    let job = Job { bench: &bench, connect: &connect, name, of: 3 };
+    let workers = job.start_all();
+    moment(&job);
+    signal(workers[2].id(), Signal::KILL);
+    let outputs = ended(workers);
+    for (index, output) in outputs.iter().enumerate().take(2) {
+        assert_eq!(code(output), Some(4), "{}", stderr(output));
+        assert!(stderr(output).contains("lost worker 2"), "{}", stderr(output));
+        // What was measured is kept, and says so
+        let part = read(&job.part(index)).unwrap();
+        assert!(only(&part).cut_short.as_ref().is_some_and(|cut| cut.why.contains("lost worker 2")));
+    }
+    let merged = job.merge();
+    assert_eq!(code(&merged), Some(2), "{}", stderr(&merged));
+    assert!(stderr(&merged).contains("there is none of worker 2"), "{}", stderr(&merged));
+}
+
+#[test]
+fn a_worker_that_is_killed_in_the_warm_up_fails_the_run() {
+    killed("in-warm-up", |job| {
+        job.wait_until_started();
+        std::thread::sleep(Duration::from_millis(500));
+    });
+}
+
+#[test]
+fn a_worker_that_is_killed_while_its_contenders_hold_fails_the_run() {
+    killed("while-holding", |job| {
+        job.wait_until_started();
+        std::thread::sleep(Duration::from_millis(4_500));
+    });
+}
+
+#[test]
+fn a_worker_that_is_killed_before_the_others_have_come_fails_the_run_before_it_begins() {
+    let bench = Bench::new();
+    bench.scenario(CLOSED);
+    let connect = ensemble::place_on_shared();
+    let job = Job { bench: &bench, connect: &connect, name: "before", of: 3 };
+    // Given two of three that wait for the third, of which one dies
+    let mut waiting = vec![job.start(0, &[]), job.start(2, &[])];
+    job.wait_for(2, "join");
+    signal(waiting.remove(1).id(), Signal::KILL);
+    let output = ended(waiting).remove(0);
+    assert_eq!(code(&output), Some(4), "{}", stderr(&output));
+    assert!(stderr(&output).contains("lost worker 2"), "{}", stderr(&output));
+    assert!(!job.part(0).exists());
+}
+
+#[test]
+fn workers_meet_on_another_ensemble_where_that_is_asked_for_and_measure_the_same_part_of_the_load() {
+    let bench = Bench::new();
+    let text = CLOSED.replace("warm_up_at_most = \"1s\"\n", "warm_up_at_most = \"2s\"\n");
+    bench.scenario(&text);
+    let (connect, elsewhere) = (ensemble::place_on_shared(), ensemble::place_on_shared());
+    let job = Job { bench: &bench, connect: &connect, name: "steady", of: 2 };
+    let workers = (0..2).map(|index| job.start(index, &["--rendezvous", &elsewhere])).collect();
+    ended(workers).iter().for_each(went_through);
+    went_through(&job.merge());
+    let [one, other] = [0, 1].map(|index| only(&read(&job.part(index)).unwrap()).steady.clone().unwrap());
+    // Both measure from the same time of the load on
+    assert_eq!((one.warm_up_us, one.slot_us), (2_000_000, other.slot_us));
+    assert_eq!(one.warm_up_us, other.warm_up_us);
+}

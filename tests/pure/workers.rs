@@ -1,0 +1,170 @@
+//! What several workers saw of one trial, as one: sums where things add up, the worse where they don't, and nothing made up
+//! that no clock of theirs could tell.
+
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use zklockbench::check;
+use zklockbench::check::history::{Checker, Ending, Judgement};
+use zklockbench::record::{Beside, Trial, of_different_trials};
+use zklockbench::results::history::{HistoryReader, merge_histories};
+use zklockbench::scenario::Slice;
+use zklockbench::scenario::schedule::draw;
+use zklockbench::words::measure::Measure;
+use zklockbench::words::verdict::Verdict;
+
+use crate::cases;
+use crate::support::records::{histogram, overloaded, trial};
+
+#[test]
+fn what_one_worker_saw_is_the_trial_as_it_is() {
+    let alone = trial(0);
+    assert_eq!(Trial::of_workers(vec![alone.clone()]), Some(alone));
+    assert_eq!(Trial::of_workers(Vec::new()), None);
+}
+
+#[test]
+fn counts_and_samples_add_up_and_of_what_spoils_figures_the_worse_stays() {
+    // Given two workers, the second of which was busier and found a violation
+    let (mut one, mut other) = (overloaded(0), overloaded(0));
+    other.health.lag_share = Some(0.3);
+    other.health.invalid = Some("late".into());
+    other.violation_count = 2;
+    one.beside = Some(Beside { reads: 3, ..Beside::default() });
+    other.beside = Some(Beside { reads: 4, writes: 1, ..Beside::default() });
+    // When they are one
+    let both = Trial::of_workers(vec![one.clone(), other]).unwrap();
+    // Then what was counted adds up, second by second
+    assert_eq!(both.measured.acquired(), 2 * one.measured.acquired());
+    assert_eq!(both.histograms[&Measure::Wait].len(), 2 * one.histograms[&Measure::Wait].len());
+    assert_eq!(both.timeline[0].acquisitions, 2 * one.timeline[0].acquisitions);
+    assert_eq!(both.tallies[1].acquired, 2 * one.tallies[1].acquired);
+    let (arrived, alone) = (both.arrived.unwrap(), one.arrived.unwrap());
+    assert_eq!((arrived.offered, arrived.backlog_us), (2 * alone.offered, alone.backlog_us));
+    assert_eq!(both.steady.unwrap().backlog[99], 2 * one.steady.unwrap().backlog[99]);
+    assert_eq!(both.errors["create: connection loss"], 4);
+    assert_eq!((both.violation_count, both.beside.unwrap().reads), (2, 7));
+    // And the worse generator speaks for both
+    assert_eq!((both.health.lag_share, both.health.invalid.as_deref()), (Some(0.3), Some("late")));
+    // And what no clock could tell is not there
+    assert!(both.utilisation.is_none() && both.herd.is_none() && both.dispersion.is_empty());
+}
+
+#[test]
+fn trials_that_were_not_asked_the_same_are_told_apart() {
+    let mut other = trial(0);
+    assert_eq!(of_different_trials(&[trial(0), other.clone()]), None);
+    other.spec.contenders = 4;
+    assert!(of_different_trials(&[trial(0), other]).unwrap().contains("were not asked the same"));
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn percentiles_of_merged_samples_are_those_of_all_samples_together(
+        one in prop::collection::vec(1..5_000_000_u64, 1..200),
+        other in prop::collection::vec(1..5_000_000_u64, 1..200),
+    ) {
+        let seen_by = |values: &[u64]| {
+            let mut seen = trial(0);
+            seen.histograms = [(Measure::Wait, histogram(values))].into();
+            seen
+        };
+        let merged = Trial::of_workers(vec![seen_by(&one), seen_by(&other)]).unwrap();
+        prop_assert_eq!(&merged.histograms[&Measure::Wait], &histogram(&[one, other].concat()));
+    }
+
+    #[test]
+    fn the_arrivals_of_all_workers_are_those_of_the_load(of in 1..7_usize, seed in any::<u64>()) {
+        let mut spec = overloaded(0).spec;
+        spec.seed = seed;
+        let all = draw(&spec, std::time::Duration::from_secs(20));
+        let mut of_workers: Vec<_> = (0..of)
+            .flat_map(|index| {
+                let slice = Slice { index, of };
+                all.iter().enumerate().filter(move |(ordinal, _)| slice.has(*ordinal)).map(|(_, one)| *one)
+            })
+            .collect();
+        of_workers.sort_by_key(|arrival| arrival.at_us);
+        let times = |arrivals: &[zklockbench::scenario::schedule::Arrival]| {
+            arrivals.iter().map(|arrival| arrival.at_us).collect::<Vec<_>>()
+        };
+        prop_assert_eq!(times(&of_workers), times(&all));
+    }
+}
+
+/// A history of one worker: its contender's holds, each with its token, as of which transaction it began, and as of which its
+/// node was still there.
+fn history(dir: &tempfile::TempDir, worker: usize, holds: &[(i64, i64, i64)]) -> (usize, PathBuf) {
+    let path = dir.path().join(format!("{worker}.jsonl"));
+    let mut text =
+        r#"{"format":"zklockbench-history","version":1,"complete":true,"locks":{"lock-0":{"kind":"mutex"}}}"#
+            .to_owned();
+    for (at, (token, found, there)) in holds.iter().enumerate() {
+        let at = 1_000 * at;
+        let event = |t_us: usize, rest: String| {
+            format!(
+                "\n{{\"t_us\":{t_us},\"process\":\"run\",\"contender\":{worker},\"lock\":\"lock-0\",{rest}}}"
+            )
+        };
+        text += &event(at, r#""op":"acquire","phase":"invoke""#.into());
+        text += &event(at + 100, format!(r#""op":"acquire","phase":"ok","token":{token},"zxid":{found}"#));
+        text += &event(at + 200, r#""op":"release","phase":"invoke""#.into());
+        text += &event(at + 300, format!(r#""op":"release","phase":"ok","there_zxid":{there}"#));
+    }
+    std::fs::write(&path, text + "\n").unwrap();
+    (worker, path)
+}
+
+fn judged(parts: &[(usize, PathBuf)], dir: &tempfile::TempDir) -> Judgement {
+    let merged = dir.path().join("merged.jsonl");
+    merge_histories(parts, &merged).unwrap();
+    let mut reader = HistoryReader::open(&merged).unwrap();
+    let mut checker = Checker::new(reader.header());
+    while let Some(line) = reader.next_event().unwrap() {
+        let place = line.place;
+        checker.feed(place, &line.event().unwrap()).unwrap();
+    }
+    checker.conclude(Ending::default())
+}
+
+#[test]
+fn workers_whose_holds_take_turns_by_the_ensembles_transactions_exclude_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    // Given two workers that hold in turns, each asking while the other holds
+    let one: Vec<_> = (0..20).map(|turn| 20 * turn).map(|z| (z + 1, z + 2, z + 11)).collect();
+    let other: Vec<_> = (0..20).map(|turn| 20 * turn + 10).map(|z| (z + 1, z + 2, z + 11)).collect();
+    let judgement = judged(&[history(&dir, 0, &one), history(&dir, 1, &other)], &dir);
+    assert_eq!(judgement.clocks, 2);
+    let mut seen = trial(0);
+    check::add_order(&mut seen, &judgement);
+    check::judge(&mut seen);
+    let order = seen.ensemble_order.as_ref().unwrap();
+    assert!(order.too_early == 0 && order.contested_by_zxid > 30, "{order:?}");
+    assert!(seen.unchecked.is_empty() && seen.judged.order == Some(Verdict::Held), "{:?}", seen.judged);
+}
+
+#[test]
+fn a_worker_that_held_while_the_others_node_was_still_there_is_found_out() {
+    let dir = tempfile::tempdir().unwrap();
+    // Given a worker that found itself the holder at 5, while the node of the other was there at 9
+    let parts = [history(&dir, 0, &[(1, 2, 9)]), history(&dir, 1, &[(4, 5, 12)])];
+    let mut seen = trial(0);
+    check::add_order(&mut seen, &judged(&parts, &dir));
+    check::judge(&mut seen);
+    assert!(matches!(seen.judged.verdict, Verdict::Violated(_)), "{:?}", seen.judged);
+    assert!(seen.ensemble_order.unwrap().first.unwrap().contains("of `worker-1`"));
+}
+
+#[test]
+fn workers_that_never_met_at_a_lock_show_nothing_across_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = [history(&dir, 0, &[(1, 2, 3)]), history(&dir, 1, &[(7, 8, 9)])];
+    let mut seen = trial(0);
+    check::add_order(&mut seen, &judged(&parts, &dir));
+    check::judge(&mut seen);
+    assert!(
+        matches!(&seen.judged.verdict, Verdict::Unknown(why) if why[0].contains("too little evidence across workers"))
+    );
+}
