@@ -1,55 +1,166 @@
 //! `worker`: one of several processes, on one host or on many, that make the load of a run together. An engine that exists
 //! starts them (Slurm, MPI, Kubernetes, a shell); they meet on the ensemble.
 
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::json;
+use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
-use super::output;
 use super::outputs::Outputs;
 use super::run::part::WorkerPlace;
 use super::run::{self, MeasuredRun};
+use super::runs::command::{own_program, parts_of};
+use super::runs::job::NEEDS_CONNECT;
 use super::scenario_file::ScenarioFile;
-use super::worker_args::WorkerArgs;
+use super::worker_args::{MergeArgs, WorkerArgs};
+use super::{merge, output};
+use crate::load::{Job, PublishedRun};
 use crate::record::{Cause, RunEnding, Trial};
 use crate::results::digest_of_file;
 use crate::scenario::{EnsembleChoice, Load, Scenario, Slice};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
+use crate::world::zk::Target;
 
 const NAME: &str = "worker";
 
 pub async fn execute(args: WorkerArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let slice = place(args.index, args.of, |name| std::env::var(name).ok())?;
-    let file = match ScenarioFile::read(&args.scenario, &args.overrides) {
+    match args.follow.clone() {
+        Some(job) => follow(args, slice, &job, stop).await,
+        None => make_part(args, slice, stop).await,
+    }
+}
+
+/// Makes this worker's part of each run of a job, one after the other.
+async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationToken) -> Result<Exit, Error> {
+    let target = target(&args)?;
+    let joining = Job::follow(&target, name, args.wait);
+    let job = stop.run_until_cancelled(joining).await.unwrap_or(Err(Error::Interrupted))?;
+    let (mut last, mut worst) = (None, Exit::Held);
+    loop {
+        let next = stop.run_until_cancelled(job.next(last.as_deref())).await;
+        let Some((node, run)) = next.unwrap_or(Err(Error::Interrupted))? else { return Ok(worst) };
+        let scenario = kept(&run.scenario)?;
+        let of_run = WorkerArgs {
+            scenario: Some(scenario.path().to_owned()),
+            run_id: Some(run.run_id),
+            out: parts_of(&args.out, name),
+            ..args.clone()
+        };
+        match make_part(of_run, slice, stop).await {
+            Ok(Exit::Held) => {}
+            Ok(exit) => worst = exit,
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            // Whoever leads the job decides whether it goes on.
+            Err(error) => {
+                output::complain(&error);
+                worst = error.exit();
+            }
+        }
+        last = Some(node);
+    }
+}
+
+/// A scenario that was published, in a file.
+fn kept(scenario: &str) -> Result<NamedTempFile, Error> {
+    let write = || -> std::io::Result<NamedTempFile> {
+        let mut file = tempfile::Builder::new().suffix(".toml").tempfile()?;
+        file.write_all(scenario.as_bytes())?;
+        Ok(file)
+    };
+    write().map_err(|error| Error::environment(format!("cannot keep the scenario of a run: {error}")))
+}
+
+/// The ensemble that the command line names, on which jobs are published.
+fn target(args: &WorkerArgs) -> Result<Target, Error> {
+    let connect = args.overrides.place.connect.clone().ok_or_else(|| Error::usage(NEEDS_CONNECT))?;
+    Ok(Target { connect, access: args.opening.access.access(None)? })
+}
+
+/// Makes this worker's part of one run.
+async fn make_part(args: WorkerArgs, slice: Slice, stop: &CancellationToken) -> Result<Exit, Error> {
+    let scenario = args.scenario.clone().unwrap_or_default();
+    let file = match ScenarioFile::read(&scenario, &args.overrides) {
         Ok(file) => file,
-        Err(unusable) if output::as_json() => return unusable.answer(NAME, &args.scenario),
-        Err(unusable) => return Err(unusable.report(&args.scenario)),
+        Err(unusable) if output::as_json() => return unusable.answer(NAME, &scenario),
+        Err(unusable) => return Err(unusable.report(&scenario)),
     };
     check(&file.parsed.scenario, slice)?;
-    let WorkerArgs { run_id, rendezvous, wait, .. } = &args;
-    let (run_id, rendezvous, wait) = (run_id.clone(), rendezvous.clone(), *wait);
+    let run_id = args.run_id.clone().unwrap_or_default();
+    if let Some(job) = &args.job {
+        let run = PublishedRun { run_id: run_id.clone(), scenario: file.text.clone() };
+        Job::publish(&target(&args)?, job, &run).await?;
+    }
+    let (merge_into, parts) = (args.merge_into.clone(), args.out.join(&run_id));
+    let (rendezvous, wait) = (args.rendezvous.clone(), args.wait);
     let worker = WorkerPlace { slice, run_id, rendezvous, wait, program: own_digest()? };
     let measured = run::measure(of_a_run(args, slice), file, None, None, Some(worker), stop).await?;
-    conclude(measured, slice)
+    let exit = conclude(measured, slice)?;
+    match merge_into {
+        Some(into) => merge_into_one(parts, slice.of, &into, stop).await,
+        None => Ok(exit),
+    }
+}
+
+/// How long the other workers may take to write their parts down.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Merges the parts once all are there.
+async fn merge_into_one(
+    parts: PathBuf,
+    of: usize,
+    into: &Path,
+    stop: &CancellationToken,
+) -> Result<Exit, Error> {
+    let all_are_there = async {
+        while !(0..of).all(|index| parts.join(part_name(index)).is_dir()) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    };
+    if tokio::time::timeout(WRITTEN_WITHIN, all_are_there).await.is_err() {
+        return Err(Error::environment(format!(
+            "not all workers left their parts in {}: it must be a directory that all of them share (--out)",
+            parts.display()
+        )));
+    }
+    let (out, run_id) = (into.parent().unwrap_or(Path::new("")).to_owned(), into.file_name());
+    let args = MergeArgs {
+        parts: vec![parts],
+        out,
+        run_id: run_id.map(|name| name.to_string_lossy().into_owned()),
+        baseline: None,
+        strict: false,
+        no_charts: true,
+        outputs: Outputs::default(),
+    };
+    super::reading(stop, move || merge::execute(&args)).await
+}
+
+/// The directory of a worker's part.
+fn part_name(index: usize) -> String {
+    format!("worker-{index}")
 }
 
 /// How a worker runs its part.
 fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     RunArgs {
-        scenario: Some(args.scenario),
+        scenario: args.scenario,
         resume: None,
         allow_faults: args.allow_faults,
         // Only the ensemble's transactions tell whether workers exclude each other.
         history: slice.is_part(),
         threads: args.threads,
-        out: args.out.join(&args.run_id),
-        run_id: Some(format!("worker-{}", slice.index)),
+        out: args.out.join(args.run_id.unwrap_or_default()),
+        run_id: Some(part_name(slice.index)),
         baseline: None,
         strict: false,
-        no_floor: !slice.leads(),
+        no_floor: args.no_floor || !slice.leads(),
         no_charts: true,
         no_progress: true,
         metrics: None,
@@ -117,9 +228,7 @@ fn place(
 /// Refuses what several workers can't make together.
 fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
     if !matches!(scenario.ensemble, EnsembleChoice::Connect(_)) {
-        return Err(Error::usage(
-            "workers need an ensemble that all of them reach: add --connect HOST:PORT,…",
-        ));
+        return Err(Error::usage(NEEDS_CONNECT));
     }
     if !slice.is_part() {
         return Ok(());
@@ -145,7 +254,7 @@ fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
 }
 
 fn own_digest() -> Result<String, Error> {
-    let program = super::runs::command::own_program()?;
+    let program = own_program()?;
     digest_of_file(&program).map_err(Error::cannot("read", &program))
 }
 

@@ -10,13 +10,26 @@ use super::scenario_file::Overrides;
 use super::shared_args::{OpeningArgs, budget, run_id};
 
 /// `worker`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct WorkerArgs {
     /// A scenario file, or the name of a built-in scenario; the same for all workers
-    pub scenario: PathBuf,
+    #[arg(required_unless_present = "follow")]
+    pub scenario: Option<PathBuf>,
     /// Name of the run, the same for all its workers, e.g. the number of the job
-    #[arg(long, value_name = "NAME", value_parser = run_id, env = "ZKLOCKBENCH_RUN_ID")]
-    pub run_id: String,
+    #[arg(long, value_name = "NAME", value_parser = run_id, env = "ZKLOCKBENCH_RUN_ID", required_unless_present = "follow")]
+    pub run_id: Option<String>,
+    /// Make a part of each run of the `sweep` or `plan` that was started with --job NAME, until it has ended
+    #[arg(long, value_name = "NAME", value_parser = run_id, conflicts_with = "scenario")]
+    pub follow: Option<String>,
+    /// Tell the workers that follow this job of the run
+    #[arg(long, hide = true, value_name = "NAME", value_parser = run_id)]
+    pub job: Option<String>,
+    /// Merge the parts into this directory when all are there
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub merge_into: Option<PathBuf>,
+    /// Skip measuring the ensemble's floor before the first trial
+    #[arg(long, hide = true, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_floor: bool,
     /// The worker's number, from 0 [default: what Slurm, Open MPI or Kubernetes say]
     #[arg(long, value_name = "I", requires = "of")]
     pub index: Option<usize>,
@@ -70,4 +83,16 @@ pub struct MergeArgs {
     /// What CI reads.
     #[command(flatten)]
     pub outputs: Outputs,
+}
+
+/// By how many workers the runs of a series are made.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Load from several machines (docs/workers.md)")]
+pub struct JobArgs {
+    /// Make each run by so many workers: this process and those started with `worker --follow NAME`
+    #[arg(long, value_name = "N", requires_all = ["job", "connect"], value_parser = clap::value_parser!(u16).range(2..=1_000))]
+    pub workers: Option<u16>,
+    /// Name by which these workers find it
+    #[arg(long, value_name = "NAME", requires = "workers", value_parser = run_id)]
+    pub job: Option<String>,
 }

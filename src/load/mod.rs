@@ -15,6 +15,7 @@ mod environment;
 mod fence;
 mod gaps;
 mod health;
+mod job;
 mod keeper;
 mod lock_state;
 mod missing;
@@ -31,6 +32,7 @@ mod worker;
 mod workspace;
 
 pub use environment::{Environment, EnvironmentEvent, Sink};
+pub use job::{Job, PublishedRun};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
 pub use shared::kind_of;
 pub use trial::run_trial;

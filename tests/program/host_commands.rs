@@ -58,6 +58,7 @@ fn servers(bench: &Bench, connect: &str) -> Vec<Server> {
 }
 
 #[test]
+#[ignore = "long: three servers of its own, for half a minute"]
 fn faults_of_servers_are_done_by_commands_and_proved_by_the_servers_themselves() {
     let bench = Bench::new();
     bench.scenario(SCENARIO);

@@ -272,6 +272,7 @@ fn what_several_workers_cannot_make_is_refused_before_anything_is_asked_of_the_e
 }
 
 #[test]
+#[ignore = "long"]
 fn a_worker_that_comes_later_is_waited_for_and_one_that_never_comes_ends_the_others() {
     let bench = Bench::new();
     bench.scenario(&CLOSED.replace("\"3s\"", "\"1s\""));
@@ -352,6 +353,7 @@ fn a_worker_that_is_killed_in_the_warm_up_fails_the_run() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_worker_that_is_killed_while_its_contenders_hold_fails_the_run() {
     killed("while-holding", |job| {
         job.wait_until_started();
@@ -360,6 +362,7 @@ fn a_worker_that_is_killed_while_its_contenders_hold_fails_the_run() {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_worker_that_is_killed_before_the_others_have_come_fails_the_run_before_it_begins() {
     let bench = Bench::new();
     bench.scenario(CLOSED);
@@ -375,7 +378,50 @@ fn a_worker_that_is_killed_before_the_others_have_come_fails_the_run_before_it_b
     assert!(!job.part(0).exists());
 }
 
+/// The second of two workers of a job.
+fn follow(bench: &Bench, job: &str, connect: &str) -> Child {
+    bench.spawn(&["worker", "--follow", job, "--index", "1", "--of", "2", "--connect", connect, "--quiet"])
+}
+
 #[test]
+#[ignore = "long"]
+fn a_sweep_is_made_by_workers_that_follow_it_until_it_ends() {
+    let bench = Bench::new();
+    bench.scenario(&CLOSED.replace("\"3s\"", "\"1s\""));
+    let connect = ensemble::place_on_shared();
+    // When a sweep shares its load
+    let follower = follow(&bench, "swept", &connect);
+    let sweep =
+        ["sweep", "scenario.toml", "--over", "contenders=4,8", "--connect", &connect, "--budget", "40s"];
+    let sweep =
+        bench.output(&[&sweep[..], &["--run-id", "swept", "--workers", "2", "--job", "swept"]].concat());
+    went_through(&follower.wait_with_output().unwrap());
+    // Then each of its points is a run by both
+    let points = std::fs::read_dir(bench.path("results/swept/points")).unwrap();
+    let runs: Vec<StoredRun> = points.map(|point| read(&point.unwrap().path()).unwrap()).collect();
+    assert!(runs.len() >= 2, "{}", stderr(&sweep));
+    assert!(runs.iter().all(|run| run.run.workers.as_ref().is_some_and(|workers| workers.parts.len() == 2)));
+}
+
+#[test]
+#[ignore = "long: a plan measures for minutes"]
+fn a_plan_is_measured_and_verified_by_workers_that_follow_it() {
+    let bench = Bench::new();
+    let connect = ensemble::place_on_shared();
+    let follower = follow(&bench, "planned", &connect);
+    let plan = ["plan", "--clients", "8", "--rate", "40/s", "--hold", "2ms", "--slo", "wait.p99 < 1s"];
+    let measured =
+        ["--strategies", "predecessor-watch", "--connect", &connect, "--verify", "--verify-for", "10s"];
+    let shared = ["--quiet", "--workers", "2", "--job", "planned"];
+    let plan = bench.output(&[&plan[..], &measured, &shared].concat());
+    went_through(&follower.wait_with_output().unwrap());
+    assert!(matches!(code(&plan), Some(0 | 1 | 4)), "{}", stderr(&plan));
+    let found = stdout(&plan);
+    assert!(found.contains("predecessor-watch"), "{found}{}", stderr(&plan));
+}
+
+#[test]
+#[ignore = "long"]
 fn workers_meet_on_another_ensemble_where_that_is_asked_for_and_measure_the_same_part_of_the_load() {
     let bench = Bench::new();
     let text = CLOSED.replace("warm_up_at_most = \"1s\"\n", "warm_up_at_most = \"2s\"\n");

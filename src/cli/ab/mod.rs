@@ -327,7 +327,7 @@ impl ComparisonInProgress {
         let (side, ensemble) = (if turn == Turn::B { &self.b } else { &self.a }, self.places.of(turn));
         let access = &self.args.opening.access;
         let AbArgs { scenario, allow_faults, threads, .. } = &self.args;
-        let load = LoadOptions { allow_faults: *allow_faults, threads: *threads };
+        let load = LoadOptions { allow_faults: *allow_faults, threads: *threads, job: None };
         let command = |place: &RunPlace| {
             let on = OnKeptEnsemble { program: &side.program.path, ensemble, access };
             Ok(on.run(scenario, place, load, side.changes(block.seed)))

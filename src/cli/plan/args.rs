@@ -8,6 +8,7 @@ use clap::Args;
 use crate::answer::objective::Objective;
 use crate::answer::plan::SIMULATED;
 use crate::cli::shared_args::{OpeningArgs, PlaceArgs, SEEDS, budget};
+use crate::cli::worker_args::JobArgs;
 use crate::words::units::{parse_duration, shown};
 
 /// `plan`.
@@ -70,6 +71,9 @@ pub struct PlanArgs {
     /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
+    /// By which workers its runs are made.
+    #[command(flatten)]
+    pub job: JobArgs,
 }
 
 /// Over how many locks.

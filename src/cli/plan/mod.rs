@@ -14,6 +14,7 @@ use super::output;
 use super::reading;
 use super::run::capabilities::Needs;
 use super::run::tool_commit;
+use super::runs::job::leading;
 use super::runs::series::{Folders, Opening, Series, command_line};
 use crate::answer::plan::{
     Answer, Attempt, Effort, Load, PlanFile, Question, QuestionLoad, RUNS, SIMULATED, Unverified, VERSION,
@@ -27,6 +28,7 @@ use crate::scenario::{Plan, Scenario, nearest, parse};
 use crate::words::catalog::{Holders, LockCard};
 use crate::words::error::{Error, Exit};
 use crate::words::units::shown;
+use crate::world::zk::Target;
 use crate::{load, lock};
 use args::PlanArgs;
 use evidence::{StoredEvidence, VERIFIES};
@@ -41,6 +43,15 @@ const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mut
 /// # Errors
 /// A usage error when the question makes no sense, an environment error when what it takes cannot be measured.
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
+    let job = args.job.clone();
+    let target = || -> Result<Target, Error> {
+        let connect = args.place.connect.clone().unwrap_or_default();
+        Ok(Target { connect, access: args.opening.access.access(None)? })
+    };
+    leading(&job, target(), answer_and_verify(args, stop)).await
+}
+
+async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let question = question(&args)?;
     let (from, round_trip) = (args.from.clone(), question.round_trip);
     let mut library = reading(stop, move || {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::PlanArgs;
 use crate::cli::run::capabilities::Needs;
-use crate::cli::runs::command::{self, LoadOptions, OnKeptEnsemble, RunPlace};
+use crate::cli::runs::command::{self, JobOptions, LoadOptions, OnKeptEnsemble, RunPlace};
 use crate::cli::runs::place::ReadyEnsemble;
 use crate::cli::runs::series::Series;
 use crate::cli::shared_args::AccessArgs;
@@ -39,7 +39,11 @@ impl PlanEnsemble {
             ensemble,
             program: command::own_program()?,
             alike: alike(args),
-            load: LoadOptions { allow_faults: args.allow_faults, threads: args.threads },
+            load: LoadOptions {
+                allow_faults: args.allow_faults,
+                threads: args.threads,
+                job: JobOptions::of(&args.job, &args.out),
+            },
             access: args.opening.access.clone(),
         })
     }
@@ -71,7 +75,8 @@ impl<'a> PlanRuns<'a> {
     /// # Errors
     /// When it leaves none.
     pub async fn run(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
-        let (file, on, load) = (self.series.scenario(name, scenario)?, self.on(), self.ensemble.load);
+        let (file, on) = (self.series.scenario(name, scenario)?, self.on());
+        let load = self.ensemble.load.clone();
         self.left(name, |place| Ok(on.run(&file, place, load, Vec::new()))).await
     }
 
@@ -81,7 +86,7 @@ impl<'a> PlanRuns<'a> {
     /// As [`PlanRuns::run`].
     pub async fn run_apart(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let (file, ensemble) = (self.series.scenario(name, scenario)?, self.ensemble);
-        let load = LoadOptions { allow_faults: true, ..ensemble.load };
+        let load = LoadOptions { allow_faults: true, job: None, ..ensemble.load.clone() };
         let command = |place: &RunPlace| {
             let mut command = Process::new(&ensemble.program);
             command.arg("run").arg(&file).args(place.options()).args(&ensemble.alike);

@@ -114,9 +114,12 @@ pub(super) async fn measure(
     // Found right or wrong before anything is started.
     let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
     let access = args.opening.access.access(args.overrides.unnamed(&file.parsed.scenario))?;
-    file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
-    for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
-        output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
+    // Of several workers one says what is to be said of the scenario.
+    if worker.as_ref().is_none_or(|worker| worker.slice.leads()) {
+        file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
+        for advice in advice(&file.parsed.scenario, &lock::cards(), &fault::cards()) {
+            output::note(&format!("note: {}: {} ({})", advice.key, advice.message, advice.help));
+        }
     }
     let own = there.as_ref().and_then(|(writer, _)| writer.dir().parent()).unwrap_or(&args.out);
     // Workers write beside each other, from other hosts perhaps, where their locks can't be seen.
@@ -341,6 +344,12 @@ impl RunInProgress {
             true => Floor::not_measured("--no-floor was given"),
             false => floor::measure(environment, self.args.opening.cold, stop).await,
         };
+        if let Some(rendezvous) = &environment.rendezvous {
+            // Thousands of sessions that are opened meanwhile would be in the floor.
+            let ready = async { rendezvous.meet("floor").await.release().await };
+            let ready = stop.run_until_cancelled(ready).await.ok_or(Error::Interrupted)?;
+            ready.map_err(|failed| failed.error())?;
+        }
         self.writer.compare_with(floor.clone());
         if let Some(stored) = &stored {
             resume::same_ground(&stored.run, &Run { ensemble: ensemble.clone(), ..stored.run.run.clone() })?;

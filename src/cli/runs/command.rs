@@ -6,6 +6,7 @@ use std::process::Command;
 
 use super::place::ReadyEnsemble;
 use crate::cli::shared_args::AccessArgs;
+use crate::cli::worker_args::JobArgs;
 use crate::words::error::Error;
 use crate::world::zk::Secret;
 
@@ -41,19 +42,48 @@ pub struct OnKeptEnsemble<'a> {
 }
 
 /// How the runs of a series make their load.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// On an existing ensemble, let faults hit the run's own contenders and their connections.
     pub allow_faults: bool,
     /// Generator threads.
     pub threads: Option<u16>,
+    /// By which workers, if by several.
+    pub job: Option<JobOptions>,
+}
+
+/// The workers of a series, of which the process of each run is the first.
+#[derive(Debug, Clone)]
+pub struct JobOptions {
+    pub name: String,
+    pub workers: u16,
+    /// Where all of them leave their parts.
+    pub parts: PathBuf,
+}
+
+impl JobOptions {
+    /// Of these options, where results go to that directory.
+    pub fn of(args: &JobArgs, out: &Path) -> Option<Self> {
+        let (name, workers) = (args.job.clone()?, args.workers?);
+        Some(Self { parts: parts_of(out, &name), name, workers })
+    }
+}
+
+/// Where the parts of a job's runs lie below the directory that all workers share.
+pub fn parts_of(out: &Path, job: &str) -> PathBuf {
+    out.join(format!("{job}-parts"))
 }
 
 impl LoadOptions {
-    pub fn words(self) -> Vec<OsString> {
+    pub fn words(&self) -> Vec<OsString> {
+        self.shared_words().into_iter().chain(["--no-progress".into()]).collect()
+    }
+
+    /// What `run` and `worker` are told alike.
+    fn shared_words(&self) -> Vec<OsString> {
         let threads = self.threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
         let faults = self.allow_faults.then(|| "--allow-faults".into());
-        threads.into_iter().flatten().chain(faults).chain(["--no-progress".into()]).collect()
+        threads.into_iter().flatten().chain(faults).collect()
     }
 }
 
@@ -62,10 +92,27 @@ impl OnKeptEnsemble<'_> {
     pub fn run(self, scenario: &Path, place: &RunPlace, load: LoadOptions, more: Vec<OsString>) -> Command {
         // Servers of ours are there to be broken.
         let load = LoadOptions { allow_faults: load.allow_faults || !self.ensemble.is_external(), ..load };
-        let mut words = vec!["run".into(), scenario.into()];
-        words.extend(place.options());
+        let mut words: Vec<OsString> = Vec::new();
+        match &load.job {
+            None => {
+                words.extend(["run".into(), scenario.into()]);
+                words.extend(place.options());
+                words.extend(load.words());
+            }
+            Some(JobOptions { name, workers, parts }) => {
+                words.extend([
+                    "worker".into(),
+                    scenario.into(),
+                    "--run-id".into(),
+                    place.name.clone().into(),
+                ]);
+                words.extend(["--job".into(), name.into(), "--out".into(), parts.into()]);
+                words.extend(["--index".into(), "0".into(), "--of".into(), workers.to_string().into()]);
+                words.extend(["--merge-into".into(), place.directory().into()]);
+                words.extend(load.shared_words());
+            }
+        }
         words.extend(more);
-        words.extend(load.words());
         self.command(words)
     }
 

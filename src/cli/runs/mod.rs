@@ -3,6 +3,7 @@
 
 pub mod child;
 pub mod command;
+pub mod job;
 pub mod place;
 pub mod series;
 

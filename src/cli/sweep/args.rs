@@ -9,6 +9,7 @@ use crate::answer::objective::Objective;
 use crate::answer::sweep::Over;
 use crate::cli::scenario_file::Overrides;
 use crate::cli::shared_args::{OpeningArgs, run_id};
+use crate::cli::worker_args::JobArgs;
 use crate::words::units::parse_duration;
 
 /// `sweep`.
@@ -55,6 +56,9 @@ pub struct SweepArgs {
     /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
+    /// By which workers its runs are made.
+    #[command(flatten)]
+    pub job: JobArgs,
 }
 
 fn sweep_budget(text: &str) -> Result<Duration, String> {

@@ -21,7 +21,8 @@ use super::output;
 use super::run::capabilities::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
-use super::runs::command::{self, LoadOptions, OnKeptEnsemble, RunPlace};
+use super::runs::command::{self, JobOptions, LoadOptions, OnKeptEnsemble, RunPlace};
+use super::runs::job::{NEEDS_CONNECT, leading};
 use super::runs::place::ReadyEnsemble;
 use super::runs::series::{free, lock};
 use super::runs::{SeriesEnd, whole_seconds};
@@ -36,6 +37,7 @@ use crate::scenario::{EnsembleChoice, Plan, Scenario};
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, format_duration};
+use crate::world::zk::Target;
 use args::SweepArgs;
 use question::{SweepQuestion, announcement};
 
@@ -93,7 +95,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         name,
         _lock: lock,
     };
-    let measured = session.measure(stop).await;
+    let measured = leading(&session.args.job.clone(), session.target(), session.measure(stop)).await;
     session.conclude(
         measured
             .map_or_else(|error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted), SeriesEnd::of),
@@ -302,6 +304,15 @@ impl SweepInProgress {
         })
     }
 
+    /// The ensemble that others run, if it is on one.
+    fn target(&self) -> Result<Target, Error> {
+        let EnsembleChoice::Connect(connect) = &self.question.scenario.ensemble else {
+            return Err(Error::usage(NEEDS_CONNECT));
+        };
+        let access = self.args.opening.access.access(self.args.overrides.unnamed(&self.question.scenario))?;
+        Ok(Target { connect: connect.clone(), access })
+    }
+
     /// How long it has taken, in microseconds.
     fn spent(&self) -> u64 {
         self.spent_before.saturating_add(micros(self.began.elapsed()))
@@ -415,7 +426,11 @@ impl SweepInProgress {
             return Err(Error::environment("no ensemble is open"));
         };
         let place = RunPlace { parent: self.directory.join(POINTS).join(UNDER_WAY), name: name.to_owned() };
-        let load = LoadOptions { allow_faults: self.args.allow_faults, threads: self.file.threads };
+        let load = LoadOptions {
+            allow_faults: self.args.allow_faults,
+            threads: self.file.threads,
+            job: JobOptions::of(&self.args.job, &self.args.out),
+        };
         let on = OnKeptEnsemble { program: &program, ensemble, access: &self.args.opening.access };
         let mut more = vec!["--seed".into(), seed.to_string().into()];
         if let Some(hosts) = &self.args.overrides.hosts {
