@@ -13,8 +13,8 @@ use super::plan::args::PlanArgs;
 use super::run::metrics;
 use super::scenario_file::Overrides;
 use super::scenario_source::SHIPPED;
-use super::shared_args::PlaceArgs;
 pub use super::shared_args::{AccessArgs, InstallArgs, Judging, OpeningArgs};
+use super::shared_args::{ConcludingArgs, GeneratorArgs, PlaceArgs};
 use super::shared_args::{SEEDS, budget, run_id};
 use super::sweep::args::SweepArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
@@ -96,33 +96,24 @@ pub struct RunArgs {
     /// Resume the run that left this directory: run its missing trials. --connect, --compose and --allow-faults are given again
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "history", "threads", "out", "run_id"])]
     pub resume: Option<PathBuf>,
-    /// On an existing ensemble, let faults hit the scenario's own contenders and their connections
-    #[arg(long)]
-    pub allow_faults: bool,
     /// Record what each contender did in trials/NNN.history.jsonl, for `check`
     #[arg(long)]
     pub history: bool,
-    /// Load generator threads [default: a quarter of the processors, at least 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub threads: Option<u16>,
+    /// What makes the load.
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
     /// Where to put the run's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Name of the run, used for its directory and its znode [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
-    /// Compare with this run, with the newest commit of a baseline store, or with the newest comparable run in a directory
-    #[arg(long, value_name = "DIR")]
-    pub baseline: Option<PathBuf>,
-    /// Count zombies as violations: holders that stay inside after losing their session
-    #[arg(long)]
-    pub strict: bool,
+    /// How the results are judged and shown.
+    #[command(flatten)]
+    pub concluding: ConcludingArgs,
     /// Skip measuring the ensemble's floor before the first trial
     #[arg(long, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_floor: bool,
-    /// Draw no charts, and write no report.html
-    #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
-    pub no_charts: bool,
     /// Plain lines instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,

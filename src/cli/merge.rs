@@ -26,7 +26,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
     let parts = read(&args.parts)?;
     let first = &parts[0];
     let file = ScenarioFile::recorded(&first.stored.run)?;
-    let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
+    let baseline = Baseline::find(args.concluding.baseline.as_deref(), &file.parsed.scenario)?;
     let run = merged_run(&parts);
     let name = args.run_id.clone().unwrap_or_else(|| format!("{}-merged", first.workers.run_id));
     let mut writer = RunWriter::create(&args.out, &name)?;
@@ -41,7 +41,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
     }
     let (planned, precision, outcome) = (run.planned_trials, None, run.outcome.clone());
     let ran = Ran { trials, planned, precision, outcome };
-    let showing = Showing { strict: args.strict, charts: !args.no_charts };
+    let showing = Showing::of(&args.concluding);
     MeasuredRun { showing, baseline, file, writer, run, ran }.conclude(&outputs)
 }
 

@@ -72,6 +72,31 @@ pub struct OpeningArgs {
     pub access: AccessArgs,
 }
 
+/// What makes the load.
+#[derive(Debug, Clone, Default, Args)]
+pub struct GeneratorArgs {
+    /// On an existing ensemble, let faults and simulated distance hit the command's own contenders and connections
+    #[arg(long)]
+    pub allow_faults: bool,
+    /// Load generator threads [default: a quarter of the processors, at least 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+}
+
+/// How the results of a run are judged and shown.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ConcludingArgs {
+    /// Compare with this run, with the newest commit of a baseline store, or with the newest comparable run in a directory
+    #[arg(long, value_name = "DIR")]
+    pub baseline: Option<PathBuf>,
+    /// Count zombies as violations: holders that stay inside after losing their session
+    #[arg(long)]
+    pub strict: bool,
+    /// Draw no charts, and write no report.html
+    #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_charts: bool,
+}
+
 /// Where ZooKeeper is.
 #[derive(Debug, Clone, Args)]
 pub struct InstallArgs {

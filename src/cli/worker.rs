@@ -16,6 +16,7 @@ use super::run::{self, MeasuredRun};
 use super::runs::command::{own_program, parts_of};
 use super::runs::job::NEEDS_CONNECT;
 use super::scenario_file::ScenarioFile;
+use super::shared_args::ConcludingArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
 use super::{merge, output};
 use crate::load::{Job, PublishedRun};
@@ -134,9 +135,7 @@ async fn merge_into_one(
         parts: vec![parts],
         out,
         run_id: run_id.map(|name| name.to_string_lossy().into_owned()),
-        baseline: None,
-        strict: false,
-        no_charts: true,
+        concluding: unseen(),
         outputs: Outputs::default(),
     };
     super::reading(stop, move || merge::execute(&args)).await
@@ -147,21 +146,23 @@ fn part_name(index: usize) -> String {
     format!("worker-{index}")
 }
 
+/// Results that only programs read.
+fn unseen() -> ConcludingArgs {
+    ConcludingArgs { no_charts: true, ..ConcludingArgs::default() }
+}
+
 /// How a worker runs its part.
 fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     RunArgs {
         scenario: args.scenario,
         resume: None,
-        allow_faults: args.allow_faults,
         // Only the ensemble's transactions tell whether workers exclude each other.
         history: slice.is_part(),
-        threads: args.threads,
+        generator: args.generator,
         out: args.out.join(args.run_id.unwrap_or_default()),
         run_id: Some(part_name(slice.index)),
-        baseline: None,
-        strict: false,
+        concluding: unseen(),
         no_floor: args.no_floor || !slice.leads(),
-        no_charts: true,
         no_progress: true,
         metrics: None,
         outputs: Outputs::default(),

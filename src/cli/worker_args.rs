@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::outputs::Outputs;
 use super::scenario_file::Overrides;
-use super::shared_args::{OpeningArgs, budget, run_id};
+use super::shared_args::{ConcludingArgs, GeneratorArgs, OpeningArgs, budget, run_id};
 
 /// `worker`.
 #[derive(Debug, Clone, Args)]
@@ -42,12 +42,9 @@ pub struct WorkerArgs {
     /// How long to wait for the other workers before the run
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = budget)]
     pub wait: Duration,
-    /// Let faults hit the scenario's own contenders and their connections
-    #[arg(long)]
-    pub allow_faults: bool,
-    /// Load generator threads of this worker [default: a quarter of the processors, at least 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub threads: Option<u16>,
+    /// What makes the load.
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
     /// Where to put the directory of the run, with one of this worker in it
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
@@ -71,15 +68,9 @@ pub struct MergeArgs {
     /// Name of the run's directory [default: the name of the run and `-merged`]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
-    /// Compare with this run, with the newest commit of a baseline store, or with the newest comparable run in a directory
-    #[arg(long, value_name = "DIR")]
-    pub baseline: Option<PathBuf>,
-    /// Count zombies as violations: holders that stay inside after losing their session
-    #[arg(long)]
-    pub strict: bool,
-    /// Draw no charts, and write no report.html
-    #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
-    pub no_charts: bool,
+    /// How the results are judged and shown.
+    #[command(flatten)]
+    pub concluding: ConcludingArgs,
     /// What CI reads.
     #[command(flatten)]
     pub outputs: Outputs,

@@ -329,12 +329,15 @@ impl Leftover {
 /// When the ensemble can't be reached or refuses, or has no such chroot.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     let client = open(target).await?;
-    let chroot = client.check_stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
-    chroot.ok_or_else(|| missing_chroot(target, "check its spelling"))?;
     let mut found: Vec<Leftover> = Vec::new();
     for top in [TOP, WORKERS_TOP] {
         let runs = match client.list_children(top).await {
-            Err(ClientError::NoNode) => Vec::new(),
+            Err(ClientError::NoNode) => {
+                let chroot =
+                    client.check_stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
+                chroot.ok_or_else(|| missing_chroot(target, "check its spelling"))?;
+                Vec::new()
+            }
             listed => listed.map_err(|error| refused(target, "list", top, error))?,
         };
         for run_id in runs {

@@ -138,7 +138,7 @@ impl UnderWay<'_> {
             round += 1;
         }
         // Whether a trial was spoiled is known once all workers' parts are one.
-        if self.course.environment.slice().is_part() { Ok(()) } else { self.make_again().await }
+        if self.course.environment.rendezvous.is_some() { Ok(()) } else { self.make_again().await }
     }
 
     /// Makes up for the trials that the generator spoiled. They are not planned: each takes the place of another.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
 use std::time::Duration;
 
-use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
+use crate::support::{depth, ensemble};
 use rustix::process::Signal;
 use zklockbench::record::Trial;
 use zklockbench::results::{StoredRun, layout, read};
@@ -32,9 +32,9 @@ strategies = [\"predecessor-watch\"]
 contenders = 8
 hold = \"5ms\"
 think = \"5ms\"
-warm_up = \"1s\"
-warm_up_at_most = \"1s\"
-duration = \"3s\"
+warm_up = \"500ms\"
+warm_up_at_most = \"500ms\"
+duration = \"2s\"
 repetitions = 1
 ";
 
@@ -202,7 +202,7 @@ fn a_lock_that_holds_across_workers_is_held_by_the_transactions_of_all_and_nothi
 fn a_lock_that_excludes_nobody_is_found_out_even_where_each_worker_has_one_contender() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
-    for contenders in [4, 12] {
+    for contenders in depth::of(vec![4], vec![4, 12]) {
         let text = CLOSED.replace("predecessor-watch", "no-lock").replace("= 8", &format!("= {contenders}"));
         bench.scenario(&text);
         let name = format!("none-{contenders}");
@@ -220,7 +220,7 @@ fn a_lock_that_excludes_nobody_is_found_out_even_where_each_worker_has_one_conte
 fn parts_that_do_not_belong_together_are_refused_with_their_names() {
     let bench = Bench::new();
     let connect = ensemble::place_on_shared();
-    let short = CLOSED.replace("\"3s\"", "\"1s\"");
+    let short = CLOSED.replace("\"2s\"", "\"1s\"");
     bench.scenario(&short);
     let [first, second] =
         ["first", "second"].map(|name| Job { bench: &bench, connect: &connect, name, of: 2 });
@@ -275,7 +275,7 @@ fn what_several_workers_cannot_make_is_refused_before_anything_is_asked_of_the_e
 #[ignore = "long"]
 fn a_worker_that_comes_later_is_waited_for_and_one_that_never_comes_ends_the_others() {
     let bench = Bench::new();
-    bench.scenario(&CLOSED.replace("\"3s\"", "\"1s\""));
+    bench.scenario(&CLOSED.replace("\"2s\"", "\"1s\""));
     let connect = ensemble::place_on_shared();
     // Given one that comes 3 s after the others
     let job = Job { bench: &bench, connect: &connect, name: "late", of: 3 };
@@ -325,7 +325,7 @@ fn another_program_or_another_scenario_is_refused_by_all_before_the_load() {
 /// Kills worker 2 of three at a moment that this function chooses; the others then end as failed, and say who is missing.
 fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
     let bench = Bench::new();
-    bench.scenario(&CLOSED.replace("= \"1s\"", "= \"3s\"").replace("hold = \"5ms\"", "hold = \"50ms\""));
+    bench.scenario(&CLOSED.replace("= \"500ms\"", "= \"3s\"").replace("hold = \"5ms\"", "hold = \"50ms\""));
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name, of: 3 };
     let workers = job.start_all();
@@ -387,7 +387,7 @@ fn follow(bench: &Bench, job: &str, connect: &str) -> Child {
 #[ignore = "long"]
 fn a_sweep_is_made_by_workers_that_follow_it_until_it_ends() {
     let bench = Bench::new();
-    bench.scenario(&CLOSED.replace("\"3s\"", "\"1s\""));
+    bench.scenario(&CLOSED.replace("\"2s\"", "\"1s\""));
     let connect = ensemble::place_on_shared();
     // When a sweep shares its load
     let follower = follow(&bench, "swept", &connect);
@@ -424,7 +424,7 @@ fn a_plan_is_measured_and_verified_by_workers_that_follow_it() {
 #[ignore = "long"]
 fn workers_meet_on_another_ensemble_where_that_is_asked_for_and_measure_the_same_part_of_the_load() {
     let bench = Bench::new();
-    let text = CLOSED.replace("warm_up_at_most = \"1s\"\n", "warm_up_at_most = \"2s\"\n");
+    let text = CLOSED.replace("warm_up_at_most = \"500ms\"\n", "warm_up_at_most = \"2s\"\n");
     bench.scenario(&text);
     let (connect, elsewhere) = (ensemble::place_on_shared(), ensemble::place_on_shared());
     let job = Job { bench: &bench, connect: &connect, name: "steady", of: 2 };

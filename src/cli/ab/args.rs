@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::cli::scenario_file::Overrides;
-use crate::cli::shared_args::{Judging, OpeningArgs};
+use crate::cli::shared_args::{GeneratorArgs, Judging, OpeningArgs};
 
 /// `ab`.
 #[derive(Debug, Args)]
@@ -25,12 +25,9 @@ pub struct AbArgs {
     /// What is compared, and how strictly.
     #[command(flatten)]
     pub judging: Judging,
-    /// On an existing ensemble, let faults hit the scenario's own contenders and their connections
-    #[arg(long)]
-    pub allow_faults: bool,
-    /// Load generator threads [default: a quarter of the processors, at least 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub threads: Option<u16>,
+    /// What makes the load.
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
     /// Where to put the comparison's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,

@@ -57,8 +57,8 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let shared = a.shares_ensemble_with(&b);
     let [opening_a, opening_b] = [opening(&args, &a, shared), opening(&args, &b, shared)];
     let wants_tls = args.opening.access.wants_tls();
-    a.needs.check(a.scenario(), args.allow_faults, wants_tls)?;
-    b.needs.check(b.scenario(), args.allow_faults, wants_tls)?;
+    a.needs.check(a.scenario(), args.generator.allow_faults, wants_tls)?;
+    b.needs.check(b.scenario(), args.generator.allow_faults, wants_tls)?;
     let estimate = Estimate::of(&a, &b, length, &args);
     announce(&args, &a, &b, &questions, &estimate);
     let name = format!("ab-{}", a.scenario().name);
@@ -211,7 +211,7 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
             "zookeeper_home": side.zookeeper_home,
         })
     };
-    json!({ "a": of(a), "b": of(b), "threads": args.threads })
+    json!({ "a": of(a), "b": of(b), "threads": args.generator.threads })
 }
 
 struct ComparedEnsembles {
@@ -326,8 +326,8 @@ impl ComparisonInProgress {
     async fn run_one(&mut self, block: &Block, turn: Turn, stop: &CancellationToken) -> Result<Done, Error> {
         let (side, ensemble) = (if turn == Turn::B { &self.b } else { &self.a }, self.places.of(turn));
         let access = &self.args.opening.access;
-        let AbArgs { scenario, allow_faults, threads, .. } = &self.args;
-        let load = LoadOptions { allow_faults: *allow_faults, threads: *threads, job: None };
+        let AbArgs { scenario, generator, .. } = &self.args;
+        let load = LoadOptions { generator: generator.clone(), job: None };
         let command = |place: &RunPlace| {
             let on = OnKeptEnsemble { program: &side.program.path, ensemble, access };
             Ok(on.run(scenario, place, load, side.changes(block.seed)))

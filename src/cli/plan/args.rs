@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::answer::objective::Objective;
 use crate::answer::plan::SIMULATED;
-use crate::cli::shared_args::{OpeningArgs, PlaceArgs, SEEDS, budget};
+use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, budget};
 use crate::cli::worker_args::JobArgs;
 use crate::words::units::{parse_duration, shown};
 
@@ -56,12 +56,9 @@ pub struct PlanArgs {
     /// Where to measure.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// On an existing ensemble, let --round-trip delay the plan's own connections
-    #[arg(long)]
-    pub allow_faults: bool,
-    /// Load generator threads [default: a quarter of the processors, at least 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub threads: Option<u16>,
+    /// What makes the load.
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
     /// Where to put the plan's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,

@@ -137,7 +137,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
 
 /// What has to be the same for the plan to go on.
 fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_json::Value {
-    let (seed, threads) = (args.seed, args.threads);
+    let (seed, threads) = (args.seed, args.generator.threads);
     json!({ "question": question, "strategies": strategies, "seed": seed, "threads": threads })
 }
 
@@ -220,7 +220,7 @@ fn check_place(args: &PlanArgs, scenario: &Scenario) -> Result<(), Error> {
         return Ok(());
     }
     let place = args.place.scenario("plan")?;
-    Needs::of(scenario).check(&place, args.allow_faults, args.opening.access.wants_tls())
+    Needs::of(scenario).check(&place, args.generator.allow_faults, args.opening.access.wants_tls())
 }
 
 fn answer(

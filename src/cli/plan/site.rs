@@ -40,8 +40,7 @@ impl PlanEnsemble {
             program: command::own_program()?,
             alike: alike(args),
             load: LoadOptions {
-                allow_faults: args.allow_faults,
-                threads: args.threads,
+                generator: args.generator.clone(),
                 job: JobOptions::of(&args.job, &args.out),
             },
             access: args.opening.access.clone(),
@@ -86,7 +85,8 @@ impl<'a> PlanRuns<'a> {
     /// As [`PlanRuns::run`].
     pub async fn run_apart(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let (file, ensemble) = (self.series.scenario(name, scenario)?, self.ensemble);
-        let load = LoadOptions { allow_faults: true, job: None, ..ensemble.load.clone() };
+        let mut load = LoadOptions { job: None, ..ensemble.load.clone() };
+        load.generator.allow_faults = true;
         let command = |place: &RunPlace| {
             let mut command = Process::new(&ensemble.program);
             command.arg("run").arg(&file).args(place.options()).args(&ensemble.alike);

@@ -22,6 +22,7 @@ use super::args::RunArgs;
 use super::output;
 use super::outputs::Prepared;
 use super::scenario_file::ScenarioFile;
+use super::shared_args::ConcludingArgs;
 use crate::answer::compare::{Comparison, Loaded, Side};
 use crate::answer::gate;
 use crate::load::{Environment, SignOfLife, TOP, Workspace, make_chroot};
@@ -90,8 +91,8 @@ fn nothing_to_do(
     outputs: &Prepared,
 ) -> Result<Exit, Error> {
     output::note("nothing to do: the run is complete");
-    let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
-    RunResult::of(&file.parsed.scenario, path, stored, baseline.as_ref(), args.strict).tell(
+    let baseline = Baseline::find(args.concluding.baseline.as_deref(), &file.parsed.scenario)?;
+    RunResult::of(&file.parsed.scenario, path, stored, baseline.as_ref(), args.concluding.strict).tell(
         &file.parsed.scenario,
         outputs,
         None,
@@ -109,10 +110,13 @@ pub(super) async fn measure(
     stop: &CancellationToken,
 ) -> Result<MeasuredRun, Error> {
     let needs = Needs::of(&file.parsed.scenario);
-    needs.check(&file.parsed.scenario, args.allow_faults, args.opening.access.wants_tls())?;
+    needs.check(&file.parsed.scenario, args.generator.allow_faults, args.opening.access.wants_tls())?;
     let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
-    // Found right or wrong before anything is started.
-    let baseline = Baseline::find(args.baseline.as_deref(), &file.parsed.scenario)?;
+    // Found right or wrong before anything is started. The gates of workers are about the whole, once it is merged.
+    let baseline = match worker {
+        None => Baseline::find(args.concluding.baseline.as_deref(), &file.parsed.scenario)?,
+        Some(_) => None,
+    };
     let access = args.opening.access.access(args.overrides.unnamed(&file.parsed.scenario))?;
     // Of several workers one says what is to be said of the scenario.
     if worker.as_ref().is_none_or(|worker| worker.slice.leads()) {
@@ -160,7 +164,7 @@ pub(super) async fn measure(
                     (planned, ran.precision.clone(), ran.outcome.clone());
                 let run = Run { planned_trials, precision, outcome, ..stored.run.run.clone() };
                 writer.begins(run.clone(), &ran.trials, ran.judge())?;
-                let showing = Showing::of(&args);
+                let showing = Showing::of(&args.concluding);
                 return Ok(MeasuredRun { showing, baseline, file, writer, run, ran });
             }
             progress.note(&resume::announcement(stored));
@@ -306,7 +310,7 @@ impl RunInProgress {
         }
         let Self { args, baseline, file, world, writer, .. } = self;
         world.close(&writer.server_logs());
-        Ok(MeasuredRun { showing: Showing::of(&args), baseline, file, writer, run, ran })
+        Ok(MeasuredRun { showing: Showing::of(&args.concluding), baseline, file, writer, run, ran })
     }
 
     /// Makes the run's place on the ensemble, by one of several workers, and shows on an ensemble that has other users that it
@@ -376,7 +380,7 @@ impl RunInProgress {
     }
 
     fn threads(&self) -> usize {
-        self.args.threads.map_or_else(|| (host::cores() / 4).max(1), usize::from)
+        self.args.generator.threads.map_or_else(|| (host::cores() / 4).max(1), usize::from)
     }
 
     /// Removes the run's nodes. On a local ensemble they go with it.
@@ -444,7 +448,7 @@ pub(super) struct Showing {
 }
 
 impl Showing {
-    fn of(args: &RunArgs) -> Self {
+    pub fn of(args: &ConcludingArgs) -> Self {
         Self { strict: args.strict, charts: !args.no_charts }
     }
 }

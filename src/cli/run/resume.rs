@@ -28,7 +28,7 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
     let file = ScenarioFile::recorded(run)?;
     if matches!(resumed, Resumed::Partial(..)) {
         same_place(&file.parsed.scenario.ensemble, &run.ensemble.connect, args)?;
-        args.threads = u16::try_from(run.generator_threads).ok();
+        args.generator.threads = u16::try_from(run.generator_threads).ok();
         args.history = run.history || run.files.keys().any(|name| name.ends_with(".history.jsonl"));
         starts_alike(run, args)?;
         // What only shows once servers run is looked at then.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::place::ReadyEnsemble;
-use crate::cli::shared_args::AccessArgs;
+use crate::cli::shared_args::{AccessArgs, GeneratorArgs};
 use crate::cli::worker_args::JobArgs;
 use crate::words::error::Error;
 use crate::world::zk::Secret;
@@ -44,10 +44,7 @@ pub struct OnKeptEnsemble<'a> {
 /// How the runs of a series make their load.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// On an existing ensemble, let faults hit the run's own contenders and their connections.
-    pub allow_faults: bool,
-    /// Generator threads.
-    pub threads: Option<u16>,
+    pub generator: GeneratorArgs,
     /// By which workers, if by several.
     pub job: Option<JobOptions>,
 }
@@ -81,17 +78,24 @@ impl LoadOptions {
 
     /// What `run` and `worker` are told alike.
     fn shared_words(&self) -> Vec<OsString> {
-        let threads = self.threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
-        let faults = self.allow_faults.then(|| "--allow-faults".into());
+        let GeneratorArgs { allow_faults, threads } = &self.generator;
+        let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
+        let faults = allow_faults.then(|| "--allow-faults".into());
         threads.into_iter().flatten().chain(faults).collect()
     }
 }
 
 impl OnKeptEnsemble<'_> {
     /// Runs a scenario there.
-    pub fn run(self, scenario: &Path, place: &RunPlace, load: LoadOptions, more: Vec<OsString>) -> Command {
+    pub fn run(
+        self,
+        scenario: &Path,
+        place: &RunPlace,
+        mut load: LoadOptions,
+        more: Vec<OsString>,
+    ) -> Command {
         // Servers of ours are there to be broken.
-        let load = LoadOptions { allow_faults: load.allow_faults || !self.ensemble.is_external(), ..load };
+        load.generator.allow_faults |= !self.ensemble.is_external();
         let mut words: Vec<OsString> = Vec::new();
         match &load.job {
             None => {

@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 use crate::answer::objective::Objective;
 use crate::answer::sweep::Over;
 use crate::cli::scenario_file::Overrides;
-use crate::cli::shared_args::{OpeningArgs, run_id};
+use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, run_id};
 use crate::cli::worker_args::JobArgs;
 use crate::words::units::parse_duration;
 
@@ -35,12 +35,9 @@ pub struct SweepArgs {
     /// Resume the sweep that left this directory, without repeating what is finished
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "over", "objective", "strategies", "run_id", "points_at_most"])]
     pub resume: Option<PathBuf>,
-    /// On an existing ensemble, let faults (and `--over delay`) hit the sweep's own connections
-    #[arg(long)]
-    pub allow_faults: bool,
-    /// Load generator threads [default: a quarter of the processors, at least 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub threads: Option<u16>,
+    /// What makes the load.
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
     /// Where to put the sweep's directory
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,

@@ -26,7 +26,7 @@ use super::runs::job::{NEEDS_CONNECT, leading};
 use super::runs::place::ReadyEnsemble;
 use super::runs::series::{free, lock};
 use super::runs::{SeriesEnd, whole_seconds};
-use super::shared_args::PlaceArgs;
+use super::shared_args::{GeneratorArgs, PlaceArgs};
 use crate::answer::sweep::{
     Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, VERSION, Why, find, next,
     read, samples,
@@ -105,7 +105,7 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
 fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
     let question = SweepQuestion::read(args)?;
     let needs = Needs::of(&question.scenario);
-    needs.check(&question.scenario, args.allow_faults, args.opening.access.wants_tls())?;
+    needs.check(&question.scenario, args.generator.allow_faults, args.opening.access.wants_tls())?;
     args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
     let budget = args.budget.unwrap_or(BUDGET);
     let points_at_most = usize::from(args.points_at_most);
@@ -125,7 +125,7 @@ fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error>
         budget_us: micros(budget),
         spent_us: 0,
         points_at_most,
-        threads: args.threads,
+        threads: args.generator.threads,
         host: host::describe(),
         ensembles: Vec::new(),
         started_at: now,
@@ -186,7 +186,7 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(SweepQuestion, SweepF
     if let Some(budget) = args.budget {
         file.budget_us = micros(budget);
     }
-    file.threads = args.threads.or(file.threads);
+    file.threads = args.generator.threads.or(file.threads);
     Ok((question, file, directory))
 }
 
@@ -427,8 +427,7 @@ impl SweepInProgress {
         };
         let place = RunPlace { parent: self.directory.join(POINTS).join(UNDER_WAY), name: name.to_owned() };
         let load = LoadOptions {
-            allow_faults: self.args.allow_faults,
-            threads: self.file.threads,
+            generator: GeneratorArgs { threads: self.file.threads, ..self.args.generator.clone() },
             job: JobOptions::of(&self.args.job, &self.args.out),
         };
         let on = OnKeptEnsemble { program: &program, ensemble, access: &self.args.opening.access };
