@@ -439,6 +439,28 @@ async fn who_waits_in_the_process_and_not_at_the_ensemble_is_found_by_its_node()
     control(8, |way| way.reads_logs).await;
 }
 
+/// Those that are found where as many as it takes are inside together: by no log, and not by what waits in one process only,
+/// which the workers of these tests share.
+const FOUND_BY_WORKERS: [usize; 5] = [0, 1, 2, TOO_MANY_LEASES, 4];
+
+#[tokio::test]
+async fn each_is_found_where_every_contender_is_in_another_worker_and_none_is_said_to_have_held() {
+    let way = Way { hold: "20ms", threads: 1, batch: false, locks: 1, reads_logs: false };
+    let local = ensemble::alone().await;
+    let trial = async |control: usize| {
+        let (strategy, entry) = CONTROLS[control];
+        let spec = spec(strategy, &way, "acquisitions = 40");
+        let entry = entry.unwrap_or_else(|| trials::known(&spec));
+        let trial = trials::run_by_workers(&local, &spec, entry, way.contenders()).await;
+        println!("{control}: {:?}, {:?}", trial.judged.verdict, trial.ensemble_order);
+        (control, trial.judged.verdict)
+    };
+    let judged = join_all(FOUND_BY_WORKERS.map(trial)).await;
+    let missed: Vec<_> =
+        judged.iter().filter(|(_, verdict)| !matches!(verdict, Verdict::Violated(_))).collect();
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
 /// Locks that once had no evidence without a hold: their nodes are made by several writes at once or by the client library,
 /// or somebody is let in by an event alone, or within the process.
 const TELL_BY_THE_LOGS: [&str; 4] = ["atomic-multi", "baton", "crate-lock", "local-then-remote"];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::support::docker::{available, of_project, project_in};
-use crate::support::program::{Answers, Bench, eventually, signal, stderr, stdout};
+use crate::support::program::{Answers, Bench, eventually, executable, signal, stderr, stdout};
 use rustix::process::Signal;
 use serde_json::Value;
 use zklockbench::answer::ab::{AbFile, Ending, Turn};
@@ -211,8 +211,7 @@ fn another_binary_is_told_only_what_it_knows_and_one_that_leaves_no_results_ends
     let broken = bench.path("broken");
     let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\
                   echo 'error: the sky fell' >&2\nexit 3\n";
-    std::fs::write(&broken, script).unwrap();
-    std::fs::set_permissions(&broken, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    executable(&broken, script);
     let words = ["ab", scenario.to_str().unwrap(), "--b-program", broken.to_str().unwrap(), "--blocks", "2"];
     let output = bench.output(&[&words[..], &["--data-dir", "data", "--json"]].concat());
     let said = stderr(&output);

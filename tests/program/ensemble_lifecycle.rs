@@ -1,11 +1,10 @@
 //! Local ensembles: they become whole, and nothing of them survives.
 
 use crate::support::ensemble;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::program::{Bench, eventually, signal, stderr, stdout};
+use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout};
 use rustix::process::Signal;
 use zklockbench::world::ensemble::{NICER_BY, roles};
 use zklockbench::world::zk::{Access, Target};
@@ -119,8 +118,7 @@ fn a_java_that_fails_is_reported_with_what_it_said() {
     let bench = Bench::new();
     let java = bench.path("java-home/bin/java");
     std::fs::create_dir_all(java.parent().unwrap()).unwrap();
-    std::fs::write(&java, "#!/bin/sh\necho this Java is broken\nexit 7\n").unwrap();
-    std::fs::set_permissions(&java, std::fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&java, "#!/bin/sh\necho this Java is broken\nexit 7\n");
     let mut up = bench.command(&["ensemble", "up", "--data-dir", "data"]);
     let output = up.env("JAVA_HOME", bench.path("java-home")).output().unwrap();
     assert_eq!(output.status.code(), Some(3));

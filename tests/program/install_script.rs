@@ -1,11 +1,11 @@
 //! `scripts/install` on a machine that lacks things: it says what it is going to install, and can be refused. Nothing is
 //! installed by these tests: what would do it only writes down that it was called.
 
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::support::program::stderr;
+use crate::support::program::{executable, stderr};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/install");
 /// What the script itself uses.
@@ -52,9 +52,7 @@ impl Machine {
         }
         for installer in ["apt-get", "sudo"] {
             let text = format!("#!/bin/sh\necho \"$0 $*\" >> {}\n", machine.path("called").display());
-            std::fs::write(machine.path(installer), text).unwrap();
-            let executable = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(machine.path(installer), executable).unwrap();
+            executable(&machine.path(installer), text);
         }
         machine
     }

@@ -1,9 +1,10 @@
 //! `scripts/test` and Docker: nothing is started as root that nobody asked for. What would start it only writes down that
 //! it was called, and nothing is built.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
+
+use crate::support::program::executable;
 
 const ASK: &str = "ZKLOCKBENCH_START_DOCKER";
 
@@ -28,9 +29,7 @@ impl Machine {
             ("cargo", &cargo),
             ("lane", "echo 'test result: ok. 0 passed'"),
         ] {
-            std::fs::write(machine.path(name), format!("#!/bin/sh\n{text}\n")).unwrap();
-            let executable = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(machine.path(name), executable).unwrap();
+            executable(&machine.path(name), format!("#!/bin/sh\n{text}\n"));
         }
         machine
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output};
 use std::time::Duration;
 
-use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
+use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout, went_through};
 use crate::support::{depth, ensemble};
 use rustix::process::Signal;
 use zklockbench::record::Trial;
@@ -306,8 +306,7 @@ fn another_program_or_another_scenario_is_refused_by_all_before_the_load() {
     let other = bench.path("other");
     let mut program = std::fs::read(env!("CARGO_BIN_EXE_zklockbench")).unwrap();
     program.push(0);
-    std::fs::write(&other, program).unwrap();
-    std::fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    executable(&other, program);
     let job = Job { bench: &bench, connect: &connect, name: "other", of: 2 };
     let workers = vec![job.start(0, &[]), job.start_program(other.to_str().unwrap(), 1, &[])];
     for output in ended(workers) {

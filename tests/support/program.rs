@@ -1,6 +1,6 @@
 //! The program as a user runs it.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -200,6 +200,16 @@ fn walk(directory: &Path) -> Vec<PathBuf> {
 
 fn hidden(path: &Path) -> bool {
     path.file_name().unwrap().to_string_lossy().starts_with('.')
+}
+
+/// Writes a file that can be run, by another process: what a thread of this one starts meanwhile would inherit the open file,
+/// and as long as anybody has it open for writing it can't be run ("text file busy").
+pub fn executable(path: &Path, content: impl AsRef<[u8]>) {
+    let mut command = Command::new("install");
+    command.args(["-m", "755", "/dev/stdin"]).arg(path).stdin(Stdio::piped());
+    let mut install = command.spawn().unwrap();
+    install.stdin.take().unwrap().write_all(content.as_ref()).unwrap();
+    assert!(install.wait().unwrap().success(), "{}", path.display());
 }
 
 pub fn stderr(output: &Output) -> String {

@@ -6,17 +6,20 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{Environment, EnvironmentEvent, Workspace, run_trial};
+use zklockbench::load::{
+    Credentials, Environment, EnvironmentEvent, MeetingPlace, Rendezvous, Wait, Workspace, run_trial,
+};
 use zklockbench::lock::Entry;
 use zklockbench::record::Trial;
-use zklockbench::scenario::{Plan, TrialSpec, parse};
+use zklockbench::results::history::{merge_histories, write_trial};
+use zklockbench::scenario::{Plan, Slice, TrialSpec, parse};
 use zklockbench::world::ensemble::{External, Local, Started};
 use zklockbench::world::proxy::Proxy;
 use zklockbench::world::zk::keep_awake::EVERY;
 use zklockbench::world::zk::{Access, Secret, Target};
 use zklockbench::{check, load, lock};
 
-use crate::support::ensemble;
+use crate::support::{ensemble, story};
 
 /// A name that no other test of this process uses.
 pub fn unique(name: &str) -> String {
@@ -111,6 +114,56 @@ pub async fn run_on_threads(
     only(run_in(&setting, std::slice::from_ref(spec), |_| entry).await)
 }
 
+/// A trial of any lock whose load so many workers make, each as a process of its own would: what `merge` makes of their parts.
+pub async fn run_by_workers(local: &Local, spec: &TrialSpec, entry: Entry, of: usize) -> Trial {
+    let setting = Setting { keeps_history: true, keep_awake: SELDOM, ..Setting::on(&local.connect()) };
+    let name = unique("workers");
+    let workspace = Workspace::create(setting.target(), &name).await.unwrap();
+    let (setting, name) = (&setting, name.as_str());
+    let worker = |index| async move { run_part(setting, spec, entry, name, Slice { index, of }).await };
+    let parts = join_all((0..of).map(worker)).await;
+    workspace.close().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let kind = load::kind_of(&entry, &spec.strategy.params);
+    let histories: Vec<_> = parts
+        .iter()
+        .enumerate()
+        .map(|(index, part)| {
+            let path = dir.path().join(format!("{index}.jsonl"));
+            write_trial(&path, part, kind).unwrap();
+            (index, path)
+        })
+        .collect();
+    let merged = dir.path().join("merged.jsonl");
+    merge_histories(&histories, &merged).unwrap();
+    let mut trial = Trial::of_workers(parts).unwrap();
+    check::add_order(&mut trial, &story::check(&merged, false).unwrap());
+    check::judge(&mut trial);
+    trial
+}
+
+/// What one of several workers sees of such a trial.
+async fn run_part(setting: &Setting<'_>, spec: &TrialSpec, entry: Entry, name: &str, slice: Slice) -> Trial {
+    let credentials = Credentials {
+        version: env!("CARGO_PKG_VERSION").into(),
+        program: String::new(),
+        scenario: String::new(),
+        of: slice.of,
+        host: "test".into(),
+    };
+    let wait = Wait { place: MeetingPlace::SameServers, patience: Duration::from_secs(60) };
+    let target = setting.target();
+    let rendezvous = Rendezvous::join(&target, name, slice, &credentials, wait).await.unwrap();
+    let workspace = Workspace::made_by_another(target, name);
+    let mut environment = Environment { rendezvous: Some(rendezvous), ..setting.environment(workspace) };
+    let Course { interrupt, sink } = setting.course;
+    let trial = run_trial(&environment, spec, &entry, interrupt, sink).await;
+    environment.rendezvous.take().unwrap().leave(trial.is_ok()).await;
+    let mut trial = trial.unwrap();
+    check::judge(&mut trial);
+    trial
+}
+
 /// Where no counts have to be exact servers may leave a request aside for longer: their being read costs processor time.
 const SELDOM: Duration = Duration::from_millis(100);
 
@@ -146,6 +199,29 @@ impl Setting<'_> {
     fn breaking(local: &Arc<Local>) -> Self {
         Self { local: Some(Arc::clone(local)), keep_awake: SELDOM, ..Self::on(&local.connect()) }
     }
+
+    fn target(&self) -> Target {
+        Target { connect: self.connect.as_str().into(), access: self.access.clone() }
+    }
+
+    /// What a trial below that root runs in.
+    fn environment(&self, workspace: Workspace) -> Environment {
+        let servers = External::parse(&self.connect).unwrap().addresses;
+        let local = self.local.clone();
+        Environment {
+            target: self.target(),
+            workspace,
+            proxy: local.as_ref().map(|_| Arc::new(Proxy::before(&servers).unwrap())),
+            scratch: std::env::temp_dir(),
+            servers,
+            namespace: "zklockbench".into(),
+            threads: self.threads,
+            keep_awake: Some(self.keep_awake),
+            keeps_history: self.keeps_history,
+            local: local.map(|local| local as Arc<dyn Started>),
+            rendezvous: None,
+        }
+    }
 }
 
 /// The lock that a scenario names.
@@ -158,24 +234,8 @@ async fn run_in(
     plan: &[TrialSpec],
     entry: impl Fn(&TrialSpec) -> Entry,
 ) -> Vec<Trial> {
-    let target = Target { connect: setting.connect.as_str().into(), access: setting.access.clone() };
     let name = setting.name.clone().unwrap_or_else(|| unique("test"));
-    let workspace = Workspace::create(target.clone(), &name).await.unwrap();
-    let servers = External::parse(&setting.connect).unwrap().addresses;
-    let local = setting.local.clone();
-    let environment = Environment {
-        target,
-        workspace,
-        proxy: local.as_ref().map(|_| Arc::new(Proxy::before(&servers).unwrap())),
-        scratch: std::env::temp_dir(),
-        servers,
-        namespace: "zklockbench".into(),
-        threads: setting.threads,
-        keep_awake: Some(setting.keep_awake),
-        keeps_history: setting.keeps_history,
-        local: local.map(|local| local as Arc<dyn Started>),
-        rendezvous: None,
-    };
+    let environment = setting.environment(Workspace::create(setting.target(), &name).await.unwrap());
     let mut trials = Vec::new();
     for spec in plan {
         let entry = entry(spec);
