@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use zklockbench::check;
-use zklockbench::check::history::{Checker, Ending, Judgement};
+use zklockbench::check::history::Judgement;
 use zklockbench::record::{Beside, Trial, of_different_trials};
-use zklockbench::results::history::{HistoryReader, merge_histories};
+use zklockbench::results::history::merge_histories;
 use zklockbench::scenario::Slice;
 use zklockbench::scenario::schedule::draw;
 use zklockbench::words::measure::Measure;
@@ -15,6 +15,7 @@ use zklockbench::words::verdict::Verdict;
 
 use crate::cases;
 use crate::support::records::{histogram, overloaded, trial};
+use crate::support::story;
 
 #[test]
 fn what_one_worker_saw_is_the_trial_as_it_is() {
@@ -120,13 +121,7 @@ fn history(dir: &tempfile::TempDir, worker: usize, holds: &[(i64, i64, i64)]) ->
 fn judged(parts: &[(usize, PathBuf)], dir: &tempfile::TempDir) -> Judgement {
     let merged = dir.path().join("merged.jsonl");
     merge_histories(parts, &merged).unwrap();
-    let mut reader = HistoryReader::open(&merged).unwrap();
-    let mut checker = Checker::new(reader.header());
-    while let Some(line) = reader.next_event().unwrap() {
-        let place = line.place;
-        checker.feed(place, &line.event().unwrap()).unwrap();
-    }
-    checker.conclude(Ending::default())
+    story::check(&merged, false).unwrap()
 }
 
 #[test]
