@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::baseline::Listed;
+use super::baseline::{CheckedChange, Listed};
 use super::output::Envelope;
 use crate::answer::ab::AbFile;
 use crate::answer::compare::Comparison;
@@ -43,6 +43,19 @@ impl Types {
         self.0.subschema_for::<T>().to_value()
     }
 
+    /// What `baseline` adds.
+    fn of_baselines(&mut self) -> Vec<(&'static str, Value)> {
+        vec![
+            ("baseline add", self.of::<Listed<'_>>()),
+            ("baseline list", having([("baselines", self.of::<Vec<Listed<'_>>>())])),
+            ("baseline trend", self.of::<Trend>()),
+            (
+                "baseline check",
+                having([("changes", self.of::<Vec<CheckedChange>>()), ("notes", self.of::<Vec<String>>())]),
+            ),
+        ]
+    }
+
     /// What each command adds where it could do what was asked.
     fn found(&mut self) -> Vec<(&'static str, Value)> {
         let text = || json!({ "type": "string" });
@@ -56,7 +69,8 @@ impl Types {
             ("details", text()),
             ("params", objects()),
         ]);
-        vec![
+        let of_baselines = self.of_baselines();
+        let others = vec![
             (
                 "run",
                 having([
@@ -82,9 +96,6 @@ impl Types {
             ("compare", having([("comparison", self.of::<Comparison>())])),
             ("calibrate", having([("results", path()), ("calibration", self.of::<CalibrationFile>())])),
             ("export", having([("run", path()), ("written", self.of::<Vec<PathBuf>>())])),
-            ("baseline add", self.of::<Listed<'_>>()),
-            ("baseline list", having([("baselines", self.of::<Vec<Listed<'_>>>())])),
-            ("baseline trend", self.of::<Trend>()),
             (
                 "validate",
                 having([
@@ -144,7 +155,8 @@ impl Types {
                 having([("ended", amount()), ("removed", json!({ "type": ["string", "null"] }))]),
             ),
             ("clean", json!({ "anyOf": [having([("runs", objects())]), having([("projects", objects())])] })),
-        ]
+        ];
+        others.into_iter().chain(of_baselines).collect()
     }
 }
 

@@ -139,15 +139,17 @@ pub struct BaselineArgs {
     pub command: BaselineCommand,
 }
 
-/// `baseline add|list|trend`.
+/// `baseline add|list|trend|check`.
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
     /// Copy a run into the store
     Add(BaselineAddArgs),
     /// List the stored runs, oldest first
     List(BaselineListArgs),
-    /// Plot a figure over the stored runs
+    /// Plot a figure over the stored runs, and say from which commit on it changed
     Trend(BaselineTrendArgs),
+    /// Fail if the newest runs are worse than those before a change: for CI
+    Check(BaselineCheckArgs),
 }
 
 /// `baseline add`.
@@ -192,6 +194,26 @@ pub struct BaselineTrendArgs {
     /// Also draw it to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+/// `baseline check`.
+#[derive(Debug, Args)]
+pub struct BaselineCheckArgs {
+    /// The store
+    #[arg(value_name = "STORE", default_value = BASELINES)]
+    pub store: PathBuf,
+    /// The figure to look at; may be repeated [default: throughput and wait.p50]
+    #[arg(long = "figure", value_name = "FIGURE", value_parser = figures::named)]
+    pub figures: Vec<Figure>,
+    /// The smallest change that matters
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = super::shared_args::percentage)]
+    pub margin: f64,
+    /// Accept the changes up to this commit
+    #[arg(long, value_name = "SHA")]
+    pub since: Option<String>,
+    /// Only runs of this scenario [default: the only one in the store]
+    #[arg(long, value_name = "NAME")]
+    pub scenario: Option<String>,
 }
 
 /// Where baselines are kept unless something else is said.
@@ -477,6 +499,7 @@ impl Command {
             Self::Baseline(BaselineArgs { command: BaselineCommand::Add(_) }) => "baseline add",
             Self::Baseline(BaselineArgs { command: BaselineCommand::List(_) }) => "baseline list",
             Self::Baseline(BaselineArgs { command: BaselineCommand::Trend(_) }) => "baseline trend",
+            Self::Baseline(BaselineArgs { command: BaselineCommand::Check(_) }) => "baseline check",
             Self::Torture(_) => "torture",
             Self::Schema(_) => "schema",
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Up(_) }) => "ensemble up",

@@ -8,12 +8,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::args::{BaselineAddArgs, BaselineArgs, BaselineCommand, BaselineListArgs, BaselineTrendArgs};
+use super::args::{
+    BaselineAddArgs, BaselineArgs, BaselineCheckArgs, BaselineCommand, BaselineListArgs, BaselineTrendArgs,
+};
 use super::output;
-use crate::report::{self, Trend, date};
+use crate::answer::stats::PART_AT_LEAST;
+use crate::record::figures::THROUGHPUT;
+use crate::report::{self, Trend, TrendChange, date};
 use crate::results::{self, Baseline};
 use crate::scenario::gate::Scope;
 use crate::words::error::{Error, Exit};
+use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::units::{as_utc, counted, shown};
 
 pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
@@ -21,6 +26,7 @@ pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
         BaselineCommand::Add(args) => add(&args),
         BaselineCommand::List(args) => list(&args),
         BaselineCommand::Trend(args) => trend(args),
+        BaselineCommand::Check(args) => return check(&args),
     }?;
     Ok(Exit::Held)
 }
@@ -102,14 +108,90 @@ fn aligned(rows: &[[String; 5]]) -> String {
     all().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// How often a change may be named where there is none, over all cells of a figure.
+const ALPHA: f64 = 0.05;
+
+/// A change that `baseline check` found.
+#[derive(Serialize, JsonSchema)]
+pub struct CheckedChange {
+    /// The figure's name.
+    figure: String,
+    /// Whether it got worse by more than the margin, is the last one of its cell, and is not accepted.
+    fails: bool,
+    /// What changed.
+    #[serde(flatten)]
+    change: TrendChange,
+}
+
+/// Whether the newest runs of a store are worse than those before a change.
+fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
+    let baselines = results::baselines(&args.store)?;
+    let scenario = scenario(&baselines, &args.store, args.scenario.as_deref())?;
+    let own: Vec<&Baseline> = baselines.iter().filter(|one| one.run.scenario == scenario).collect();
+    let accepted = match &args.since {
+        None => 0,
+        Some(commit) => {
+            1 + own.iter().rposition(|one| one.commit.starts_with(commit.as_str())).ok_or_else(|| {
+                Error::usage(format!("{} has no run of commit {}", args.store.display(), shown(commit, 60)))
+            })?
+        }
+    };
+    let usual = || vec![THROUGHPUT.figure(), Figure::Latency(Measure::Wait, Statistic::percent(50))];
+    let figures = if args.figures.is_empty() { usual() } else { args.figures.clone() };
+    let mut trends: Vec<Trend> = figures
+        .iter()
+        .map(|figure| Trend::new(*figure, Scope { strategy: None, contenders: None }))
+        .collect();
+    for one in &own {
+        let stored = results::read(&one.dir)?;
+        trends.iter_mut().for_each(|trend| trend.add(&one.commit, &stored));
+    }
+    let notes = trends.first().map_or_else(Vec::new, |trend| trend.notes.clone());
+    let mut changes = Vec::new();
+    for (figure, trend) in figures.iter().zip(trends) {
+        let found = trend.concluded(ALPHA / figures.len() as f64).changes;
+        changes.extend(found.into_iter().map(|change| CheckedChange {
+            figure: figure.to_string(),
+            fails: change.is_last && change.run >= accepted && change.is_worse(figure.better(), args.margin),
+            change,
+        }));
+    }
+    let fails = changes.iter().filter(|one| one.fails).count();
+    let too_few = own.len() < 2 * PART_AT_LEAST;
+    let (exit, what) = match (fails, too_few) {
+        (1.., _) => {
+            (Exit::Violated, format!("Worse since a change: {}.", counted(fails, "figure", "figures")))
+        }
+        (0, true) => {
+            let has = counted(own.len(), "run", "runs");
+            (Exit::Unknown, format!("Unknown: {has}, and it takes {} to tell a change.", 2 * PART_AT_LEAST))
+        }
+        (0, false) => {
+            (Exit::Held, format!("No change for the worse over {}.", counted(own.len(), "run", "runs")))
+        }
+    };
+    if output::as_json() {
+        output::answer("baseline check", exit, &json!({ "changes": changes, "notes": notes }))?;
+        return Ok(exit);
+    }
+    let said = changes.iter().map(|one| {
+        let mark = if one.fails { "! " } else { "" };
+        format!("{mark}{}.", one.change.sentence(&one.figure))
+    });
+    let notes = notes.iter().map(|note| format!("! {note}"));
+    output::text(&std::iter::once(what).chain(said).chain(notes).collect::<Vec<_>>().join("\n"))?;
+    Ok(exit)
+}
+
 fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
     let baselines = results::baselines(&args.store)?;
-    let scenario = scenario(&baselines, &args)?;
+    let scenario = scenario(&baselines, &args.store, args.scenario.as_deref())?;
     let mut trend = Trend::new(args.figure, Scope { strategy: args.strategy, contenders: args.contenders });
     for one in baselines.iter().filter(|one| one.run.scenario == scenario) {
         // One after the other: a run with its histograms takes some memory.
         trend.add(&one.commit, &results::read(&one.dir)?);
     }
+    let trend = trend.concluded(ALPHA);
     if trend.lines.is_empty() {
         let store = args.store.display();
         return Err(Error::usage(format!(
@@ -126,13 +208,13 @@ fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
 }
 
 /// The one asked for or, where the store has runs of one only, that.
-fn scenario(baselines: &[Baseline], args: &BaselineTrendArgs) -> Result<String, Error> {
+fn scenario(baselines: &[Baseline], store: &Path, asked: Option<&str>) -> Result<String, Error> {
     let all: BTreeSet<&str> = baselines.iter().map(|one| one.run.scenario.as_str()).collect();
     let listed = || all.iter().map(|name| shown(name, 60)).collect::<Vec<_>>().join(", ");
-    let store = args.store.display();
-    match (&args.scenario, all.len()) {
+    let store = store.display();
+    match (asked, all.len()) {
         (_, 0) => Err(Error::usage(format!("{store} is empty; `zklockbench baseline add RUN` adds a run"))),
-        (Some(name), _) if all.contains(name.as_str()) => Ok(name.clone()),
+        (Some(name), _) if all.contains(name) => Ok(name.to_owned()),
         (Some(name), _) => {
             Err(Error::usage(format!("{store} has no run of `{}`, only of {}", shown(name, 60), listed())))
         }

@@ -23,7 +23,8 @@ pub fn execute(args: &CompareArgs) -> Result<Exit, Error> {
 
 fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Error> {
     let (base, new) = (Side::read(&args.base)?, Side::read(&args.new)?);
-    let ask = Ask { figures: args.judging.figures.clone(), limits: args.judging.limits(), force: args.force };
+    let ask =
+        Ask { figures: args.judging.figures.clone(), terms: args.judging.terms(None), force: args.force };
     let compared = compare(&base, &new, &ask)?;
     if let Some(path) = &args.markdown {
         output::file(path, &report::comparison_markdown(&compared))?;

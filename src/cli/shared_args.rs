@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::answer::compare::Limits;
+use crate::answer::compare::Terms;
 use crate::record::figures;
 use crate::words::error::Error;
 use crate::words::measure::Figure;
@@ -18,18 +18,34 @@ pub struct Judging {
     /// Figure to compare, e.g. throughput or wait.p99; may be repeated [default: depends on the load]
     #[arg(long = "figure", value_name = "FIGURE", value_parser = figures::named)]
     pub figures: Vec<Figure>,
-    /// The smallest difference that matters
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = margin)]
-    pub margin: f64,
+    /// The smallest difference that matters, of all figures (5%) or of one (wait.p99=20%); may be repeated [default: of
+    /// `ab` 5%, of `compare` each figure has its own]
+    #[arg(long = "margin", value_name = "[FIGURE=]PERCENT", value_parser = margin)]
+    pub margins: Vec<Margin>,
     /// Largest acceptable probability of a false alarm over all comparisons
     #[arg(long, value_name = "P", default_value = "0.05", value_parser = alpha)]
     pub alpha: f64,
 }
 
 impl Judging {
-    pub fn limits(&self) -> Limits {
-        Limits { margin: self.margin, alpha: self.alpha }
+    /// As asked for; `margin` is that of all figures unless another is given, `None` where each has its own.
+    pub fn terms(&self, margin: Option<f64>) -> Terms {
+        let of_all = self.margins.iter().rev().find(|one| one.figure.is_none()).map(|one| one.share);
+        let of_one = |one: &Margin| Some((one.figure?.to_string(), one.share));
+        Terms {
+            alpha: self.alpha,
+            margin: of_all.or(margin),
+            margins: self.margins.iter().filter_map(of_one).collect(),
+        }
     }
+}
+
+/// A margin as it is given on the command line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Margin {
+    /// The figure that it is of; `None` for all that have none of their own.
+    figure: Option<Figure>,
+    share: f64,
 }
 
 /// Options that say which ensemble it is.
@@ -171,8 +187,18 @@ impl AccessArgs {
     }
 }
 
+/// A margin in percent, of all figures or of one: `5%`, `wait.p99=20%`.
+fn margin(text: &str) -> Result<Margin, String> {
+    match text.split_once('=') {
+        Some((figure, share)) => {
+            Ok(Margin { figure: Some(figures::named(figure.trim())?), share: percentage(share.trim())? })
+        }
+        None => Ok(Margin { figure: None, share: percentage(text)? }),
+    }
+}
+
 /// A margin in percent, as a share.
-fn margin(text: &str) -> Result<f64, String> {
+pub fn percentage(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is not a margin; give a percentage from 0% to 100%, such as 5%");
     let number = text.strip_suffix('%').ok_or_else(wrong)?;
     let percent: f64 = number.trim().parse().map_err(|_| wrong())?;
@@ -210,8 +236,13 @@ mod tests {
 
     #[test]
     fn a_margin_is_a_percentage_and_an_error_a_probability() {
-        assert_eq!((margin("5%"), margin("0%"), margin("2.5 %")), (Ok(0.05), Ok(0.0), Ok(0.025)));
-        for wrong in ["5", "-1%", "101%", "NaN%", "inf%", "%", "5 percent"] {
+        let of_all = |share| Ok(Margin { figure: None, share });
+        assert_eq!((margin("5%"), margin("0%"), margin("2.5 %")), (of_all(0.05), of_all(0.0), of_all(0.025)));
+        let of_throughput = Margin { figure: Some(figures::THROUGHPUT.figure()), share: 0.2 };
+        assert_eq!(margin("throughput=20%"), Ok(of_throughput));
+        for wrong in
+            ["5", "-1%", "101%", "NaN%", "inf%", "%", "5 percent", "thruput=5%", "throughput=", "=5%"]
+        {
             assert!(margin(wrong).is_err(), "{wrong}");
         }
         assert_eq!(alpha("0.01"), Ok(0.01));

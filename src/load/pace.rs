@@ -55,8 +55,8 @@ impl Pace {
         };
         Self {
             rng: stream(contender as u64),
-            hold: spec.hold,
-            think: spec.think,
+            hold: spec.hold.clone(),
+            think: spec.think.clone(),
             read_ratio: spec.read_ratio,
             reads: stream(READS | contender as u64),
             next: 0,

@@ -27,6 +27,14 @@ impl Reading {
     }
 }
 
+/// The median of how many samples the repetitions have. One that was slow has fewer, and counts all the same: to leave it
+/// out would make a side look faster.
+pub fn usual_samples(readings: &[Reading]) -> Option<u64> {
+    let mut samples: Vec<u64> = readings.iter().filter_map(|reading| reading.samples).collect();
+    samples.sort_unstable();
+    samples.get(samples.len().saturating_sub(1) / 2).copied()
+}
+
 /// Why a trial has no such figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {

@@ -266,6 +266,8 @@ figures! {
     /// Acquires that timed out.
     TIMED_OUT = count("timed_out", Better::Lower)
         .read(|trial| whole(trial.timed_out()));
+    /// Arrivals of an open load that found no free session and were dropped, as the scenario says.
+    DROPPED = count("dropped", Better::Lower).read(|trial| whole(trial.arrived?.dropped));
     /// Waits that ended without the lock, or had not ended when the measured phase did.
     UNSERVED = count("unserved", Better::Neither)
         .read(|trial| whole(trial.unserved()));
@@ -285,6 +287,8 @@ figures! {
     LOST_WHILE_HELD = count("lost_while_held", Better::Lower).read(|trial| whole(trial.measured.lost_while_held));
     /// Violations in the whole trial.
     VIOLATIONS = count("violations", Better::Lower).read(|trial| whole(trial.violation_count));
+    /// Entries of the whole trial at which a violation would have been detected.
+    EVIDENCE = count("evidence", Better::Neither).read(|trial| whole(trial.evidence.catchable()));
     /// Errors in the whole trial.
     ERRORS = count("errors", Better::Lower).read(|trial| whole(trial.errors.values().sum()));
     /// Sessions that expired.

@@ -51,6 +51,18 @@ pub struct Floor {
 }
 
 impl Floor {
+    /// Floors of one ensemble vary from measurement to measurement; medians this many times as long are another floor.
+    pub const APART: f64 = 1.25;
+
+    /// Whether two medians of floors are farther apart than measurements of one are.
+    pub fn are_apart(one_us: u64, other_us: u64) -> bool {
+        one_us.max(other_us) as f64 > one_us.min(other_us) as f64 * Self::APART
+    }
+
+    pub fn is_measured(&self) -> bool {
+        self.handoff.is_some() || self.uncontended.is_some()
+    }
+
     pub fn not_measured(why: impl Into<String>) -> Self {
         Self { missing: Some(why.into()), ..Self::default() }
     }

@@ -40,7 +40,7 @@ pub use cell::CellKey;
 pub use derived::Derived;
 pub use dispersion::Dispersion;
 pub use fault::{Bound, FaultRecord, FencingCounts, Stuck};
-pub use figure::{Missing, Reading};
+pub use figure::{Missing, Reading, usual_samples};
 pub use figures::{FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAIRNESS};
 pub use floor::{Floor, Timing};
 pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Grants, Life, Lives};

@@ -38,6 +38,18 @@ pub struct ServerInfo {
     pub version: String,
 }
 
+impl EnsembleInfo {
+    /// Whether its data lay in memory, where nothing waits for a disk; `None` where that is not known.
+    pub fn is_in_memory(&self) -> Option<bool> {
+        let (_, meaning) = self.placement.rsplit_once("): ")?;
+        match (meaning.contains("in memory"), meaning.contains("fsync")) {
+            (true, _) => Some(true),
+            (false, true) => Some(false),
+            (false, false) => None,
+        }
+    }
+}
+
 /// The ensemble that was measured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnsembleInfo {
@@ -224,6 +236,10 @@ pub struct Run {
     /// run that was resumed, that of its first segment, if the others agree with it.
     #[serde(default)]
     pub floor: Option<Floor>,
+    /// The same after the last trial: where it moved, what is compared with it is not known. `None` where it was not measured
+    /// again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor_after: Option<Floor>,
     /// The parts of a run that was resumed, each with an ensemble and a floor of its own; empty where it was not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<Segment>,
@@ -273,14 +289,10 @@ impl Run {
 }
 
 impl Segment {
-    /// The floors of ensembles vary from measurement to measurement; medians this many times as long are another floor.
-    const FLOORS_APART: f64 = 1.25;
-
     /// One floor for all of them: that of the first that has one, if the medians of the others agree with it.
     pub fn common_floor(segments: &[Self]) -> Option<Floor> {
-        let measured = |one: &&Floor| one.handoff.is_some() || one.uncontended.is_some();
         let floors: Vec<&Floor> = segments.iter().filter_map(|one| one.floor.as_ref()).collect();
-        let Some(first) = floors.iter().copied().find(measured) else {
+        let Some(first) = floors.iter().copied().find(|floor| floor.is_measured()) else {
             return floors.first().map(|floor| (*floor).clone());
         };
         let medians = |of: fn(&Floor) -> Option<Timing>| -> Vec<u64> {
@@ -293,7 +305,7 @@ impl Segment {
                     let (Some(least), Some(most)) = (medians.iter().min(), medians.iter().max()) else {
                         return false;
                     };
-                    *most as f64 > *least as f64 * Self::FLOORS_APART
+                    Floor::are_apart(*least, *most)
                 });
         Some(apart.map_or_else(
             || first.clone(),

@@ -20,5 +20,5 @@ pub use table::{
     Style, ab, ab_headline, ab_markdown, accounting_table, calibration, comparison, comparison_markdown,
     conclusions_markdown, date, gates, gates_markdown, markdown, plan, said, sides, sweep, terminal, trend,
 };
-pub use trend::{Trend, TrendLine, TrendRun};
+pub use trend::{Trend, TrendChange, TrendLine, TrendRun};
 pub use view::View;

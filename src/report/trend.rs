@@ -10,10 +10,14 @@ use toml::Table;
 use super::View;
 use super::summary::Aggregate;
 use crate::answer::gate::Scope;
+use crate::answer::stats::{change_points, median};
 use crate::results::StoredRun;
 use crate::results::record::Run;
-use crate::words::measure::{Figure, Unit};
-use crate::words::units::{as_utc, contenders, counted, grouped};
+use crate::words::measure::{Better, Figure, Unit};
+use crate::words::units::{as_utc, contenders, counted, grouped, number, shown};
+
+/// By which series are shuffled: the same runs always give the same answer.
+const SEED: u64 = 1;
 
 /// A figure of the cells of a scenario, run by run.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -26,6 +30,8 @@ pub struct Trend {
     pub runs: Vec<TrendRun>,
     /// One for each cell.
     pub lines: Vec<TrendLine>,
+    /// From which run on a cell was another one, the oldest first.
+    pub changes: Vec<TrendChange>,
     /// What makes the runs hard to compare, each in one sentence without a full stop.
     pub notes: Vec<String>,
     #[serde(skip)]
@@ -59,6 +65,58 @@ pub struct TrendLine {
     pub contenders: usize,
     /// What the sound repetitions of each run gave, in the order of the runs; `None` where they gave nothing.
     pub points: Vec<Option<Aggregate>>,
+}
+
+/// From a run on, a figure of a cell was another one.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TrendChange {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Contenders.
+    pub contenders: usize,
+    /// The place of that run among all, counted from 0.
+    pub run: usize,
+    /// Its commit.
+    pub commit: String,
+    /// When it began; a label.
+    #[serde(with = "as_utc")]
+    #[schemars(with = "String")]
+    pub started_at: SystemTime,
+    /// The median of the runs from then on, until the next change, divided by that of those before; null where that is 0.
+    #[schemars(with = "Option<f64>")]
+    pub times: f64,
+    /// The probability of a change as clear or clearer where nothing changes.
+    pub p: f64,
+    /// Whether no change of that cell came after it.
+    pub is_last: bool,
+}
+
+impl TrendChange {
+    /// Whether the figure got worse by more than that share.
+    pub fn is_worse(&self, better: Better, margin: f64) -> bool {
+        match better {
+            Better::Lower => self.times > 1.0 + margin,
+            Better::Higher => self.times < 1.0 / (1.0 + margin),
+            Better::Neither => false,
+        }
+    }
+
+    /// In a sentence without a full stop.
+    pub fn sentence(&self, figure: &str) -> String {
+        format!(
+            "{}, {}: {figure} is {} times what it was from {} of {} on (p {})",
+            self.strategy,
+            contenders(self.contenders),
+            number(self.times),
+            shown(&self.commit, 12),
+            humantime::format_rfc3339_seconds(self.started_at)
+                .to_string()
+                .chars()
+                .take(10)
+                .collect::<String>(),
+            number(self.p)
+        )
+    }
 }
 
 /// What should be the same in all runs, in words.
@@ -106,6 +164,7 @@ impl Trend {
             unit: figure.unit(),
             runs: Vec::new(),
             lines: Vec::new(),
+            changes: Vec::new(),
             notes: Vec::new(),
             of: figure,
             scope,
@@ -140,6 +199,47 @@ impl Trend {
         // Cells that this run does not have.
         self.lines.iter_mut().for_each(|line| line.points.resize(before + 1, None));
         self.notes = self.differences();
+    }
+
+    /// Says, once all runs are there, from which on a cell was another one. There are as many chances to be wrong as cells, so
+    /// that each has its part of `alpha`.
+    #[must_use]
+    pub fn concluded(mut self, alpha: f64) -> Self {
+        let each = alpha / self.lines.len().max(1) as f64;
+        self.changes = self.lines.iter().flat_map(|line| self.changes_of(line, each)).collect();
+        self.changes.sort_by_key(|change| change.run);
+        self
+    }
+
+    fn changes_of(&self, line: &TrendLine, alpha: f64) -> Vec<TrendChange> {
+        let there =
+            line.points.iter().enumerate().filter_map(|(run, point)| Some((run, point.as_ref()?.median)));
+        let (runs, medians): (Vec<usize>, Vec<f64>) = there.unzip();
+        // A change is one by a factor, wherever there is one.
+        let has_logs = medians.iter().all(|median| *median > 0.0);
+        let values: Vec<f64> =
+            medians.iter().map(|median| if has_logs { median.ln() } else { *median }).collect();
+        let found = change_points(&values, alpha, SEED);
+        let ends = found.iter().skip(1).map(|change| change.at).chain([medians.len()]);
+        let begins = std::iter::once(0).chain(found.iter().map(|change| change.at));
+        let parts = found.iter().zip(begins.zip(ends));
+        parts
+            .enumerate()
+            .filter_map(|(at, (change, (from, to)))| {
+                let (before, after) = (median(&medians[from..change.at])?, median(&medians[change.at..to])?);
+                let run = &self.runs[runs[change.at]];
+                Some(TrendChange {
+                    strategy: line.strategy.clone(),
+                    contenders: line.contenders,
+                    run: runs[change.at],
+                    commit: run.commit.clone(),
+                    started_at: run.started_at,
+                    times: after / before,
+                    p: change.p,
+                    is_last: at + 1 == found.len(),
+                })
+            })
+            .collect()
     }
 
     fn differences(&self) -> Vec<String> {

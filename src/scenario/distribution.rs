@@ -1,5 +1,6 @@
 //! Distributions of hold and think times.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::Rng;
@@ -7,13 +8,14 @@ use rand_distr::{Distribution as _, Exp, LogNormal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::words::clock::micros;
 use crate::words::units::as_us;
 
 /// The longest duration that is ever drawn from a distribution with a tail.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A distribution of durations.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
     /// Always the same.
@@ -47,6 +49,57 @@ pub enum Distribution {
         /// Standard deviation of the logarithm; 0 makes it fixed.
         sigma: f64,
     },
+    /// One of these that were measured, each as often as the others.
+    #[serde(rename = "measured_us")]
+    Measured(MeasuredTimes),
+}
+
+/// Durations that were measured; at least one. Shared, because every trial has them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Vec<u64>", into = "Vec<u64>")]
+#[schemars(with = "Vec<u64>")]
+pub struct MeasuredTimes(Arc<[Duration]>);
+
+impl MeasuredTimes {
+    /// As many as a scenario may list.
+    pub const MOST: usize = 1_000;
+
+    pub fn new(times: Vec<Duration>) -> Self {
+        Self(times.into())
+    }
+
+    /// Of any number, [`MeasuredTimes::MOST`] at most with the same mean: of more, sorted, as many next to each other as it
+    /// takes become their mean.
+    pub fn condensed(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        let most = Self::MOST.min(times.len().max(1));
+        let part = |at: usize| at * times.len() / most;
+        let mean = |at: usize| {
+            let part = &times[part(at)..part(at + 1)];
+            part.iter().sum::<Duration>() / u32::try_from(part.len().max(1)).unwrap_or(u32::MAX)
+        };
+        Self::new((0..most).map(mean).collect())
+    }
+
+    pub fn times(&self) -> &[Duration] {
+        &self.0
+    }
+
+    fn longest(&self) -> Duration {
+        self.0.iter().copied().max().unwrap_or_default()
+    }
+}
+
+impl From<Vec<u64>> for MeasuredTimes {
+    fn from(us: Vec<u64>) -> Self {
+        Self::new(us.into_iter().map(Duration::from_micros).collect())
+    }
+}
+
+impl From<MeasuredTimes> for Vec<u64> {
+    fn from(times: MeasuredTimes) -> Self {
+        times.0.iter().map(|time| micros(*time)).collect()
+    }
 }
 
 impl Distribution {
@@ -58,6 +111,9 @@ impl Distribution {
             Self::Uniform { min, max } => (min + max) / 2,
             Self::Exponential { mean } => mean,
             Self::LogNormal { median, sigma } => median.mul_f64((sigma * sigma / 2.0).exp()),
+            Self::Measured(ref times) => {
+                times.0.iter().sum::<Duration>() / u32::try_from(times.0.len().max(1)).unwrap_or(u32::MAX)
+            }
         }
     }
 
@@ -67,6 +123,7 @@ impl Distribution {
             Self::Uniform { max, .. } => max,
             Self::Exponential { mean } => times(mean, 10.0),
             Self::LogNormal { median, sigma } => times(median, (4.0 * sigma).exp()),
+            Self::Measured(ref measured) => measured.longest(),
         }
     }
 
@@ -79,6 +136,9 @@ impl Distribution {
             }
             Self::Exponential { mean } => Self::Exponential { mean: mean.mul_f64(factor) },
             Self::LogNormal { median, sigma } => Self::LogNormal { median: median.mul_f64(factor), sigma },
+            Self::Measured(ref measured) => Self::Measured(MeasuredTimes::new(
+                measured.0.iter().map(|time| time.mul_f64(factor)).collect(),
+            )),
         }
     }
 
@@ -91,6 +151,10 @@ impl Distribution {
             Self::LogNormal { median, sigma } => {
                 LogNormal::new(0.0, sigma).map_or(median, |unit| times(median, unit.sample(rng)))
             }
+            Self::Measured(ref measured) => match measured.0.len() {
+                0 => Duration::ZERO,
+                count => measured.0[rng.random_range(0..count)],
+            },
         }
     }
 }
@@ -108,7 +172,7 @@ mod tests {
 
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    fn drawn_mean(distribution: Distribution) -> f64 {
+    fn drawn_mean(distribution: &Distribution) -> f64 {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let draws = 100_000;
         let sum: Duration = (0..draws).map(|_| distribution.sample(&mut rng)).sum();
@@ -122,8 +186,9 @@ mod tests {
             Distribution::Uniform { min: MILLISECOND, max: 9 * MILLISECOND },
             Distribution::Exponential { mean: 5 * MILLISECOND },
             Distribution::LogNormal { median: 5 * MILLISECOND, sigma: 0.5 },
+            Distribution::Measured(MeasuredTimes::new(vec![MILLISECOND, 2 * MILLISECOND, 12 * MILLISECOND])),
         ] {
-            let (drawn, stated) = (drawn_mean(distribution), distribution.mean().as_secs_f64());
+            let (drawn, stated) = (drawn_mean(&distribution), distribution.mean().as_secs_f64());
             assert!((drawn / stated - 1.0).abs() < 0.02, "{distribution:?}: drew {drawn}, states {stated}");
         }
     }
@@ -158,6 +223,22 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let wild = Distribution::LogNormal { median: Duration::from_secs(86_400_000), sigma: 3.0 };
         assert!((0..10_000).all(|_| wild.sample(&mut rng) <= LONGEST));
+    }
+
+    #[test]
+    fn more_measured_times_than_a_scenario_lists_keep_their_mean_and_nearly_their_spread() {
+        let all: Vec<Duration> = (1..=25_000_u32).rev().map(|at| at * at * Duration::from_nanos(1)).collect();
+        let sum = |times: &[Duration]| times.iter().map(Duration::as_secs_f64).sum::<f64>();
+        let condensed = MeasuredTimes::condensed(all.clone());
+        let (mean, whole) = (sum(condensed.times()) / 1_000.0, sum(&all) / 25_000.0);
+        assert_eq!(condensed.times().len(), MeasuredTimes::MOST);
+        assert!((mean / whole - 1.0).abs() < 1e-3, "{mean} {whole}");
+        let squares = |times: &[Duration], count: f64| {
+            times.iter().map(|time| time.as_secs_f64().powi(2)).sum::<f64>() / count
+        };
+        let spread = squares(condensed.times(), 1_000.0) / squares(&all, 25_000.0);
+        assert!((0.999..1.0).contains(&spread), "{spread}");
+        assert_eq!(MeasuredTimes::condensed(vec![MILLISECOND; 3]).times(), [MILLISECOND; 3]);
     }
 
     #[test]

@@ -158,7 +158,17 @@ pub const SHAPES: &[Shape] = &[
         example: r#"{ log-normal = { median = "5ms", sigma = 0.5 } }"#,
         doc: "half below the median, with a tail that `sigma` (of the logarithm) makes longer",
     },
+    Shape {
+        name: MEASURED,
+        durations: &[],
+        numbers: &[],
+        example: r#"{ measured = ["3ms", "5ms", "40ms"] }"#,
+        doc: "one of these, each as often as the others: 1 to 1000 durations",
+    },
 ];
+
+/// The shape whose value is a list of durations and no table.
+pub const MEASURED: &str = "measured";
 
 /// Bounds of a log-normal's `sigma`: at 3 the 99th percentile is a thousand times the median.
 pub const SIGMA: RangeInclusive<f64> = 0.0..=3.0;

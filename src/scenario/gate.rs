@@ -1,7 +1,7 @@
 //! Gates as they are written: what a run must show so that a build may go on.
 //!
 //! ```text
-//! condition = subject ( relation limit | "not" "regressed" "by" percent "against" "baseline" )
+//! condition = [ "every" | "median" ] subject ( relation limit | "not" "regressed" "by" percent "against" "baseline" )
 //! subject   = figure [ "of" strategy ] [ "at" number ( "contenders" | "contender" ) ]
 //! relation  = "<" | "<=" | ">" | ">=" | "=="
 //! limit     = number unit | [ number "*" ] ( "floor" | subject )
@@ -36,8 +36,35 @@ pub struct Gate {
 /// [`parse()`] reads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
+    /// Which of the repetitions decides; `None` where it isn't said: every one of a count, the median of anything else.
+    pub across: Option<Across>,
     pub subject: Subject,
     pub rule: Rule,
+}
+
+/// What of the repetitions has to stand in a relation to a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Across {
+    /// Each of them.
+    Every,
+    /// Their median.
+    Median,
+}
+
+impl Across {
+    pub const ALL: [Self; 2] = [Self::Every, Self::Median];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Every => "every",
+            Self::Median => "median",
+        }
+    }
+
+    /// Where nothing is said of it.
+    pub fn usual(figure: Figure) -> Self {
+        if figure.is_count() { Self::Every } else { Self::Median }
+    }
 }
 
 /// A figure, and of which cells.
@@ -255,6 +282,9 @@ impl fmt::Display for Gate {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(across) = self.across {
+            write!(f, "{} ", across.word())?;
+        }
         write!(f, "{} ", self.subject)?;
         match &self.rule {
             Rule::Compare(relation, limit) => write!(f, "{} {limit}", relation.sign()),

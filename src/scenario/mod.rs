@@ -39,7 +39,7 @@ pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival}
 pub use catalog::Catalog;
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written};
 pub use distance::{DISTANCE_NOTE, distance, each_way};
-pub use distribution::Distribution;
+pub use distribution::{Distribution, MeasuredTimes};
 pub use model::{
     EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Settling, Stop, StrategyChoice,
     TrialSpec,

@@ -83,7 +83,7 @@ fn refused(draft: &Draft<'_>, sink: &Sink<'_>) {
         }
     };
     refuse("acquisitions", "an open load has no `acquisitions`: it ends by the clock");
-    if draft.think.is_some_and(|think| think != Distribution::ZERO) {
+    if draft.think.as_ref().is_some_and(|think| *think != Distribution::ZERO) {
         refuse("think", "an open load has no `think`: arrivals come whether or not a contender is free");
     }
     if draft.ramp_up.is_some_and(|time| !time.is_zero()) {

@@ -86,7 +86,7 @@ fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
     if positive(draft.ramp_up) {
         refuse("ramp_up", "a batch has no `ramp_up`: contenders queue up one after the other");
     }
-    if draft.think.is_some_and(|think| think != Distribution::ZERO) {
+    if draft.think.as_ref().is_some_and(|think| *think != Distribution::ZERO) {
         refuse("think", "a batch has no `think`: each contender acquires only once");
     }
     if draft.locks.is_some_and(|locks| locks > 1) {
@@ -107,9 +107,9 @@ fn batch_patience(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (Some(timeout), Some(place)) = (draft.acquire_timeout, draft.places.get("acquire_timeout")) else {
         return;
     };
-    let shortest = match draft.hold {
-        Some(Distribution::Fixed(hold)) => hold,
-        Some(Distribution::Uniform { min, .. }) => min,
+    let shortest = match &draft.hold {
+        Some(Distribution::Fixed(hold)) => *hold,
+        Some(Distribution::Uniform { min, .. }) => *min,
         _ => return,
     };
     let Some(most) = draft.contenders.iter().flatten().max() else { return };

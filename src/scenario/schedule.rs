@@ -57,7 +57,7 @@ pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
         stream(spec.seed, Purpose::Hold),
         stream(spec.seed, Purpose::Mode),
     );
-    let (any_hold, read_ratio) = (spec.hold, spec.read_ratio);
+    let (any_hold, read_ratio) = (spec.hold.clone(), spec.read_ratio);
     Box::new(wanted.map(move |wanted| {
         // Drawn even where the file says it, so that what one arrival says leaves the others as they are.
         let (lock, hold) = (locks.draw(&mut which), any_hold.sample(&mut holds));

@@ -6,9 +6,10 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
+use super::distribution::MeasuredTimes;
 use super::fields::{
-    ENSEMBLE, FAULT, Field, Form, GATE, Kind, Need, OPEN_KEYS, PROCESSES, Part, Process, SHAPES, SIGMA,
-    Section, Shape, fields_of,
+    ENSEMBLE, FAULT, Field, Form, GATE, Kind, MEASURED, Need, OPEN_KEYS, PROCESSES, Part, Process, SHAPES,
+    SIGMA, Section, Shape, fields_of,
 };
 use crate::words::catalog::fault::{Ends, FaultCard, Targets};
 use crate::words::catalog::{LockCard, Param, ParamKind};
@@ -210,6 +211,16 @@ fn distribution() -> Value {
 }
 
 fn shape(shape: &Shape) -> Value {
+    if shape.name == MEASURED {
+        let most = MeasuredTimes::MOST;
+        let list = json!({
+            "type": "array",
+            "items": { "$ref": "#/$defs/duration" },
+            "minItems": 1,
+            "maxItems": most,
+        });
+        return table_of_one(shape.name, shape.doc, &list);
+    }
     let durations = shape.durations.iter().map(|name| (*name, json!({ "$ref": "#/$defs/duration" })));
     let numbers = shape.numbers.iter().map(|name| (*name, number(&SIGMA)));
     let properties: Map<_, _> = durations.chain(numbers).map(|(name, v)| (name.to_owned(), v)).collect();

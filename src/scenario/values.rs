@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::distribution::Distribution;
-use super::fields::{Kind, PARAM_DURATION, POLL_INTERVAL, POLL_INTERVAL_PARAM, SHAPES, SIGMA, Shape};
+use super::distribution::{Distribution, MeasuredTimes};
+use super::fields::{
+    Kind, MEASURED, PARAM_DURATION, POLL_INTERVAL, POLL_INTERVAL_PARAM, SHAPES, SIGMA, Shape,
+};
 use super::nearest::{did_you_mean, listed, nearest};
 use super::read::{
     KeyValue, Sink, TomlTable, Value, expect_bool, expect_count, expect_duration, expect_number, expect_text,
@@ -166,11 +168,34 @@ pub(super) fn distribution(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> O
         let near = nearest(entry.key, shape_names())?;
         SHAPES.iter().find(|shape| shape.name == near)
     })?;
+    if shape.name == MEASURED {
+        return measured(shape, entry, *longest, sink);
+    }
     let DeValue::Table(inner) = entry.value.get_ref() else {
         wrong_type(entry.value, "a table", &format!("write {}", shape.example), sink);
         return None;
     };
     shaped(shape, entry, TomlTable::new(inner), *longest, sink)
+}
+
+fn measured(shape: &Shape, entry: &KeyValue<'_>, longest: Duration, sink: &Sink<'_>) -> Option<Distribution> {
+    let DeValue::Array(items) = entry.value.get_ref() else {
+        wrong_type(entry.value, "a list of durations", &format!("write {}", shape.example), sink);
+        return None;
+    };
+    if !(1..=MeasuredTimes::MOST).contains(&items.len()) {
+        let message = format!("`measured` lists {} durations", items.len());
+        let help = format!(
+            "list 1 to {}, for instance some that are typical and some that are long",
+            MeasuredTimes::MOST
+        );
+        sink.error(entry.value.span(), message, help);
+        return None;
+    }
+    let each = items.iter().map(|item| expect_duration(item, &(Duration::ZERO..=longest), sink));
+    let times: Vec<Option<Duration>> = each.collect();
+    let times: Option<Vec<Duration>> = times.into_iter().collect();
+    Some(Distribution::Measured(MeasuredTimes::new(times?)))
 }
 
 fn shape_names() -> impl Iterator<Item = &'static str> {

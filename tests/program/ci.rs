@@ -164,6 +164,8 @@ fn every_command_answers_programs_in_one_shape_errors_included() {
         (&["baseline", "add", run, "store", "--commit", "abc"], "baseline add", 0, "commit"),
         (&["baseline", "list", "store"], "baseline list", 0, "baselines"),
         (&["baseline", "trend", "store", "--figure", "wait.p50"], "baseline trend", 0, "lines"),
+        (&["baseline", "check", "store"], "baseline check", 4, "changes"),
+        (&["baseline", "check", "store", "--since", "def"], "baseline check", 2, ""),
         (&["compare", run, run, "--force"], "compare", 4, "comparison"),
         (&["compare", run, "nowhere"], "compare", 2, ""),
         (&["ensemble", "status"], "ensemble status", 3, "up"),

@@ -56,7 +56,12 @@ fn a_run_exits_with_what_its_gates_came_to() {
     // One that cannot be decided: 60 waits have no such percentile
     let unknown = run_as(&bench, "unknown", &["--gate", "wait.p99.9 < 1s"]);
     assert_eq!(unknown.status.code(), Some(4), "{}", stderr(&unknown));
-    assert!(stdout(&unknown).contains("60 samples, but needs 10000"), "{}", stdout(&unknown));
+    assert!(
+        stdout(&unknown)
+            .contains("needs 10000 samples in each repetition, and half of them have at most 60 samples"),
+        "{}",
+        stdout(&unknown)
+    );
     // The store, and a run that is compared with it: a single repetition shows nothing
     for (name, commit) in [("passes", "abc123"), ("fails", "def456")] {
         let path = bench.path("results").join(name);

@@ -8,13 +8,15 @@ use zklockbench::answer::ab::{
     AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending,
     FigureQuestion, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
 };
-use zklockbench::answer::compare::{ComparisonVerdict as Found, Limits, Regression};
+use zklockbench::answer::compare::{ComparisonVerdict as Found, Regression, Terms};
 use zklockbench::record::figures;
 use zklockbench::record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
 use zklockbench::report::{self, Style, html, page};
 use zklockbench::words::verdict::Verdict;
 
-const TERMS: Limits = Limits { alpha: 0.05, margin: 0.05 };
+fn terms() -> Terms {
+    Terms::of_one_margin(0.05)
+}
 
 fn question(figure: &str) -> FigureQuestion {
     let cell = CellKey { strategy: "baton".into(), contenders: 5 };
@@ -38,7 +40,7 @@ fn judged(figure: &str, blocks: Vec<Answers>) -> Comparison {
 /// The same where so many blocks were to be run in any case.
 fn judged_of(figure: &str, blocks: Vec<Answers>, asked: u32) -> Comparison {
     let blocks: Vec<_> = (1..).zip(blocks.into_iter().map(|one| vec![one])).collect();
-    compare(&[question(figure)], &blocks, asked, TERMS).remove(0)
+    compare(&[question(figure)], &blocks, asked, &terms()).remove(0)
 }
 
 /// Of a trial that is invalid.
@@ -135,10 +137,10 @@ fn too_few_pairs_for_so_many_comparisons_say_how_many_it_takes() {
     // Given eight pairs, which can decide six comparisons, and seven of those
     let questions = vec![question("wait.p50"); 7];
     let blocks: Vec<_> = (1..).zip(drifting(1, 8, 0.01, 2.0).into_iter().map(|one| vec![one; 7])).collect();
-    let all = compare(&questions, &blocks, 8, TERMS);
+    let all = compare(&questions, &blocks, 8, &terms());
     assert!(all.iter().all(|one| one.verdict == Found::Inconclusive), "{all:?}");
     assert_eq!((all[0].pairs_needed, all[0].regression), (Some(9), Regression::Unknown));
-    assert!(compare(&questions[..6], &blocks, 8, TERMS).iter().all(|one| one.verdict == Found::Regressed));
+    assert!(compare(&questions[..6], &blocks, 8, &terms()).iter().all(|one| one.verdict == Found::Regressed));
 }
 
 #[test]
@@ -260,7 +262,7 @@ fn file() -> AbFile {
     let blocks: Vec<_> = (1..)
         .zip(answers.iter().zip(&same).map(|(slow, same)| vec![per_s(slow), slow.clone(), same.clone()]))
         .collect();
-    let comparisons = compare(&questions, &blocks, 8, TERMS);
+    let comparisons = compare(&questions, &blocks, 8, &terms());
     let record = |number: u32| {
         let block = Block::of(1, number);
         let run = |turn: Turn| RunRecord {
@@ -273,6 +275,7 @@ fn file() -> AbFile {
         BlockRecord { number, seed: block.seed, runs: block.order.map(run).to_vec() }
     };
     let side = |differs: &str| SideRecord {
+        opened_anew: false,
         differs: vec![differs.into()],
         program: "/usr/bin/zklockbench".into(),
         program_version: "zklockbench 0.1.0".into(),
@@ -294,7 +297,7 @@ fn file() -> AbFile {
         ending: Ending::Complete,
         why: None,
         asked: Asked { blocks: 8, until: None, blocks_at_most: 8, made_up_at_most: 4, reached: None },
-        terms: TERMS,
+        terms: terms(),
         sides: Sides { a: side("hold=5ms"), b: side("hold=6ms") },
         conclusion: Conclusion::of(&comparisons),
         comparisons,

@@ -203,3 +203,44 @@ fn gates_and_comments_make_no_other_scenario_of_it_and_another_hold_does() {
     });
     assert_eq!(told, [false, false, true]);
 }
+
+/// A trend of the throughput over runs that take so many times as long, each of a commit of its own.
+fn over(times: &[f64]) -> Trend {
+    let scope = Scope { strategy: None, contenders: None };
+    let mut trend = Trend::new(figures::THROUGHPUT.figure(), scope);
+    for (at, times) in times.iter().enumerate() {
+        let mut trial = records::trial(0);
+        trial.measured_us = (2_500_000.0 * times * (1.0 + 0.002 * (at % 3) as f64)) as u64;
+        trend.add(&format!("commit{at}"), &records::stored(&records::run(1), &[trial]));
+    }
+    trend.concluded(0.05)
+}
+
+#[test]
+fn a_change_is_named_with_its_commit_its_size_and_how_sure_it_is() {
+    // Given eight runs, and six that take half as long again
+    let found = over(&[vec![1.0; 8], vec![1.5; 6]].concat());
+    let [change] = found.changes.as_slice() else { panic!("{:?}", found.changes) };
+    assert_eq!((change.commit.as_str(), change.run, change.is_last), ("commit8", 8, true));
+    assert!((change.times - 1.0 / 1.5).abs() < 0.01 && change.p < 0.05, "{change:?}");
+    assert!(change.is_worse(figures::THROUGHPUT.figure().better(), 0.05));
+    let said = report::trend(&found, Style::default());
+    assert!(
+        said.contains(": throughput is 0.66") && said.contains(" times what it was from commit8 of "),
+        "{said}"
+    );
+    // Once it is as good as before, the last change is none for the worse
+    let mended = over(&[vec![1.0; 8], vec![1.5; 8], vec![1.0; 8]].concat());
+    let last = mended.changes.iter().find(|change| change.is_last).unwrap();
+    assert_eq!((mended.changes.len(), last.run), (2, 16));
+    assert!(!last.is_worse(figures::THROUGHPUT.figure().better(), 0.05));
+}
+
+#[test]
+fn where_nothing_changed_or_little_is_known_no_change_is_named() {
+    let steady = over(&[1.0; 14]);
+    assert!(steady.changes.is_empty(), "{:?}", steady.changes);
+    assert!(report::trend(&steady, Style::default()).contains("No change is clear enough to name."));
+    let few = over(&[1.0, 1.0, 9.0, 9.0]);
+    assert!(report::trend(&few, Style::default()).contains("Whether it changed can be told from 6 runs on."));
+}

@@ -204,8 +204,11 @@ fn conditions() -> impl Strategy<Value = Condition> {
     let regressed = (figures(), 1_u32..1_000)
         .prop_filter("one that can be worse", |(figure, _)| figure.better() != Better::Neither)
         .prop_map(|(figure, percent)| (figure, Rule::NotRegressed { percent: f64::from(percent) }));
-    (prop_oneof![compared, regressed], scopes())
-        .prop_map(|((figure, rule), scope)| Condition { subject: Subject { figure, scope }, rule })
+    (prop_oneof![compared, regressed], scopes()).prop_map(|((figure, rule), scope)| Condition {
+        across: None,
+        subject: Subject { figure, scope },
+        rule,
+    })
 }
 
 /// So many texts at least, whatever is asked for otherwise.

@@ -17,6 +17,7 @@ mod baselines;
 mod ci_outputs;
 mod ci_pipelines;
 mod compare;
+mod compare_bets;
 mod compare_resampled;
 mod exclusion;
 mod gate_grammar;

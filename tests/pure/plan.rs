@@ -103,6 +103,7 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
         clients: 200,
         rate,
         hold: Duration::from_millis(20),
+        holds: None,
         locks,
         arrivals: "\"poisson\"".into(),
         round_trip: None,
@@ -144,6 +145,49 @@ fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_loc
     // What was never measured is said, and not guessed
     assert!(holds.missing.iter().any(|missing| missing.contains("server is down")));
     assert_eq!((holds.outage_us, holds.ensemble_utilisation), (None, None));
+}
+
+#[test]
+fn where_only_the_mean_hold_is_known_the_answer_is_for_two_ways_in_which_holds_vary() {
+    let evidence = Evidence { trials: trials(1, 6, 0.02), watches: true, ..Evidence::default() };
+    let asked = |slo: &str, holds: Option<&str>| {
+        let question = Question { holds: holds.map(str::to_owned), ..question(slo, 25.0, 1) };
+        let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
+        let load = Load::of(&spec(&text), Order::Fifo).unwrap();
+        let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
+        Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
+    };
+    // Given a limit that constant holds keep and those of an exponential do not
+    let unknown = asked("wait.p99 < 180ms", None);
+    let varied = unknown.if_variable.clone().unwrap();
+    let p99 = unknown.prediction.as_ref().unwrap().wait_p99;
+    assert!(p99.high < 180_000.0 && 180_000.0 < varied.prediction.wait_p99.middle, "{p99:?} {varied:?}");
+    // Then it is not known, and it is said what to do
+    let why = unknown.verdict.why().unwrap();
+    assert!(matches!(unknown.verdict, Verdict::Unknown(_)), "{why}");
+    assert!(why.contains("say how they vary, with --hold or --holds"), "{why}");
+    // Whoever says how holds vary has the answer for that alone
+    let exactly = asked("wait.p99 < 180ms", Some("\"20000us\""));
+    assert_eq!((exactly.verdict, exactly.if_variable), (Verdict::Held, None));
+    let exponential = asked("wait.p99 < 150ms", Some("{ exponential = { mean = \"20ms\" } }"));
+    assert!(matches!(exponential.verdict, Verdict::Violated(_)), "{}", exponential.sentence());
+    // And a limit that both keep holds, with the room of either
+    let holds = asked("wait.p99 < 500ms", None);
+    assert_eq!(holds.verdict, Verdict::Held, "{}", holds.sentence());
+    let room = |headroom: Option<Headroom>| headroom.unwrap().rate;
+    assert!(room(holds.if_variable.clone().unwrap().headroom) < room(holds.headroom));
+    assert!(holds.sentence().contains("/s if holds vary as an exponential's do"), "{}", holds.sentence());
+}
+
+#[test]
+fn measured_holds_are_simulated_as_they_are() {
+    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    // Given nine short holds to one that is long, of 20 ms on average
+    let measured = format!("{{ measured = [{}\"110ms\"] }}", "\"10ms\", ".repeat(9));
+    let question = Question { holds: Some(measured), ..question("wait.p99 < 2s", 25.0, 1) };
+    let constant = Question { holds: Some("\"20ms\"".into()), ..question.clone() };
+    let p99 = |question: &Question| answer(question, &evidence).prediction.unwrap().wait_p99.middle;
+    assert!(p99(&question) > 1.5 * p99(&constant), "{} {}", p99(&question), p99(&constant));
 }
 
 #[test]
@@ -326,7 +370,8 @@ fn the_room_has_an_interval_that_holds_it_and_is_narrower_the_longer_a_trial_is(
 fn of_those_that_hold_noise_in_room_and_requests_decides_nothing() {
     let of = |strategy: &str, factor: f64, requests: f64| {
         let mut answer = plans::answer(strategy, 350_000.0, Verdict::Held);
-        answer.headroom = Some(Headroom { factor, rate: 5.0 * factor, ..answer.headroom.unwrap() });
+        let (rate, low) = (5.0 * factor, Some(4.8 * factor));
+        answer.headroom = Some(Headroom { factor, rate, low, ..answer.headroom.unwrap() });
         answer.requests_per_s = Some(requests);
         answer
     };
@@ -353,4 +398,14 @@ fn of_those_that_hold_noise_in_room_and_requests_decides_nothing() {
     let told = recommended(&[broken.clone(), of("b", 1.2, 20.0)]);
     assert!(told.starts_with("b; it is the only one that holds"), "{told}");
     assert_eq!(recommend(&[broken]), None);
+    // Nor is one said to be the only one while of another it is not known
+    let mut unknown = of("a", 9.0, 1.0);
+    unknown.verdict = Verdict::Unknown(vec!["too few handoffs".into()]);
+    let told = recommended(&[unknown, of("b", 1.2, 20.0)]);
+    assert!(told.starts_with("b; whether a would do is not known"), "{told}");
+    // And room counts as far as it is proven
+    let mut wide = of("a", 3.0, 60.0);
+    wide.headroom = Some(Headroom { low: Some(5.1), ..wide.headroom.unwrap() });
+    let told = recommended(&[wide, of("b", 1.5, 20.0)]);
+    assert!(told.starts_with("b; it has the most room"), "{told}");
 }

@@ -129,7 +129,10 @@ fn time_scale_multiplies_all_times_but_the_timeouts() {
     );
     let trial = &plan.trials[0];
     let ms = Duration::from_millis;
-    assert_eq!((trial.hold, trial.think), (Distribution::Fixed(ms(2)), Distribution::Fixed(ms(1))));
+    assert_eq!(
+        (trial.hold.clone(), trial.think.clone()),
+        (Distribution::Fixed(ms(2)), Distribution::Fixed(ms(1)))
+    );
     assert_eq!(trial.stop, Stop::After(ms(500)));
     assert_eq!((trial.ramp_up, trial.warm_up), (ms(200), ms(100)));
     assert_eq!(trial.strategy.params["poll_interval"], ParamValue::Duration(ms(100)));

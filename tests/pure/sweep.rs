@@ -61,6 +61,7 @@ impl<'a> Machine<'a> {
                 throughput: Some(throughput),
                 wait_p50: reading(p99 / 3.0),
                 wait_p99: reading(p99),
+                uncontended_p50: Some(1_000.0),
                 objective: reading(p99),
             }
         };
@@ -248,6 +249,30 @@ fn one_trial_decides_nothing() {
 }
 
 #[test]
+fn the_knee_over_rates_does_not_depend_on_how_far_was_swept() {
+    // Given an open load whose waits grow towards a saturation at 100 a second, of a lock that takes 1 ms when it is idle
+    let served = |rate: f64| rate;
+    let wait = |rate: f64| 3.0 * 2_000.0 / (1.0 - rate / 100.0);
+    let mut found = Vec::new();
+    for over in ["rate=20..90", "rate=20..97", "rate=50..90", "rate=5..95"] {
+        let ask = ask(over, None);
+        let (samples, ..) = Machine::of(&served, &wait).sweep(&ask, 60);
+        let Knee::Saturated(knee) = find(&ask, &samples, false, 1).remove(0).knee else {
+            panic!("no knee: {over}")
+        };
+        // Then the median wait is ten times that at 80 a second, wherever else it was measured
+        assert!((knee.low.unwrap()..=knee.high.unwrap()).contains(&knee.at), "{over}: {knee:?}");
+        found.push(knee.at);
+    }
+    assert!(found.iter().all(|at| (78.0..82.0).contains(at)), "{found:?}");
+    // And where it doesn't get there, none is named
+    let ask = ask("rate=20..70", None);
+    let (samples, ..) = Machine::of(&served, &wait).sweep(&ask, 60);
+    let Knee::NotFound { why, .. } = find(&ask, &samples, false, 1).remove(0).knee else { panic!("a knee") };
+    assert_eq!(why, "the median wait stays below 10 times the idle one");
+}
+
+#[test]
 fn a_lower_bound_below_the_limit_is_not_kept() {
     let reading = Reading { value: 10.0, at_least: true, samples: Some(5_000) };
     let sample = |run, value| Sample {
@@ -259,6 +284,7 @@ fn a_lower_bound_below_the_limit_is_not_kept() {
         throughput: Some(50.0),
         wait_p50: None,
         wait_p99: None,
+        uncontended_p50: None,
         objective: Some(Reading { value, ..reading }),
     };
     let objective: Objective = "wait.p99 < 1ms".parse().unwrap();
@@ -343,6 +369,8 @@ fn the_law_names_no_peak_that_the_points_did_not_pass() {
         assert!(!matches!(opinion, Opinion::Peak { at, .. } if at > 16.0), "{opinion:?}");
     }
     assert!(matches!(usl(&curve(LAW, 23.0, 0.001, 3), 3), Opinion::NoPeak { why: NoLaw::NotPassed, .. }));
+    // Points that end just beyond the peak of the fit do not show that they fall
+    assert!(!matches!(usl(&curve(LAW, 33.0, 0.03, 3), 3), Opinion::Peak { .. }));
     // And none of a curve that only flattens
     let flattens = Law { b: 0.0, ..LAW };
     let named = (0..20)

@@ -38,6 +38,7 @@ fn file() -> SweepFile {
                     throughput: Some(throughput),
                     wait_p50: reading(wait / 2.0),
                     wait_p99: reading(wait),
+                    uncontended_p50: None,
                     objective: reading(wait),
                 });
             }

@@ -46,6 +46,7 @@ pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
         strategy: strategy.into(),
         verdict,
         prediction: Some(prediction(p99)),
+        if_variable: None,
         fit: Some(Fit {
             first: part(1_500.0),
             each_more: (strategy == "parent-watch").then(|| part(60.0)),
@@ -53,6 +54,7 @@ pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
             spread: 0.07,
             residuals: vec![0.01, -0.01, 0.02, -0.02],
             freedom: 3,
+            open: Vec::new(),
             range: FitRange { rate_from: 56.0, rate_to: 154.0, waiting_from: 1.0, waiting_to: 1.5 },
         }),
         headroom: holds.then_some(Headroom {
@@ -107,6 +109,7 @@ pub fn plan() -> PlanFile {
             clients: 20,
             rate: 5.0,
             hold: Duration::from_millis(100),
+            holds: None,
             locks: 1,
             arrivals: "\"poisson\"".into(),
             round_trip: Some(Duration::from_millis(5)),

@@ -80,6 +80,7 @@ pub fn run(planned_trials: usize) -> Run {
             config: vec![("tickTime".into(), "2000".into()), ("syncLimit".into(), "5".into())],
         },
         floor: Some(floor()),
+        floor_after: None,
         history: false,
         segments: Vec::new(),
         started_at: began(),

@@ -7,7 +7,7 @@ use super::answers::{Answer, Answers, FigureQuestion, Silence};
 use super::blocks::Turn;
 use super::cells::CellPair;
 use crate::answer::compare::{
-    self, Compared, ComparisonVerdict, Limits, Regression, StoredRatio, Test, judge_family,
+    self, Compared, ComparisonVerdict, Regression, StoredRatio, Terms, Test, judge_family,
 };
 use crate::results::record::{Better, Reading};
 use crate::words::units::counted;
@@ -62,8 +62,15 @@ pub struct Comparison {
     pub b_at_least: bool,
     /// Pairs that are compared.
     pub pairs: usize,
-    /// B divided by A.
+    /// The smallest difference that matters, as a share; `None` in files of older versions, and of what was not measured.
+    #[serde(default)]
+    pub margin: Option<f64>,
+    /// B divided by A, with the interval of this comparison alone.
     pub ratio: Option<StoredRatio>,
+    /// The same with an interval that is widened for the number of comparisons: what is worse or better lies wholly beyond
+    /// the margin by it. `None` in files of older versions.
+    #[serde(default)]
+    pub in_family: Option<StoredRatio>,
     /// The probability of a difference that is as clear, when nothing differs: Wilcoxon's signed ranks.
     pub p: Option<f64>,
     /// The same, corrected for the number of comparisons (Holm).
@@ -136,13 +143,13 @@ pub fn compare(
     questions: &[FigureQuestion],
     blocks: &[(u32, Vec<Answers>)],
     asked: u32,
-    limits: Limits,
+    terms: &Terms,
 ) -> Vec<Comparison> {
     let answers = |at: usize| blocks.iter().filter_map(move |(block, each)| Some((*block, each.get(at)?)));
     let asked = usize::try_from(asked).unwrap_or(usize::MAX);
-    let measured = (0..questions.len()).map(|at| Measured::of(&questions[at], answers(at), asked, limits));
+    let measured = (0..questions.len()).map(|at| Measured::of(&questions[at], answers(at), asked, terms));
     let (measured, tests): (Vec<_>, Vec<_>) = measured.map(|one| (one.0, one.1)).unzip();
-    let compared = judge_family(tests, limits);
+    let compared = judge_family(tests);
     let each = questions.iter().zip(measured).zip(compared);
     each.map(|((question, measured), compared)| measured.judge(question, compared)).collect()
 }
@@ -162,8 +169,9 @@ impl Measured {
         question: &FigureQuestion,
         blocks: impl Iterator<Item = (u32, &'a Answers)> + Clone,
         asked: usize,
-        limits: Limits,
+        terms: &Terms,
     ) -> (Self, Test) {
+        let limits = terms.of(question.figure);
         let (mut values, mut silent) = (Vec::new(), Vec::new());
         for (block, Answers { a, b, again }) in blocks.clone() {
             let finite = |reading: &Reading| Some(reading.value).filter(|value| value.is_finite());
@@ -204,7 +212,9 @@ impl Measured {
             a_at_least: compared.base.at_least,
             b_at_least: compared.new.at_least,
             pairs: self.pairs,
+            margin: compared.margin,
             ratio: compared.ratio.map(Into::into),
+            in_family: compared.in_family.map(Into::into),
             p: compared.p,
             p_adjusted: compared.p_adjusted,
             itself: self.itself.ratio.map(Into::into),

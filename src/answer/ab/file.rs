@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::Turn;
 use super::comparison::{Comparison, Conclusion};
-use crate::answer::compare::Limits;
+use crate::answer::compare::Terms;
 use crate::results::record::{EnsembleInfo, Floor, HostInfo, RunEnding};
 use crate::results::{self, VersionedFile};
 use crate::words::error::Error;
@@ -84,7 +84,10 @@ pub struct SideRecord {
     pub program_version: String,
     /// The scenario's text, with all changes.
     pub scenario_text: String,
-    /// The ensemble that all its runs shared.
+    /// Whether its ensemble was opened anew for each block; if not, all its runs shared one.
+    #[serde(default)]
+    pub opened_anew: bool,
+    /// Its ensemble, as it was when it was first opened.
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once before the first block.
     pub floor: Floor,
@@ -157,7 +160,7 @@ pub struct AbFile {
     /// How many blocks were asked for.
     pub asked: Asked,
     /// By which rules it is judged.
-    pub terms: Limits,
+    pub terms: Terms,
     /// What was compared.
     pub sides: Sides,
     /// What the comparisons come to.
@@ -177,6 +180,11 @@ impl AbFile {
         let of =
             |side: &SideRecord, name: &str| side.judged.clone().with_reasons(|why| format!("{name}: {why}"));
         of(&self.sides.a, "A").and(of(&self.sides.b, "B"))
+    }
+
+    /// The margin of a comparison; that of all in files of versions that had one.
+    pub fn margin_of(&self, one: &Comparison) -> Option<f64> {
+        one.margin.or(self.terms.margin)
     }
 
     /// Writes it into that directory, in the place of what is there.

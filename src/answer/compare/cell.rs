@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::results::record::{Figure, Missing, Reading, Statistic, Trial};
+use super::losses;
+use crate::results::record::{Figure, Missing, Reading, Statistic, Trial, usual_samples};
 use crate::words::units::{contenders, counted, shown};
 
 /// What a cell is: the same question on both sides.
@@ -94,16 +95,11 @@ pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>
     Ok(found)
 }
 
-/// The median of how many samples the repetitions have. One that was slow has fewer, and counts all the same: to leave it
-/// out would make a side look faster.
-fn usual_samples(readings: &[Reading]) -> Option<u64> {
-    let mut samples: Vec<u64> = readings.iter().filter_map(|reading| reading.samples).collect();
-    samples.sort_unstable();
-    samples.get(samples.len().saturating_sub(1) / 2).copied()
-}
-
 fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
     match figure.of(trial) {
+        Ok(reading) if losses::has(figure) => {
+            Some(Reading { value: reading.value / losses::asked_for(trial), ..reading })
+        }
         Ok(reading) => Some(reading),
         Err(Missing::Unstable) => Some(Reading { value: f64::INFINITY, at_least: false, samples: None }),
         Err(Missing::NotMeasured) => None,

@@ -6,12 +6,15 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 
 use super::cell::{CellUnderLoad, NoReadings, readings, sound};
-use super::differences::{Difference, differences, unsound};
+use super::differences::{Difference, FloorRise, differences, unsound};
 use super::family::{VIOLATIONS, is_determined, usual};
 use super::faster::{Faster, faster};
-use super::judge::{Compared, Limits, Sample, Test, exactly, judge};
+use super::judge::{Compared, Method, Sample, Scale, exactly};
+use super::losses;
 use super::lost::{Repetitions, doubt, unless};
 use super::side::{Loaded, Side};
+use super::terms::Terms;
+use super::test::{Runs, Test, judge};
 use super::verdict::{ComparisonVerdict, Regression};
 use crate::answer::stats::holm;
 use crate::results::record::{Better, Figure, Reading, Trial, Unit};
@@ -19,14 +22,14 @@ use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, grouped, shown};
 
 /// The version of the document that this program writes.
-pub const COMPARISON_SCHEMA_VERSION: u32 = 1;
+pub const COMPARISON_SCHEMA_VERSION: u32 = 2;
 
 /// What is asked of a comparison.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ask {
     /// The figures to compare in every cell; the usual ones of its load where there is none.
     pub figures: Vec<Figure>,
-    pub limits: Limits,
+    pub terms: Terms,
     /// Whether to compare what cannot be compared.
     pub force: bool,
 }
@@ -34,13 +37,16 @@ pub struct Ask {
 /// Two sides, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// The version of this layout: 1.
+    /// The version of this layout: 2.
     pub schema_version: u32,
     /// What it comes to.
     pub conclusion: Conclusion,
     /// What the verdicts rest on.
-    pub limits: Limits,
-    /// How many comparisons were corrected together. Violations need no test and are not among them.
+    pub terms: Terms,
+    /// What they are about: these runs alone, or what runs of either kind would give.
+    pub about: About,
+    /// How many comparisons were corrected together. What takes no test is not among them: violations, and counts that the
+    /// load determines.
     pub family: usize,
     /// The base.
     pub base: SideInfo,
@@ -60,6 +66,16 @@ pub struct Comparison {
     pub unsound: Vec<String>,
     /// What makes the comparison meaningless, and was forced all the same; empty unless it was.
     pub forced: Vec<String>,
+}
+
+/// What the verdicts of a comparison are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum About {
+    /// These runs: how much others would differ was not measured.
+    TheseRuns,
+    /// Runs of either kind: at least one figure had enough of them for the run to be the unit.
+    SuchRuns,
 }
 
 /// What a comparison comes to.
@@ -158,7 +174,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     let (was, is) = (cells(base), cells(new));
     let key_of = |(key, _): &(CellUnderLoad, Repetitions<'_>)| key.clone();
     let only_new: Vec<CellUnderLoad> =
-        is.iter().map(key_of).filter(|key| find(&was, key).trials.is_empty()).collect();
+        is.iter().map(key_of).filter(|key| find(&was, key).trials().is_empty()).collect();
     if is.iter().all(|(key, _)| only_new.contains(key)) {
         let names = |cells: &[(CellUnderLoad, Repetitions<'_>)]| {
             cells.first().map_or_else(|| "no trial".to_owned(), |(key, _)| key.name())
@@ -173,18 +189,23 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     for (key, repetitions) in &was {
         family.take(key, repetitions, &find(&is, key), ask);
     }
-    let (rows, tested, left_out) = family.conclude(ask.limits);
+    let (rows, tested, left_out) = family.conclude(FloorRise::between(base, new));
+    let about = match rows.iter().any(|row| row.compared.method == Some(Method::Runs)) {
+        true => About::SuchRuns,
+        false => About::TheseRuns,
+    };
     Ok(Comparison {
         schema_version: COMPARISON_SCHEMA_VERSION,
-        conclusion: Conclusion::of(&rows, &only_new),
-        limits: ask.limits,
+        conclusion: Conclusion::of(&rows, &only_new, &about.said([base.runs.len(), new.runs.len()])),
+        terms: ask.terms.clone(),
+        about,
         family: tested,
         base: info(base),
         new: info(new),
         rows,
         left_out,
         only_new,
-        faster: faster(new, ask.limits),
+        faster: faster(new, ask.terms.alpha),
         differences,
         unsound: [unsound(base), unsound(new)].concat(),
         forced: meaningless,
@@ -197,12 +218,12 @@ pub fn figure_of_cell(
     base: &Repetitions<'_>,
     new: &Repetitions<'_>,
     figure: Figure,
-    limits: Limits,
+    terms: &Terms,
     family: usize,
 ) -> Compared {
-    let found = match planned(figure, &base.trials, &new.trials, limits) {
+    let found = match planned(figure, base, new, terms) {
         Planned::Done(compared) => *compared,
-        Planned::Tested(test) => test.alone(limits, family),
+        Planned::Tested(test) => test.alone(family),
     };
     unless(doubt(base, new).as_deref(), found)
 }
@@ -243,21 +264,31 @@ impl Planned {
             Self::Tested(test) => test.p(),
         }
     }
+
+    /// Whether it is one of those that chance can make differ. A test that could not be made is.
+    fn takes_a_test(&self, figure: Figure) -> bool {
+        let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));
+        figure != VIOLATIONS && !is_exact
+    }
 }
 
-fn planned(figure: Figure, base: &[&Trial], new: &[&Trial], limits: Limits) -> Planned {
+fn planned(figure: Figure, base: &Repetitions<'_>, new: &Repetitions<'_>, terms: &Terms) -> Planned {
+    let (were, are) = (base.trials(), new.trials());
     if figure == VIOLATIONS {
-        return Planned::done(violations(base, new, limits));
+        return Planned::done(violations(&were, &are, terms));
     }
-    let (was, is) = (readings(base, figure), readings(new, figure));
+    let (was, is) = (readings(&were, figure), readings(&are, figure));
     let why = match (&was, &is) {
         (Ok(was), Ok(is)) => {
             let determined =
-                sound(base).into_iter().chain(sound(new)).all(|trial| is_determined(figure, trial));
+                sound(&were).into_iter().chain(sound(&are)).all(|trial| is_determined(figure, trial));
             if determined && is_constant(was) && is_constant(is) {
                 return Planned::done(exactly(was, is, figure.better()));
             }
-            return Planned::Tested(Test::unpaired(was, is, figure.better(), limits));
+            let runs = Runs { base: base.by_run(was), new: new.by_run(is) };
+            let (better, limits) = (figure.better(), terms.of(figure));
+            let scale = if losses::has(figure) { Scale::SharesLost } else { Scale::Values };
+            return Planned::Tested(Test::of_runs(&runs, worse_if_more(figure, better), limits, scale));
         }
         (Err(was), Err(is)) if was == is => was.why(),
         (Err(was), Err(is)) => format!("base: {}; new: {}", was.why(), is.why()),
@@ -268,13 +299,18 @@ fn planned(figure: Figure, base: &[&Trial], new: &[&Trial], limits: Limits) -> P
     Planned::done(Compared::not_measured(was, is, why))
 }
 
+/// Which way a figure is better: it is worse to lose more, also where the figure by itself is that of the load.
+fn worse_if_more(figure: Figure, better: Better) -> Better {
+    if losses::has(figure) { Better::Lower } else { better }
+}
+
 fn is_constant(readings: &[Reading]) -> bool {
     readings.windows(2).all(|pair| pair[0].value == pair[1].value && !pair[0].at_least && !pair[1].at_least)
 }
 
 /// The violations in the trials of a cell, those that do not count otherwise among them. One is enough: where the base
 /// has none, the new is worse by any.
-fn violations(base: &[&Trial], new: &[&Trial], limits: Limits) -> Compared {
+fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
     let readings = |trials: &[&Trial]| -> Vec<Reading> {
         trials.iter().filter_map(|trial| VIOLATIONS.of(trial).ok()).collect()
     };
@@ -306,7 +342,7 @@ fn violations(base: &[&Trial], new: &[&Trial], limits: Limits) -> Compared {
         },
         // How often a lock fails that does not exclude is chance, so it takes a test to tell.
         (true, true) => {
-            let found = judge(&was, &is, Better::Lower, limits, 1);
+            let found = judge(&was, &is, Better::Lower, terms.of(VIOLATIONS), 1);
             let broken = Some("the lock does not exclude on either side".to_owned());
             let why = [broken, found.why].into_iter().flatten().collect::<Vec<_>>().join("; ");
             Compared { why: Some(why), ..found }
@@ -326,49 +362,54 @@ struct Family {
 impl Family {
     fn take(&mut self, key: &CellUnderLoad, base: &Repetitions<'_>, new: &Repetitions<'_>, ask: &Ask) {
         self.doubts.extend(doubt(base, new).map(|why| (key.clone(), why)));
-        let (base, new) = (base.trials.as_slice(), new.trials.as_slice());
+        let (were, are) = (base.trials(), new.trials());
         let is_chosen = !ask.figures.is_empty();
-        let figures = if is_chosen { ask.figures.clone() } else { usual(key, base, new) };
+        let figures = if is_chosen { ask.figures.clone() } else { usual(key, &were, &are) };
         for figure in figures {
-            let why = (!is_chosen).then(|| applies_to_neither(figure, base, new)).flatten();
+            let why = (!is_chosen).then(|| applies_to_neither(figure, &were, &are)).flatten();
             match why {
                 Some(why) => {
                     self.left_out.push(LeftOut { cell: key.clone(), figure: figure.to_string(), why });
                 }
-                None => self.planned.push((key.clone(), figure, planned(figure, base, new, ask.limits))),
+                None => self.planned.push((key.clone(), figure, planned(figure, base, new, &ask.terms))),
             }
         }
         // It can't be chosen away that a lock no longer excludes.
         if !ask.figures.contains(&VIOLATIONS) {
-            self.planned.push((key.clone(), VIOLATIONS, planned(VIOLATIONS, base, new, ask.limits)));
+            self.planned.push((key.clone(), VIOLATIONS, planned(VIOLATIONS, base, new, &ask.terms)));
         }
     }
 
     /// The rows, and how many comparisons were corrected together.
-    fn conclude(self, limits: Limits) -> (Vec<Row>, usize, Vec<LeftOut>) {
-        let in_family = |figure: &Figure| *figure != VIOLATIONS;
+    fn conclude(self, rise: Option<FloorRise>) -> (Vec<Row>, usize, Vec<LeftOut>) {
         let p: Vec<Option<f64>> = self
             .planned
             .iter()
-            .filter(|(_, figure, _)| in_family(figure))
+            .filter(|(_, figure, planned)| planned.takes_a_test(*figure))
             .map(|(.., planned)| planned.p())
             .collect();
         let family = p.len();
         let mut adjusted = holm(&p).into_iter();
         let row = |(cell, figure, planned): (CellUnderLoad, Figure, Planned)| {
-            let adjusted = if in_family(&figure) { adjusted.next().flatten() } else { None };
+            let takes_a_test = planned.takes_a_test(figure);
+            let adjusted = if takes_a_test { adjusted.next().flatten() } else { None };
             let compared = match planned {
                 Planned::Done(compared) => *compared,
-                Planned::Tested(test) => test.conclude(adjusted, limits, family),
+                Planned::Tested(test) => test.conclude(adjusted, family),
+            };
+            let compared = match rise {
+                Some(rise) => rise.unless(figure, compared),
+                None => compared,
             };
             let compared = unless(self.doubts.get(&cell).map(String::as_str), compared);
+            let unit = if losses::has(figure) { Unit::Share } else { figure.unit() };
             Row {
                 cell,
                 figure: figure.to_string(),
-                unit: figure.unit().name(),
-                better: figure.better().name(),
+                unit: unit.name(),
+                better: worse_if_more(figure, figure.better()).name(),
                 compared,
-                measured_in: Some(figure.unit()),
+                measured_in: Some(unit),
             }
         };
         (self.planned.into_iter().map(row).collect(), family, self.left_out)
@@ -406,8 +447,19 @@ fn info(side: &Side) -> SideInfo {
     }
 }
 
+impl About {
+    /// In words, of so many runs of the base and of the new.
+    fn said(self, [base, new]: [usize; 2]) -> String {
+        match (self, base + new) {
+            (Self::TheseRuns, 2) => "between these two runs".to_owned(),
+            (Self::TheseRuns, _) => "between these runs".to_owned(),
+            (Self::SuchRuns, _) => format!("over {} against {new}", counted(base, "run", "runs")),
+        }
+    }
+}
+
 impl Conclusion {
-    fn of(rows: &[Row], only_new: &[CellUnderLoad]) -> Self {
+    fn of(rows: &[Row], only_new: &[CellUnderLoad], about: &str) -> Self {
         let mut counts: BTreeMap<ComparisonVerdict, usize> = BTreeMap::new();
         for row in rows {
             *counts.entry(row.compared.verdict).or_default() += 1;
@@ -430,7 +482,7 @@ impl Conclusion {
         let of = counted(rows.len(), "comparison", "comparisons");
         Self {
             regression,
-            sentence: format!("{what}: of {of} {}{only_new}", told.join(", ")),
+            sentence: format!("{what} {about}: of {of} {}{only_new}", told.join(", ")),
             counts,
             exit_code: regression.exit() as u8,
         }

@@ -7,8 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cell::CellUnderLoad;
+use super::judge::Compared;
 use super::side::{Loaded, Side};
-use crate::results::record::{Floor, Run, Timing, Trial};
+use super::verdict::{ComparisonVerdict, Regression};
+use crate::results::record::figures::THROUGHPUT;
+use crate::results::record::{Figure, Floor, Run, Timing, Trial};
 use crate::words::units::{counted, format_micros, shown};
 
 /// Something that is not the same on both sides, or not in all runs of one.
@@ -22,6 +25,8 @@ pub struct Difference {
     pub new: String,
     /// Whether it makes the comparison meaningless: another load, or another machine.
     pub meaningless: bool,
+    /// Whether it is about the servers: which there are, and how they are set up.
+    pub of_servers: bool,
 }
 
 impl Difference {
@@ -35,11 +40,16 @@ struct Fact {
     what: String,
     value: String,
     must_agree: bool,
+    of_servers: bool,
 }
 
 impl Fact {
     fn stated(what: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { what: what.into(), value: value.into(), must_agree: false }
+        Self { what: what.into(), value: value.into(), must_agree: false, of_servers: false }
+    }
+
+    fn of_servers(self) -> Self {
+        Self { of_servers: true, ..self }
     }
 
     fn needed(what: impl Into<String>, value: impl Into<String>) -> Self {
@@ -68,20 +78,30 @@ fn same_run(base: &Side, new: &Side) -> Option<Difference> {
         base: one.path.display().to_string(),
         new: other.path.display().to_string(),
         meaningless: true,
+        of_servers: false,
     })
 }
 
-/// The values of each fact, in the order of the facts.
-type Values = Vec<(String, bool, Vec<String>)>;
+/// All values of one fact.
+struct Values {
+    what: String,
+    must_agree: bool,
+    of_servers: bool,
+    values: Vec<String>,
+}
 
-fn collected(facts: impl IntoIterator<Item = Fact>) -> Values {
-    let mut all: Values = Vec::new();
-    for Fact { what, value, must_agree } in facts {
-        match all.iter_mut().find(|(other, ..)| *other == what) {
-            Some((.., values)) if values.contains(&value) => {}
-            Some((.., values)) => values.push(value),
-            None => all.push((what, must_agree, vec![value])),
+/// Of each fact, in the order of the facts.
+fn collected(facts: impl IntoIterator<Item = Fact>) -> Vec<Values> {
+    let mut all: Vec<Values> = Vec::new();
+    for Fact { what, value, must_agree, of_servers } in facts {
+        match all.iter_mut().find(|one| one.what == what) {
+            Some(one) if one.values.contains(&value) => {}
+            Some(one) => one.values.push(value),
+            None => all.push(Values { what, must_agree, of_servers, values: vec![value] }),
         }
+    }
+    for one in &mut all {
+        one.values.sort();
     }
     all
 }
@@ -90,37 +110,28 @@ fn collected(facts: impl IntoIterator<Item = Fact>) -> Values {
 fn apart(base: Vec<Fact>, new: Vec<Fact>) -> Vec<Difference> {
     const MOST: usize = 120;
     let (base, new) = (collected(base), collected(new));
-    let missing = |what: &String, all: &Values| all.iter().all(|(other, ..)| other != what);
-    let only_new = new.iter().filter(|(what, ..)| missing(what, &base));
-    // What one side cannot know, such as where the data of other people's servers lies, need not agree.
-    let needed = |what: &String| {
-        let of =
-            |all: &Values| all.iter().find(|(other, ..)| other == what).is_none_or(|(_, needed, _)| *needed);
-        of(&base) && of(&new)
-    };
-    let names: Vec<(&String, bool)> =
-        base.iter().chain(only_new).map(|(what, ..)| (what, needed(what))).collect();
-    let values = |what: &String, all: &Values| -> Vec<String> {
-        let found = all.iter().find(|(other, ..)| other == what);
-        let mut values = found.map(|(.., values)| values.clone()).unwrap_or_default();
-        values.sort();
-        values
-    };
-    let difference = |(what, must_agree): (&String, bool)| {
-        let (was, is) = (values(what, &base), values(what, &new));
+    let find = |what: &str, all: &[Values]| all.iter().position(|one| one.what == what);
+    let only_new = new.iter().filter(|one| find(&one.what, &base).is_none());
+    let difference = |one: &Values| {
+        let of = |all: &[Values]| find(&one.what, all).map_or(Vec::new(), |at| all[at].values.clone());
+        // What one side cannot know, such as where the data of other people's servers lies, need not agree.
+        let needed = |all: &[Values]| find(&one.what, all).is_none_or(|at| all[at].must_agree);
+        let must_agree = needed(&base) && needed(&new);
+        let (was, is) = (of(&base), of(&new));
         let text = |values: &[String]| match values {
             [] => "none".to_owned(),
             some => shown(&some.join(" and "), MOST),
         };
         let differs = was != is || must_agree && was.len() > 1;
         differs.then(|| Difference {
-            what: shown(what, MOST),
+            what: shown(&one.what, MOST),
             base: text(&was),
             new: text(&is),
             meaningless: must_agree,
+            of_servers: one.of_servers,
         })
     };
-    names.into_iter().filter_map(difference).collect()
+    base.iter().chain(only_new).filter_map(difference).collect()
 }
 
 fn facts(side: &Side) -> Vec<Fact> {
@@ -141,12 +152,15 @@ fn of_run(run: &Run) -> Vec<Fact> {
     versions.dedup();
     let mut facts = vec![
         Fact::needed("processors", format!("{} x {}", host.cores, host.cpu)),
-        Fact { must_agree: ensemble.shares_host, ..Fact::stated("data", without_path(&ensemble.placement)) },
-        Fact::stated("ensemble", ensemble.kind.as_str()),
-        Fact::needed("ensemble on the generator's host", yes_or_no(ensemble.shares_host)),
-        Fact::stated("servers", ensemble.servers.len().to_string()),
-        Fact::stated("ZooKeeper", versions.join(" and ")),
-        Fact::stated("servers started cold", yes_or_no(ensemble.starts_cold)),
+        Fact {
+            must_agree: ensemble.shares_host,
+            ..Fact::stated("data", without_path(&ensemble.placement)).of_servers()
+        },
+        Fact::stated("ensemble", ensemble.kind.as_str()).of_servers(),
+        Fact::needed("ensemble on the generator's host", yes_or_no(ensemble.shares_host)).of_servers(),
+        Fact::stated("servers", ensemble.servers.len().to_string()).of_servers(),
+        Fact::stated("ZooKeeper", versions.join(" and ")).of_servers(),
+        Fact::stated("servers started cold", yes_or_no(ensemble.starts_cold)).of_servers(),
         Fact::stated("host", host.hostname.as_str()),
         Fact::stated("operating system", format!("{}, kernel {}", host.os, host.kernel)),
         Fact::stated("scenario", run.scenario.as_str()),
@@ -163,9 +177,9 @@ fn of_run(run: &Run) -> Vec<Fact> {
         .extend(run.replayed.as_ref().map(|file| Fact::needed("replayed arrivals (SHA-256)", &*file.sha256)));
     // The text says more than a line can; what it means for each trial is compared cell by cell.
     let configured = ensemble.config.iter();
-    facts.extend(
-        configured.map(|(key, value)| Fact::stated(format!("server configuration, {key}"), value.as_str())),
-    );
+    facts.extend(configured.map(|(key, value)| {
+        Fact::stated(format!("server configuration, {key}"), value.as_str()).of_servers()
+    }));
     facts
 }
 
@@ -230,22 +244,84 @@ fn readable(name: &str, value: &Value) -> String {
     }
 }
 
+/// The floors of a handoff on both sides, in microseconds: medians over the runs.
+#[derive(Debug, Clone, Copy)]
+struct Floors {
+    base: f64,
+    new: f64,
+}
+
+impl Floors {
+    /// `None` where a side has none.
+    fn of(base: &Side, new: &Side) -> Option<Self> {
+        let of = |side: &Side| {
+            let handoff =
+                |run: &Loaded| run.stored.run.floor.as_ref().and_then(|floor: &Floor| floor.handoff);
+            let each: Vec<f64> =
+                side.runs.iter().filter_map(handoff).map(|timing: Timing| timing.p50_us as f64).collect();
+            crate::answer::stats::median(&each).filter(|floor| *floor > 0.0)
+        };
+        Some(Self { base: of(base)?, new: of(new)? })
+    }
+
+    fn told(self) -> [String; 2] {
+        [self.base, self.new].map(|floor| format_micros(floor.round() as u64))
+    }
+}
+
 /// Floors are measured, so they never agree; by so much they may differ without being mentioned.
 const FLOORS_APART: f64 = 1.1;
 
 fn floors(base: &Side, new: &Side) -> Option<Difference> {
-    let of = |side: &Side| -> Vec<f64> {
-        let handoff = |run: &Loaded| run.stored.run.floor.as_ref().and_then(|floor: &Floor| floor.handoff);
-        side.runs.iter().filter_map(handoff).map(|timing: Timing| timing.p50_us as f64).collect()
-    };
-    let (was, is) = (crate::answer::stats::median(&of(base))?, crate::answer::stats::median(&of(new))?);
-    let apart = (was / is).max(is / was) > FLOORS_APART;
+    let floors = Floors::of(base, new)?;
+    let apart = (floors.base / floors.new).max(floors.new / floors.base) > FLOORS_APART;
+    let [base, new] = floors.told();
     apart.then(|| Difference {
         what: "floor of a handoff (median)".into(),
-        base: format_micros(was.round() as u64),
-        new: format_micros(is.round() as u64),
+        base,
+        new,
         meaningless: false,
+        of_servers: false,
     })
+}
+
+/// That raw requests took longer on the new side, although both ran on servers that are said to be the same: then it is the
+/// host that got slower, or something on it, and what seems to be a regression of a lock may be no more than that.
+#[derive(Debug, Clone, Copy)]
+pub struct FloorRise(Floors);
+
+impl FloorRise {
+    /// `None` where it did not rise, and where the servers differ on purpose: what they cost is then part of the answer.
+    pub fn between(base: &Side, new: &Side) -> Option<Self> {
+        let rise = Self(Floors::of(base, new)?);
+        let is_part_of_it = differences(base, new).iter().any(|one| one.of_servers);
+        (rise.share() > Floor::APART - 1.0 && !is_part_of_it).then_some(rise)
+    }
+
+    fn share(self) -> f64 {
+        self.0.new / self.0.base - 1.0
+    }
+
+    /// What was found, unless it is worse, grows or shrinks with what a request takes, and the floor rose by more than its
+    /// margin.
+    pub fn unless(self, figure: Figure, found: Compared) -> Compared {
+        let is_apart = !matches!(figure, Figure::Latency(..)) && figure != THROUGHPUT.figure();
+        let within = found.margin.is_none_or(|margin| self.share() <= margin);
+        if found.regression != Regression::Yes || within || is_apart {
+            return found;
+        }
+        let [was, is] = self.0.told();
+        let why = format!(
+            "the floor of a handoff rose from {was} to {is}, so the host is the likely cause, not the lock: compare again \
+             when it is quiet"
+        );
+        Compared {
+            verdict: ComparisonVerdict::Inconclusive,
+            regression: Regression::Unknown,
+            why: Some(why),
+            ..found
+        }
+    }
 }
 
 /// The trials of a side that do not count, each with its reason.

@@ -1,6 +1,7 @@
 //! Which figures are compared: decided by the load, before anybody looks at a value.
 
 use super::cell::{CellUnderLoad, tail};
+use super::losses;
 use crate::results::record::figures::{
     self, NAMES, NAMES_PER_ACQUISITION, NOTIFICATIONS, NOTIFICATIONS_PER_ACQUISITION, REQUESTS,
     REQUESTS_PER_ACQUISITION,
@@ -31,6 +32,7 @@ pub(super) fn usual(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Vec
     // What an acquisition costs the ensemble, whatever the load.
     let costs = figures::ALL.iter().filter(|entry| entry.compared);
     chosen.extend(costs.map(|entry| entry.figure()));
+    chosen.extend(losses::under(&key.load).filter(|figure| losses::are_any(*figure, base.iter().chain(new))));
     chosen
 }
 

@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cell::CellUnderLoad;
-use super::judge::{Block, Compared, Limits, Test, judge_family};
+use super::judge::Limits;
 use super::side::{Loaded, Side};
+use super::test::{Block, Test, judge_family};
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Better, Reading, Trial};
 use crate::words::units::{contenders, number};
@@ -17,9 +18,9 @@ pub struct Faster {
     pub strategy: CellUnderLoad,
     /// The label of the slower one.
     pub than: String,
-    /// How many times the throughput it has: the median of the Walsh averages.
+    /// How many times the throughput it has.
     pub times: f64,
-    /// Half the width of its interval, which holds the ratio with at least 1 − α.
+    /// Half the width of its interval, which holds the ratio with at least 1 − α, also of all such ratios together.
     pub plus_minus: f64,
     /// Repetitions that both have.
     pub repetitions: usize,
@@ -41,14 +42,18 @@ impl Faster {
 
 /// For each number of contenders in a closed load, how many times as fast the fastest strategy is as each of the others:
 /// only where the repetitions show that it is. A lock that did not exclude is not among them.
-pub(super) fn faster(side: &Side, limits: Limits) -> Vec<Faster> {
-    let pairs: Vec<(CellUnderLoad, CellUnderLoad, Vec<Block>)> =
-        groups(side).iter().flat_map(|group| pairs(side, group)).collect();
-    let tests = pairs.iter().map(|(.., blocks)| Test::paired(blocks, Better::Higher, limits)).collect();
-    let judged = pairs.iter().zip(judge_family(tests, limits));
+///
+/// Which is the fastest is chosen by the same repetitions, so every pair of a group is tested, whichever turns out to be.
+pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
+    let limits = Limits { alpha, ..Limits::default() };
+    let pairs: Vec<StrategyPair> = groups(side).iter().flat_map(|group| pairs(side, group)).collect();
+    let test = |pair: &StrategyPair| Test::of_blocks(&pair.blocks, Better::Higher, limits, pairs.len());
+    let tests = pairs.iter().map(test).collect();
+    let judged = pairs.iter().zip(judge_family(tests));
     judged
-        .filter_map(|((fastest, other, _), compared)| {
-            let ratio = compared.ratio.filter(|_| is_shown(&compared, limits))?;
+        .filter(|(pair, _)| pair.of_the_fastest)
+        .filter_map(|(StrategyPair { one: fastest, other, .. }, compared)| {
+            let ratio = compared.in_family?;
             let (low, high) = (ratio.low?, ratio.high?);
             // Against one that stood still in a repetition there is no upper end.
             (low > 1.0 && high.is_finite()).then(|| Faster {
@@ -60,10 +65,6 @@ pub(super) fn faster(side: &Side, limits: Limits) -> Vec<Faster> {
             })
         })
         .collect()
-}
-
-fn is_shown(compared: &Compared, limits: Limits) -> bool {
-    compared.p_adjusted.is_some_and(|p| p <= limits.alpha)
 }
 
 /// Cells with the same contenders and locks, fastest first; those of locks that did not exclude left out.
@@ -98,15 +99,31 @@ fn throughput(trial: &Trial) -> Option<Reading> {
     trial.is_sound().then(|| THROUGHPUT.of(trial).map(Reading::exact)).flatten()
 }
 
-/// The fastest of a group with each of the others.
-fn pairs(side: &Side, group: &[CellUnderLoad]) -> Vec<(CellUnderLoad, CellUnderLoad, Vec<Block>)> {
-    let Some((fastest, others)) = group.split_first() else { return Vec::new() };
-    let pair = |other: &CellUnderLoad| (fastest.clone(), other.clone(), blocks(side, fastest, other));
-    others.iter().map(pair).collect()
+/// Two strategies of a group, the faster one first.
+struct StrategyPair {
+    one: CellUnderLoad,
+    other: CellUnderLoad,
+    blocks: Vec<Block>,
+    /// Whether the first is the fastest of its group.
+    of_the_fastest: bool,
+}
+
+/// Each of a group, which has the fastest first, with each that is slower.
+fn pairs(side: &Side, group: &[CellUnderLoad]) -> Vec<StrategyPair> {
+    let with_slower = |(at, one): (usize, &CellUnderLoad)| {
+        let pair = |other: &CellUnderLoad| StrategyPair {
+            one: one.clone(),
+            other: other.clone(),
+            blocks: blocks(side, one, other),
+            of_the_fastest: at == 0,
+        };
+        group[at + 1..].iter().map(pair).collect::<Vec<_>>()
+    };
+    group.iter().enumerate().flat_map(with_slower).collect()
 }
 
 /// The repetitions that both have, run by run.
-fn blocks(side: &Side, fastest: &CellUnderLoad, other: &CellUnderLoad) -> Vec<Block> {
+fn blocks(side: &Side, one: &CellUnderLoad, other: &CellUnderLoad) -> Vec<Block> {
     let of_run = |run: &Loaded| {
         let trials = &run.stored.trials;
         let find = |key: &CellUnderLoad, repetition: u32| {
@@ -118,8 +135,7 @@ fn blocks(side: &Side, fastest: &CellUnderLoad, other: &CellUnderLoad) -> Vec<Bl
         let mut repetitions: Vec<u32> = trials.iter().map(|trial| trial.spec.repetition).collect();
         repetitions.sort_unstable();
         repetitions.dedup();
-        let block =
-            |repetition| Some(Block { base: find(other, repetition)?, new: find(fastest, repetition)? });
+        let block = |repetition| Some(Block { base: find(other, repetition)?, new: find(one, repetition)? });
         repetitions.into_iter().filter_map(block).collect::<Vec<_>>()
     };
     side.runs.iter().flat_map(of_run).collect()

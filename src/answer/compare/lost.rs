@@ -10,8 +10,8 @@ use crate::words::units::{counted, grouped};
 /// The repetitions of a cell of one side: those that were made, and how many there were to be.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repetitions<'a> {
-    /// Those that were made, sound or not.
-    pub trials: Vec<&'a Trial>,
+    /// Those that were made, sound or not, run by run.
+    runs: Vec<Vec<&'a Trial>>,
     asked: usize,
     /// For how many of these there is a sound trial.
     kept: usize,
@@ -23,8 +23,8 @@ impl Side {
         self.runs.iter().map(|run| Repetitions::of_run(run, &is_of)).fold(
             Repetitions::default(),
             |mut all, run| {
-                all.trials.extend(run.trials);
-                Repetitions { trials: all.trials, asked: all.asked + run.asked, kept: all.kept + run.kept }
+                all.runs.extend(run.runs);
+                Repetitions { runs: all.runs, asked: all.asked + run.asked, kept: all.kept + run.kept }
             },
         )
     }
@@ -36,7 +36,24 @@ impl<'a> Repetitions<'a> {
         let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, trial.is_sound())));
         let kept = repetitions.iter().filter(|(_, sound)| sound.contains(&true)).count();
         let asked = if trials.is_empty() { 0 } else { repetitions.len().max(planned(run)) };
-        Self { trials, asked, kept }
+        Self { runs: vec![trials], asked, kept }
+    }
+
+    /// Those that were made, sound or not, in the order of running.
+    pub fn trials(&self) -> Vec<&'a Trial> {
+        self.runs.concat()
+    }
+
+    /// What there is one of for each sound repetition, by run; runs without any are left out.
+    pub(super) fn by_run<T: Clone>(&self, of_each: &[T]) -> Vec<Vec<T>> {
+        let mut left = of_each;
+        let of_run = |trials: &Vec<&Trial>| {
+            let sound = trials.iter().filter(|trial| trial.is_sound()).count();
+            let (taken, rest) = left.split_at(sound.min(left.len()));
+            left = rest;
+            taken.to_vec()
+        };
+        self.runs.iter().map(of_run).filter(|run| !run.is_empty()).collect()
     }
 
     fn lost(&self) -> usize {
@@ -54,7 +71,7 @@ impl<'a> Repetitions<'a> {
 
     /// Why the first that is lost is.
     fn why(&self) -> String {
-        let unsound = self.trials.iter().find_map(|trial| unsound_because(trial));
+        let unsound = self.runs.iter().flatten().find_map(|trial| unsound_because(trial));
         unsound.unwrap_or_else(|| "the run ended before it".to_owned())
     }
 }

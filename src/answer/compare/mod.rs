@@ -1,7 +1,7 @@
 //! Was it really slower? Two sides of runs, cell by cell and figure by figure, with a verdict on each.
 //!
 //! The unit is the repetition: what happened within one says nothing of how much another differs. `stats` has the tests,
-//! `judge` what follows from one, `comparison` the family of them; `docs/compare.md` says the same for users.
+//! `test` makes one, `judge` says what follows from it, `comparison` has the family of them; `docs/compare.md` says the same for users.
 
 mod cell;
 mod comparison;
@@ -9,21 +9,24 @@ mod differences;
 mod family;
 mod faster;
 mod judge;
+mod losses;
 mod lost;
+mod margins;
 mod side;
+mod terms;
+mod test;
 mod verdict;
 
 pub use cell::CellUnderLoad;
 pub use comparison::{
-    Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
+    About, Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
     comparison_schema, figure_of_cell,
 };
-pub use differences::{Difference, between_parts, differences};
+pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;
-pub use judge::{
-    Block, Compared, Limits, Method, Sample, SideRatio, StoredRatio, Test, exactly, judge, judge_family,
-    paired,
-};
+pub use judge::{Compared, Limits, Method, Sample, Scale, SideRatio, StoredRatio, exactly};
 pub use lost::Repetitions;
 pub use side::{Loaded, Side};
+pub use terms::Terms;
+pub use test::{Block, Runs, Test, judge, judge_family, paired, side_by_side};
 pub use verdict::{ComparisonVerdict, Regression};

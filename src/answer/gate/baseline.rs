@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Check, Outcome};
 use crate::answer::compare::{
-    CellUnderLoad, Compared, Comparison, Difference, Limits, Method, Regression, Row, Side, differences,
-    figure_of_cell,
+    CellUnderLoad, Compared, Comparison, Difference, FloorRise, Method, Regression, Row, Side, Terms,
+    differences, figure_of_cell,
 };
 use crate::results::record::CellKey;
 use crate::scenario::gate::Scope;
@@ -27,6 +27,7 @@ pub struct Family<'a> {
     size: usize,
     /// Why nothing can follow from any of it; empty where something can.
     meaningless: Vec<String>,
+    rise: Option<FloorRise>,
 }
 
 /// What was found of one figure in one cell.
@@ -44,7 +45,7 @@ impl<'a> Family<'a> {
         let differences = differences(sides.base, sides.new);
         let meaningless =
             differences.iter().filter(|one| one.meaningless).map(Difference::describe).collect();
-        Self { sides, size, meaningless }
+        Self { sides, size, meaningless, rise: FloorRise::between(sides.base, sides.new) }
     }
 
     /// Whether that figure has become worse by more than so many percent.
@@ -58,10 +59,10 @@ impl<'a> Family<'a> {
             };
         }
         let own = |side: &'a Side| side.repetitions(|trial| cell.is_of(trial));
-        let limits = Limits { margin: percent / 100.0, ..Limits::default() };
+        let terms = Terms::of_one_margin(percent / 100.0);
         let (base, new) = (own(self.sides.base), own(self.sides.new));
-        let both = base.trials.iter().chain(&new.trials);
-        let asked: BTreeSet<CellUnderLoad> = both.map(|trial| CellUnderLoad::of(trial)).collect();
+        let both = base.trials().into_iter().chain(new.trials());
+        let asked: BTreeSet<CellUnderLoad> = both.map(CellUnderLoad::of).collect();
         if asked.len() > 1 {
             let asked: Vec<String> = asked.iter().map(CellUnderLoad::name).collect();
             let why = format!("it cannot be compared with the baseline: {}", asked.join(" against "));
@@ -71,14 +72,19 @@ impl<'a> Family<'a> {
                 sentence: why,
             };
         }
-        found(figure, &figure_of_cell(&base, &new, figure, limits, self.size), limits)
+        let compared = figure_of_cell(&base, &new, figure, &terms, self.size);
+        let compared = match self.rise {
+            Some(rise) => rise.unless(figure, compared),
+            None => compared,
+        };
+        found(figure, &compared, percent / 100.0)
     }
 }
 
-fn found(figure: Figure, compared: &Compared, limits: Limits) -> ComparedFigure {
+fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
     let times = times_as_bad(figure, compared);
     // Where no chance is in it, any difference is one; but a gate is about those beyond its margin.
-    let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + limits.margin;
+    let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + margin;
     let regression = if is_small { Regression::No } else { compared.regression };
     let base = compared.base.median.filter(|median| median.is_finite());
     let was = base.map(|median| format!("{} in the baseline", figure.unit().show(median)));

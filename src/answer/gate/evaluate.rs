@@ -3,11 +3,15 @@
 use super::baseline::{ComparedFigure, Family, Sides};
 use super::observe::{CellReadings, Worst};
 use super::{Check, Limit, Observed, Outcome, rank};
+use crate::answer::compare::{Block, Compared, Limits, side_by_side};
+use crate::answer::stats::MannWhitney;
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Floor, Trial};
-use crate::scenario::gate::{Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject};
-use crate::words::measure::{Figure, Measure};
-use crate::words::units::{contenders, counted};
+use crate::scenario::gate::{
+    Across, Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
+};
+use crate::words::measure::{Better, Figure, Measure};
+use crate::words::units::{contenders, counted, format_micros, number};
 use crate::words::verdict::Verdict;
 
 /// What a run was to show, and what it left.
@@ -85,11 +89,77 @@ impl Evaluation<'_> {
             Rule::Compare(relation, limit) => {
                 let bound = self.bound(figure, cell, limit)?;
                 let at = bound.limit.map_or(0.0, |limit| limit.at);
-                let worst = Worst::Of(*relation, at);
+                let worst = match condition.across.unwrap_or(Across::usual(figure)) {
+                    Across::Every => Worst::Of(*relation, at),
+                    Across::Median => Worst::Median,
+                };
                 let seen = CellReadings::of(figure, cell, self.stored, self.repetitions, worst);
-                Some(judge(cell, *relation, seen, bound))
+                let weighed = judge(cell, *relation, seen, bound);
+                Some(match limit {
+                    Written::Times(factor, Reference::Figure(subject)) => {
+                        let other = self.other_cell(cell, subject);
+                        let other_figure = subject.figure;
+                        let (relation, factor) = (*relation, *factor);
+                        let cells = ComparedCells { cell, figure, other, other_figure, relation, factor };
+                        self.beyond_chance(weighed, &cells)
+                    }
+                    Written::Value(_) | Written::Times(_, Reference::Floor) => weighed,
+                })
             }
         }
+    }
+
+    /// A relation between two cells of one run holds, or does not, only if it does beyond chance: by the interval of the ratio
+    /// of their repetitions, which ran side by side. Where each repetition of either gave the same, nothing is left to chance.
+    fn beyond_chance(&self, found: Weighed, cells: &ComparedCells<'_>) -> Weighed {
+        let blocks = self.blocks(cells);
+        let is_constant = |of: fn(&Block) -> f64| blocks.windows(2).all(|pair| of(&pair[0]) == of(&pair[1]));
+        let no_chance =
+            blocks.len() > 1 && is_constant(|block| block.base.value) && is_constant(|block| block.new.value);
+        if no_chance || matches!(found.check.verdict, Verdict::Unknown(_)) {
+            return found;
+        }
+        let (limits, family) = (Limits::default(), self.between_cells());
+        let compared = side_by_side(&blocks, Better::Neither, limits, family);
+        let (verdict, said) = cells.decide(&compared, blocks.len(), family);
+        let sentence = format!("{}; {said}", found.check.sentence);
+        let verdict = match verdict {
+            Some(true) => Verdict::Held,
+            Some(false) => Verdict::Violated(vec![sentence.clone()]),
+            None => Verdict::Unknown(vec![sentence.clone()]),
+        };
+        Weighed { check: Check { verdict, sentence, ..found.check }, ..found }
+    }
+
+    /// The repetitions that both cells have.
+    fn blocks(&self, cells: &ComparedCells<'_>) -> Vec<Block> {
+        let of = |cell: &CellKey, figure: Figure, repetition: u32| {
+            let sound = self.stored.trials.iter().filter(|trial| trial.is_sound() && cell.is_of(trial));
+            sound.filter(|trial| trial.spec.repetition == repetition).find_map(|trial| figure.of(trial).ok())
+        };
+        let mut repetitions: Vec<u32> =
+            self.stored.trials.iter().map(|trial| trial.spec.repetition).collect();
+        repetitions.sort_unstable();
+        repetitions.dedup();
+        let block = |repetition: u32| {
+            Some(Block {
+                base: of(&cells.other, cells.other_figure, repetition)?,
+                new: of(cells.cell, cells.figure, repetition)?,
+            })
+        };
+        repetitions.into_iter().filter_map(block).collect()
+    }
+
+    /// How many figures of cells are compared with others of the same run.
+    fn between_cells(&self) -> usize {
+        let conditions = self.gates.iter().map(|gate| &gate.condition);
+        let between = conditions
+            .filter(|one| matches!(one.rule, Rule::Compare(_, Written::Times(_, Reference::Figure(_)))));
+        let covered = between.flat_map(|one| {
+            let scope = &one.subject.scope;
+            self.cells.iter().filter(|cell| scope.covers(&cell.strategy, cell.contenders))
+        });
+        covered.count()
     }
 
     fn against_baseline(
@@ -138,7 +208,15 @@ impl Evaluation<'_> {
         if let Some(why) = &floor.missing {
             return Bound::missing(format!("the floor was not measured on all servers: {why}"));
         }
+        let after = self.stored.run.floor_after.as_ref().and_then(|after| floor_of(after, figure));
         match floor_of(floor, figure) {
+            Some(us @ 1..) if after.is_some_and(|after| Floor::are_apart(us, after)) => {
+                let moved = [us, after.unwrap_or(us)].map(format_micros);
+                Bound::missing(format!(
+                    "the floor moved from {} before the trials to {} after them",
+                    moved[0], moved[1]
+                ))
+            }
             Some(us @ 1..) => {
                 let told = format!("{} times the floor of {}", factor, figure.unit().show(us as f64));
                 Bound { told: Some(told), ..Bound::of(factor * us as f64) }
@@ -147,12 +225,16 @@ impl Evaluation<'_> {
         }
     }
 
+    /// The cell whose figure one of that cell is compared with.
+    fn other_cell(&self, cell: &CellKey, subject: &Subject) -> CellKey {
+        CellKey {
+            strategy: subject.scope.strategy.clone().unwrap_or_else(|| cell.strategy.clone()),
+            contenders: subject.scope.contenders.unwrap_or(cell.contenders),
+        }
+    }
+
     fn other(&self, figure: Figure, cell: &CellKey, factor: f64, subject: &Subject) -> Option<Bound> {
-        let scope = &subject.scope;
-        let other = CellKey {
-            strategy: scope.strategy.clone().unwrap_or_else(|| cell.strategy.clone()),
-            contenders: scope.contenders.unwrap_or(cell.contenders),
-        };
+        let other = self.other_cell(cell, subject);
         if other == *cell && subject.figure == figure {
             return None;
         }
@@ -172,6 +254,57 @@ impl Evaluation<'_> {
             told,
             doubts: doubts.collect(),
         })
+    }
+}
+
+/// A figure of a cell, and one that it is compared with.
+struct ComparedCells<'a> {
+    cell: &'a CellKey,
+    figure: Figure,
+    other: CellKey,
+    other_figure: Figure,
+    relation: Relation,
+    /// How many times the other.
+    factor: f64,
+}
+
+impl ComparedCells<'_> {
+    /// Whether the relation holds, by the interval of the ratio of so many repetitions; and that in words. What fails has to
+    /// by an interval that is widened for how many were compared.
+    fn decide(&self, compared: &Compared, repetitions: usize, family: usize) -> (Option<bool>, String) {
+        let Some((ratio, (low, high))) =
+            compared.ratio.and_then(|ratio| Some((ratio, (ratio.low?, ratio.high?))))
+        else {
+            let needed = MannWhitney::repetitions_needed(family, Limits::default().alpha);
+            let needed = needed.map_or_else(String::new, |needed| format!(": that takes {needed}"));
+            let has = counted(repetitions, "repetition is", "repetitions are");
+            return (None, format!("{has} too few to tell it from chance{needed}"));
+        };
+        let said =
+            format!("the ratio is {}, between {} and {}", number(ratio.ratio), number(low), number(high));
+        let (holds, fails) = match self.relation {
+            Relation::Less | Relation::AtMost => {
+                let least = compared.in_family.and_then(|ratio| ratio.low);
+                (
+                    self.relation.holds(high, self.factor),
+                    least.is_some_and(|low| !self.relation.holds(low, self.factor)),
+                )
+            }
+            Relation::More | Relation::AtLeast | Relation::Equal => {
+                let most = compared.in_family.and_then(|ratio| ratio.high);
+                (
+                    self.relation.holds(low, self.factor),
+                    most.is_some_and(|high| !self.relation.holds(high, self.factor)),
+                )
+            }
+        };
+        match (holds, fails) {
+            (true, _) => (Some(true), said),
+            (false, true) => (Some(false), said),
+            (false, false) => {
+                (None, format!("{said}, so it may be on either side: more repetitions would tell"))
+            }
+        }
     }
 }
 

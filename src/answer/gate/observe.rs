@@ -2,7 +2,7 @@
 
 use crate::answer::stats::median;
 use crate::results::StoredRun;
-use crate::results::record::{CellKey, Reading, Trial, figures};
+use crate::results::record::{CellKey, Reading, Trial, figures, usual_samples};
 use crate::scenario::gate::Relation;
 use crate::words::measure::{Figure, Unit};
 use crate::words::units::counted;
@@ -18,8 +18,8 @@ pub struct CellReadings {
 }
 
 impl CellReadings {
-    /// In a run in which every cell was to run so many times at least. Of a count, which every repetition must meet, the
-    /// one that is worst for the relation to this limit; otherwise the median over the sound repetitions.
+    /// In a run in which every cell was to run so many times at least. Where every repetition must meet it, the one that is
+    /// worst for the relation to this limit; otherwise the median over the sound repetitions.
     pub fn of(figure: Figure, cell: &CellKey, stored: &StoredRun, repetitions: usize, worst: Worst) -> Self {
         let ran: Vec<&Trial> = stored.trials.iter().filter(|trial| cell.is_of(trial)).collect();
         let (sound, unsound): (Vec<&Trial>, Vec<&Trial>) =
@@ -58,18 +58,20 @@ impl CellReadings {
         }
         let is_cut = all_count && !unsound.is_empty();
         let observed = observed(figure, &readings, worst, is_cut);
-        if let (Some(observed), Figure::Latency(..)) = (&observed, figure) {
-            let (samples, needed) = (observed.samples.unwrap_or(0), figure.samples_needed());
-            if samples < needed {
-                let samples = counted(samples, "sample", "samples");
-                doubts.push(format!("{figure} rests on {samples}, but needs {needed}"));
-            }
+        // The percentile of a few samples is read too low, and the median of many such is no better.
+        if let Some(usual) = usual_samples(&readings)
+            && usual < figure.samples_needed()
+        {
+            let (samples, needed) = (counted(usual, "sample", "samples"), figure.samples_needed());
+            doubts.push(format!(
+                "{figure} needs {needed} samples in each repetition, and half of them have at most {samples}"
+            ));
         }
         Self { observed, doubts }
     }
 }
 
-/// Which repetition decides on a count.
+/// Which repetition decides.
 #[derive(Clone, Copy)]
 pub enum Worst {
     Median,
@@ -82,8 +84,13 @@ fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) ->
     values.sort_by(f64::total_cmp);
     let (min, max) = (*values.first()?, *values.last()?);
     let (value, at_least) = match worst {
-        Worst::Of(relation, limit) if figure.is_count() => (worst_of(min, max, relation, limit), is_cut),
-        _ => {
+        Worst::Of(relation, limit) => {
+            // A lower bound among them could be farther on the wrong side, if that is above.
+            let upwards = matches!(relation, Relation::Less | Relation::AtMost);
+            let open = upwards && readings.iter().any(|reading| reading.at_least);
+            (worst_of(min, max, relation, limit), is_cut || open)
+        }
+        Worst::Median => {
             // Lower bounds leave the median as it is where they lie above it whatever they really are.
             let value = median(&values)?;
             let longest =

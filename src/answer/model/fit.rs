@@ -14,7 +14,7 @@ const SPREAD_MOST: f64 = 0.35;
 const TOLD_APART: f64 = 4.0;
 /// A release that wakes so many makes more work the more wait; one that wakes one does not.
 const HERD: f64 = 2.0;
-/// How far beyond what was measured a prediction may reach, as a factor on the rate.
+/// How far beyond what was measured a prediction may reach, as a factor on the rate and on how many wait.
 const BEYOND: f64 = 1.3;
 
 /// A part of the handoff's mean, in microseconds.
@@ -54,6 +54,10 @@ pub struct Fit {
     pub residuals: Vec<f64>,
     /// Trials less parts.
     pub freedom: usize,
+    /// What the trials leave open of the parts and of how these go together: the inverse of the normal equations, by which
+    /// a prediction is the less sure the farther it lies from the trials. Empty in files of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<Vec<f64>>,
     /// Over what was measured.
     pub range: FitRange,
 }
@@ -93,6 +97,29 @@ impl Fit {
             by_rate: self.by_rate.map(part),
             ..self.clone()
         }
+    }
+
+    /// How far the handoff of one more trial may lie from the fit where so many wait and the ensemble serves so many a second:
+    /// the standard deviation, as a share. The fit itself is the less sure the farther that is from the trials.
+    pub fn spread_at(&self, waiting: f64, rate: f64) -> f64 {
+        let mut row = vec![1.0];
+        row.extend(self.each_more.map(|_| (waiting - 1.0).max(0.0)));
+        row.extend(self.by_rate.map(|_| rate));
+        let mean = self.mean(waiting, rate).max(1.0);
+        let leverage = match self.open.len() == row.len() {
+            true => {
+                let of = |line: &Vec<f64>| line.iter().zip(&row).map(|(a, b)| a * b).sum::<f64>();
+                self.open.iter().map(of).zip(&row).map(|(a, b)| a * b).sum::<f64>() / (mean * mean)
+            }
+            false => 1.0 / self.residuals.len().max(1) as f64,
+        };
+        self.spread * (1.0 + leverage.max(0.0)).sqrt()
+    }
+
+    /// Whether so many wait that a herd's handoffs would be guessed: where each further one costs, no queue is predicted that
+    /// is much longer than those that were measured.
+    pub fn guesses_queue(&self, waiting: f64) -> bool {
+        self.each_more.is_some() && waiting > BEYOND * self.range.waiting_to
     }
 
     /// Why nothing can be said of so high a rate; `None` where it can.
@@ -183,6 +210,7 @@ fn solve(trials: &[Observation], shape: FitShape, range: FitRange) -> Option<Fit
         spread: variance.sqrt(),
         residuals: residuals.into_iter().map(|residual| -residual).collect(),
         freedom,
+        open: inverse,
         range,
     })
 }
@@ -271,6 +299,22 @@ mod tests {
         assert!(matches!(fit(&trials), Err(Unfit::Bad(_))));
         assert_eq!(fit(&trials[..2]), Err(Unfit::TooFew(2)));
         assert!(Unfit::Bad(80).to_string().contains("scatter 80 %"));
+    }
+
+    #[test]
+    fn a_prediction_is_the_less_sure_the_farther_it_lies_from_the_trials() {
+        let noisy =
+            |n: u32| 3_000.0 + 400.0 * f64::from(n - 1) + if n.is_multiple_of(2) { 60.0 } else { -60.0 };
+        let trials: Vec<_> = (1..=6).map(|n| trial(f64::from(n), 100.0, noisy(n))).collect();
+        let fit = fit(&trials).unwrap();
+        let (near, far) = (fit.spread_at(3.5, 100.0), fit.spread_at(12.0, 100.0));
+        assert!(fit.spread < near && near < far, "{} {near} {far}", fit.spread);
+        assert!(!fit.guesses_queue(7.0) && fit.guesses_queue(8.0));
+        // Where nothing but the mean was fitted, all that is not known is the mean
+        let plain: Vec<_> = (1..=6).map(|n| trial(1.0, 100.0, noisy(n % 2 + 1))).collect();
+        let plain = super::fit(&plain).unwrap();
+        let expected = plain.spread * (1.0_f64 + 1.0 / 6.0).sqrt();
+        assert!((plain.spread_at(1.0, 100.0) / expected - 1.0).abs() < 0.02);
     }
 
     #[test]

@@ -134,7 +134,7 @@ fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
 /// A service that the trials leave possible: its mean as far from the fit as a further trial's may be, its shape that of a
 /// trial under a similar load.
 fn possible(fit: &Fit, trials: &[Observation], case: &LoadCase<'_>, rng: &mut ChaCha8Rng) -> Locks {
-    let factor = error(fit, trials.len(), rng);
+    let factor = error(fit, case.rate, rng);
     let near = near(trials, case.rate);
     let trial = near[rng.random_range(0..near.len())];
     let mean = fit.mean(1.0, case.rate) * factor;
@@ -161,8 +161,9 @@ fn shape(trial: &Observation) -> Handoff {
 }
 
 /// By which factor the handoff of one more trial may differ from the fit: Student's t, as the spread is an estimate.
-fn error(fit: &Fit, trials: usize, rng: &mut ChaCha8Rng) -> f64 {
-    let spread = fit.spread * (1.0 + 1.0 / trials as f64).sqrt();
+fn error(fit: &Fit, rate: f64, rng: &mut ChaCha8Rng) -> f64 {
+    // How many will wait is what the simulation is to tell: no more than were measured, or nothing is predicted.
+    let spread = fit.spread_at(fit.range.waiting_to, rate);
     let Ok(student) = StudentT::new(fit.freedom.max(1) as f64) else { return 1.0 };
     let drawn: f64 = student.sample(rng);
     (drawn.clamp(-4.0, 4.0) * spread).exp()

@@ -108,6 +108,17 @@ pub struct Sensitivity {
     pub holds: bool,
 }
 
+/// The answer if holds are as variable as an exponential's, where only their mean is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VariableHolds {
+    /// Whether the plan holds then.
+    pub verdict: Verdict,
+    /// What is expected then.
+    pub prediction: Prediction,
+    /// Up to which rate the objective holds then; `None` where it does not hold at the rate that was asked for.
+    pub headroom: Option<Headroom>,
+}
+
 /// How much longer and shorter services are tried.
 const SERVICES: [f64; 4] = [0.9, 1.05, 1.1, 1.2];
 
@@ -120,6 +131,9 @@ pub struct Answer {
     pub verdict: Verdict,
     /// What is expected; `None` where nothing can be predicted.
     pub prediction: Option<Prediction>,
+    /// The same if holds vary; `None` where it is known how they do, and in files of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_variable: Option<VariableHolds>,
     /// What it was predicted from.
     pub fit: Option<Fit>,
     /// Up to which rate the objective holds; `None` where it does not hold at the rate that was asked for, or is not known.
@@ -182,7 +196,7 @@ impl Answer {
         }
         let search = Search { fit: &fitted, trials, load, objective, effort };
         let prediction = search.predict(&fitted, load.clone(), effort.simulations);
-        let judged = judge(objective, &prediction);
+        let judged = search.known_queue(&prediction, load).and(judge(objective, &prediction));
         let mut verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
         let demand = Demand::of(&prediction, load.rate());
         if demand.depends_on_time() {
@@ -202,6 +216,10 @@ impl Answer {
         }
         verdict = verdict.and(demand.verdict());
         answer.curve = search.curve(&prediction, answer.headroom);
+        answer.if_variable = load.varied().map(|load| Search { load: &load, ..search }.if_variable());
+        if let Some(varied) = &answer.if_variable {
+            verdict = whichever_holds(verdict, &varied.verdict);
+        }
         (answer.verdict, answer.prediction) = (verdict, Some(prediction));
         answer
     }
@@ -228,6 +246,7 @@ impl Answer {
             strategy: strategy.to_owned(),
             verdict: Verdict::Unknown(vec!["nothing is known of it".into()]),
             prediction: None,
+            if_variable: None,
             fit: None,
             headroom: None,
             horizon_s: None,
@@ -274,7 +293,13 @@ impl Answer {
         match (&self.verdict, self.headroom, self.locks_needed) {
             (Verdict::Held, Some(headroom), _) => {
                 let at_least = if headroom.at_least { "at least " } else { "" };
-                format!("meets the objective{}; limit {at_least}{}/s", self.horizon(), number(headroom.rate))
+                let varied = self.if_variable.as_ref().and_then(|varied| varied.headroom);
+                let varied = varied.map_or_else(String::new, |room| {
+                    let at_least = if room.at_least { "at least " } else { "" };
+                    format!(", or {at_least}{}/s if holds vary as an exponential's do", number(room.rate))
+                });
+                let limit = number(headroom.rate);
+                format!("meets the objective{}; limit {at_least}{limit}/s{varied}", self.horizon())
             }
             (Verdict::Held, None, _) => format!("meets the objective{}", self.horizon()),
             (Verdict::Violated(_), _, Some(locks)) => {
@@ -370,7 +395,22 @@ struct Last {
     is_open: bool,
 }
 
+/// What holds if holds are constant and if they vary: where that is not the same, it is not known.
+fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
+    match (&constant, varied) {
+        (Verdict::Held, Verdict::Held) | (Verdict::Violated(_), _) | (Verdict::Unknown(_), _) => constant,
+        (Verdict::Held, Verdict::Violated(why) | Verdict::Unknown(why)) => {
+            let why = why.first().cloned().unwrap_or_default();
+            Verdict::Unknown(vec![format!(
+                "it meets the objective if every hold takes the same, and perhaps not if holds vary as an exponential's \
+                 do ({why}): say how they vary, with --hold or --holds"
+            )])
+        }
+    }
+}
+
 /// Looks for where the objective breaks.
+#[derive(Clone, Copy)]
 struct Search<'a> {
     fit: &'a Fit,
     trials: &'a [Observation],
@@ -380,6 +420,15 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    fn if_variable(&self) -> VariableHolds {
+        let prediction = self.predict(self.fit, self.load.clone(), self.effort.simulations);
+        let demand = Demand::of(&prediction, self.load.rate());
+        let verdict = judge(self.objective, &prediction).and(demand.verdict());
+        let holds = self.keeps(&prediction, By::Middle) && !demand.grows();
+        let headroom = if holds { self.room().0 } else { None };
+        VariableHolds { verdict, prediction, headroom }
+    }
+
     fn predict(&self, fit: &Fit, load: Load, simulations: usize) -> Prediction {
         let load = load.with_arrivals(self.effort.arrivals);
         load.with_case(false, |case| predict(fit, self.trials, case, simulations, self.effort.seed))
@@ -398,7 +447,26 @@ impl Search<'_> {
         }
     }
 
+    /// Unknown where queues get longer than any that was measured and each who waits costs.
+    fn known_queue(&self, prediction: &Prediction, load: &Load) -> Verdict {
+        let waiting = 1.0 + prediction.waiting.middle / load.locks() as f64;
+        let why = || {
+            format!(
+                "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
+                number(waiting),
+                number(self.fit.range.waiting_to)
+            )
+        };
+        Verdict::unknown_if(self.fit.guesses_queue(waiting).then(why).into_iter().collect())
+    }
+
     fn holds(&self, load: Load, by: By) -> bool {
+        self.keeps_at(load, by) == Some(true)
+    }
+
+    /// Whether a load keeps the objective; `None` where its queues are longer than those that were measured.
+    fn keeps_at(&self, load: Load, by: By) -> Option<bool> {
+        let locks = load.locks();
         let prediction = self.predict(self.fit, load, self.effort.for_curve);
         let Predicted { low, middle, high } = prediction.utilisation;
         let busy = match by {
@@ -406,8 +474,9 @@ impl Search<'_> {
             By::Middle => middle,
             By::Any => low,
         };
+        let waiting = 1.0 + prediction.waiting.middle / locks as f64;
         // A queue that grows has short waits only at first.
-        busy < 0.98 && self.keeps(&prediction, by)
+        (!self.fit.guesses_queue(waiting)).then(|| busy < 0.98 && self.keeps(&prediction, by))
     }
 
     /// The wait at rates below what was asked for, there, and above up to where the objective breaks: closer where waits rise
@@ -475,27 +544,37 @@ impl Search<'_> {
 
     /// The largest multiple of the rate that keeps the objective, from one that does.
     fn last_that_holds(&self, from: f64, by: By) -> Last {
-        let holds_at = |factor: f64| self.holds(self.load.clone().times(factor), by);
+        let keeps_at = |factor: f64| self.keeps_at(self.load.clone().times(factor), by);
         let (mut holds, mut breaks) = (from, 2.0 * from);
-        loop {
+        // Whether it is known that it breaks there.
+        let mut is_known = loop {
             if self.fit.beyond(self.load.rate() * breaks).is_some() {
                 // The last rate of which something can be said.
                 breaks = 1.3 * self.fit.range.rate_to / self.load.rate();
-                if breaks <= holds || holds_at(breaks) {
-                    return Last { factor: breaks.max(holds), is_open: true };
+                if breaks <= holds {
+                    return Last { factor: holds, is_open: true };
                 }
-                break;
+                match keeps_at(breaks) {
+                    Some(true) => return Last { factor: breaks, is_open: true },
+                    other => break other.is_some(),
+                }
             }
-            if !holds_at(breaks) {
-                break;
+            match keeps_at(breaks) {
+                Some(true) => (holds, breaks) = (breaks, 2.0 * breaks),
+                other => break other.is_some(),
             }
-            (holds, breaks) = (breaks, 2.0 * breaks);
-        }
+        };
         for _ in 0..STEPS {
             let middle: f64 = (holds * breaks).sqrt();
-            if holds_at(middle) { holds = middle } else { breaks = middle }
+            match keeps_at(middle) {
+                Some(true) => holds = middle,
+                other => (breaks, is_known) = (middle, other.is_some()),
+            }
         }
-        Last { factor: (holds * breaks).sqrt(), is_open: false }
+        match is_known {
+            true => Last { factor: (holds * breaks).sqrt(), is_open: false },
+            false => Last { factor: holds, is_open: true },
+        }
     }
 
     fn locks_needed(&self) -> Option<usize> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::answer::model::LoadCase;
 use crate::answer::queueing::{Arrival, Order};
-use crate::scenario::{self, Arrivals, Step, Stop, TrialSpec, schedule};
+use crate::scenario::{self, Arrivals, Distribution, Step, Stop, TrialSpec, schedule};
 use crate::words::clock::micros;
 
 /// So many arrivals are simulated at a time, and so many a trial takes that is to verify a percentile.
@@ -16,6 +16,8 @@ pub struct Load {
     spec: TrialSpec,
     order: Order,
     lasts: Duration,
+    /// Of the holds nothing but the mean is known.
+    knows_mean_only: bool,
 }
 
 impl Load {
@@ -24,7 +26,23 @@ impl Load {
     pub fn of(spec: &TrialSpec, order: Order) -> Option<Self> {
         let Stop::After(lasts) = spec.stop else { return None };
         spec.load.open()?;
-        Some(Self { spec: spec.clone(), order, lasts })
+        Some(Self { spec: spec.clone(), order, lasts, knows_mean_only: false })
+    }
+
+    /// The same, of whose holds nothing but the mean is known.
+    #[must_use]
+    pub fn knowing_mean_only(self) -> Self {
+        Self { knows_mean_only: true, ..self }
+    }
+
+    /// The same with holds as variable as an exponential's, where nothing but their mean is known.
+    #[must_use]
+    pub fn varied(&self) -> Option<Self> {
+        let mean = self.spec.hold.mean();
+        self.knows_mean_only.then(|| {
+            let spec = TrialSpec { hold: Distribution::Exponential { mean }, ..self.spec.clone() };
+            Self { spec, knows_mean_only: false, ..self.clone() }
+        })
     }
 
     /// The same for a strategy that has that order.

@@ -9,7 +9,7 @@ mod question;
 mod recommendation;
 mod verification;
 
-pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity};
+pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity, VariableHolds};
 pub use file::{FILE, PlanFile, RUNS, VERSION, read, schema};
 pub use load::{Load, SIMULATED};
 pub use objective::{objective, wait_of};

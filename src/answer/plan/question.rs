@@ -16,10 +16,13 @@ pub struct Question {
     pub clients: usize,
     /// Lock requests a second, over all locks.
     pub rate: f64,
-    /// For how long each holds.
+    /// For how long each holds, on average.
     #[serde(rename = "hold_us", with = "as_us")]
     #[schemars(with = "u64")]
     pub hold: Duration,
+    /// How holds vary, as a scenario says it in TOML; `None` where only their mean is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<String>,
     /// Equal locks that they share.
     pub locks: usize,
     /// How they come, as a scenario says it in TOML.
@@ -108,22 +111,26 @@ impl Question {
         });
         format!(
             "name = \"{name}\"\nstrategies = [{}]\ncontenders = {clients}\nload = \"open\"\nrate = {rate}\narrivals = {}\n\
-             locks = {locks}\nhold = \"{}us\"\nduration = \"{lasts}ms\"\nwarm_up = \"{warm_up}ms\"\n\
+             locks = {locks}\nhold = {}\nduration = \"{lasts}ms\"\nwarm_up = \"{warm_up}ms\"\n\
              warm_up_at_most = \"{warm_up}ms\"\nrepetitions = {repetitions}\nseed = {seed}\n{fault}",
             strategies.join(", "),
             self.arrivals,
-            self.hold.as_micros(),
+            self.holds.clone().unwrap_or_else(|| format!("\"{}us\"", self.hold.as_micros())),
         )
     }
 
     #[must_use]
     pub fn describe(&self) -> String {
         format!(
-            "{} with {} lock requests a second ({} arrivals) that hold for {} each, over {}{}: is {}?",
+            "{} with {} lock requests a second ({} arrivals) that hold for {}{}, over {}{}: is {}?",
             counted(self.clients, "client", "clients"),
             number(self.rate),
             self.arrivals.trim_matches('"'),
             format_duration(self.hold),
+            match &self.holds {
+                None => " on average".to_owned(),
+                Some(holds) => format!(" on average ({})", shown(holds, 60)),
+            },
             counted(self.locks, "lock", "locks"),
             self.round_trip.map_or_else(String::new, |added| {
                 format!(", with {} added to every round trip", format_duration(added))
@@ -165,6 +172,7 @@ mod tests {
             clients,
             rate,
             hold: Duration::from_millis(hold_ms),
+            holds: None,
             locks,
             arrivals: "\"poisson\"".into(),
             round_trip: None,

@@ -29,7 +29,9 @@ pub struct Recommendation {
 pub enum Because {
     /// No other holds.
     NoOtherHolds,
-    /// It has the most room.
+    /// No other is known to hold: of these it can't be told.
+    OthersUnknown(Vec<String>),
+    /// It has the most room that is proven.
     MostRoom,
     /// Others have as much room, but send more requests.
     FewestRequests,
@@ -37,12 +39,16 @@ pub enum Because {
     FirstOf(Vec<String>),
 }
 
-/// The strategy to take; `None` where none holds. Of those with the most room it is the one with the fewest requests, and
+/// The strategy to take; `None` where none holds. Of those with the most room that is proven it is the one with the fewest requests, and
 /// of those the first by name, so that noise decides nothing.
 #[must_use]
 pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     let holding: Vec<&Answer> = answers.iter().filter(|answer| answer.verdict == Verdict::Held).collect();
-    let room = |answer: &Answer| answer.headroom.map_or(1.0, |headroom| headroom.factor);
+    // Up to which rate it holds for sure, and not up to which it probably does.
+    let room = |answer: &Answer| {
+        let proven = answer.headroom.and_then(|room| Some(room.low? * room.factor / room.rate));
+        proven.unwrap_or(1.0)
+    };
     let cost = |answer: &Answer| answer.requests_per_s.unwrap_or(f64::INFINITY);
     let most = holding.iter().map(|answer| room(answer)).fold(0.0, f64::max);
     let roomy: Vec<&Answer> =
@@ -53,7 +59,11 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
     best.sort();
     let strategy = best.first()?.clone();
     let equal = best.split_off(1);
+    let is_unknown = |answer: &&Answer| matches!(answer.verdict, Verdict::Unknown(_));
+    let unknown: Vec<String> =
+        answers.iter().filter(is_unknown).map(|answer| answer.strategy.clone()).collect();
     let because = match (holding.len(), roomy.len(), equal.is_empty()) {
+        (1, ..) if !unknown.is_empty() => Because::OthersUnknown(unknown),
         (1, ..) => Because::NoOtherHolds,
         (_, 1, _) => Because::MostRoom,
         (_, _, true) => Because::FewestRequests,
@@ -69,6 +79,10 @@ impl Recommendation {
         let why = match &self.because {
             None => String::new(),
             Some(Because::NoOtherHolds) => "; it is the only one that holds".to_owned(),
+            Some(Because::OthersUnknown(names)) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                format!("; whether {} would do is not known", listed(&names))
+            }
             Some(Because::MostRoom) => "; it has the most room".to_owned(),
             Some(Because::FewestRequests) => "; others have as much room, but send more requests".to_owned(),
             Some(Because::FirstOf(equal)) => {

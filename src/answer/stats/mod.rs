@@ -3,11 +3,13 @@
 //! A repetition is one number; nothing is assumed of how such numbers are distributed, because what disturbs a benchmark
 //! is rarely normal and repetitions are few. Two samples that have nothing to do with each other are compared by
 //! [`MannWhitney`], pairs that were measured side by side by [`SignedRank`]. Both are exact as long as counting every
-//! outcome is possible, both give a [`RatioEstimate`], and [`holm`] corrects for how many were made.
+//! outcome is possible, both give a [`RatioEstimate`], and [`holm`] corrects for how many were made. Whole runs are fewer
+//! than ranks take: their medians are compared by [`StudentRatio`].
 //!
 //! The crates that were looked at do not have this: the exact Mann–Whitney test of `statrs` 0.19.1 is wrong when the first
 //! sample isn't the longer one and refuses ties, and none has the signed ranks or the Hodges–Lehmann interval.
 
+mod change_points;
 mod estimate;
 mod holm;
 mod mann_whitney;
@@ -15,10 +17,13 @@ mod median_interval;
 mod null;
 mod ranks;
 mod signed_rank;
+mod student;
 
+pub use change_points::{ChangePoint, PART_AT_LEAST, change_points};
 pub use estimate::{Interval, RatioEstimate, median};
 pub use holm::holm;
 pub use mann_whitney::MannWhitney;
 pub use median_interval::median_interval;
 pub use null::Exactness;
 pub use signed_rank::{Pair, SignedRank};
+pub use student::StudentRatio;

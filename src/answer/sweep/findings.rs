@@ -7,6 +7,7 @@ use super::knee::{Knee, knee};
 use super::next::Ask;
 use super::over::Variable;
 use super::sample::{Sample, State};
+use super::saturation::saturation;
 use super::series::{Decision, Series};
 use super::usl::{Opinion, usl};
 
@@ -91,13 +92,22 @@ pub fn find(ask: &Ask, samples: &[Sample], with_law: bool, seed: u64) -> Vec<Fin
         let law = with_law && ask.over.variable == Variable::Contenders;
         Finding {
             objective: ask.objective.as_ref().map(|_| edge(&series)),
-            knee: knee(&ask.figure.curve(&series), seed),
+            knee: match ask.over.variable {
+                Variable::Rate => waits(&series, samples),
+                _ => knee(&ask.figure.curve(&series), seed),
+            },
             collapse: collapse(ask.over.variable, &series),
             usl: law.then(|| usl(&throughput(&series), seed)),
             series,
         }
     })
     .collect()
+}
+
+fn waits(series: &Series, samples: &[Sample]) -> Knee {
+    let up_to =
+        series.points.iter().filter(|point| point.state == State::Sound).map(|point| point.at.x).next_back();
+    saturation(series, samples).map_or_else(|why| Knee::NotFound { up_to, why }, Knee::Saturated)
 }
 
 fn throughput(series: &Series) -> Vec<(f64, f64)> {

@@ -2,7 +2,8 @@
 //!
 //! To place points, the point farthest from the chord of the curve is enough (Kneedle). It is no verdict: which point that is
 //! depends on the range swept. The knee that is reported is where two straight lines meet that fit the curve on logarithmic
-//! axes, with an interval by resampling, and only if the sweep passed it.
+//! axes, with an interval by resampling, and only if the sweep passed it. Over rates of an open load not even that stays the
+//! same however far is swept: there it is [`super::saturation`].
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::estimate::Estimate;
+use super::saturation::Saturation;
 use super::series::Series;
 use crate::answer::stats::median;
 
@@ -107,6 +109,8 @@ pub struct Bend {
 pub enum Knee {
     /// There is one.
     Found(Bend),
+    /// Of an open load: from where on it waits.
+    Saturated(Saturation),
     /// None up to that value, and why none is named.
     NotFound {
         /// The largest value with a point that counts; `None` where there is none.

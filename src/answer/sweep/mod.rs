@@ -10,6 +10,7 @@ mod knee;
 mod next;
 mod over;
 mod sample;
+mod saturation;
 mod series;
 mod usl;
 
@@ -20,5 +21,6 @@ pub use knee::{Bend, Dot, Knee, KneeFigure, farthest, knee};
 pub use next::{Ask, Next, Step, Why, next};
 pub use over::{Over, Values, Variable};
 pub use sample::{At, Sample, State, samples};
+pub use saturation::Saturation;
 pub use series::{Decision, Point, Series};
 pub use usl::{Fit, Law, NoLaw, Opinion, fit, usl};

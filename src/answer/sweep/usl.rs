@@ -2,7 +2,7 @@
 //!
 //! X(N) = g·N / (1 + a·(N−1) + b·N·(N−1)), with the peak at N* = √((1−a)/b). How well N* is known depends on whether the
 //! points reach it: with points up to half of it and 5 % of noise, a quarter of all fits have no peak at all. So none is
-//! named that the points did not pass, nor one that resampling does not keep.
+//! named that the points did not pass and fall beyond, nor one that resampling does not keep.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -85,6 +85,8 @@ pub enum NoLaw {
     },
     /// The peak of the fit lies beyond the points.
     NotPassed,
+    /// The points beyond the peak of the fit do not fall by more than they are off it.
+    NotShown,
     /// Too many of the resampled curves have none.
     NotKept {
         /// The share that has one.
@@ -153,6 +155,13 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Fit> {
     (c0 > 0.0).then(|| Fit { law, off: (squares(&residuals) / degrees).sqrt() })
 }
 
+/// Whether the last of the points, which lies beyond a peak, is lower than the highest up to it by more than both may be off.
+fn falls_beyond(at: f64, points: &[(f64, f64)], off: f64) -> bool {
+    let highest = points.iter().filter(|(n, _)| *n <= at).map(|(_, x)| *x).fold(0.0, f64::max);
+    let last = points.iter().max_by(|one, other| one.0.total_cmp(&other.0));
+    last.is_some_and(|(_, x)| (highest / x).ln() > std::f64::consts::SQRT_2 * off)
+}
+
 /// What the law says of contenders and throughput.
 pub fn usl(points: &[(f64, f64)], seed: u64) -> Opinion {
     let up_to = points.iter().map(|(n, _)| *n).fold(0.0, f64::max);
@@ -181,6 +190,7 @@ pub fn usl(points: &[(f64, f64)], seed: u64) -> Opinion {
         None => none(NoLaw::NotKept { share }),
         Some(_) if share < KEPT => none(NoLaw::NotKept { share }),
         Some(at) if at >= up_to => none(NoLaw::NotPassed),
+        Some(at) if !falls_beyond(at, points, best.off) => none(NoLaw::NotShown),
         Some(at) => {
             let (low, high) = (share_of(&peaks, 0.025).min(at), share_of(&peaks, 0.975).max(at));
             Opinion::Peak { at, low, high, fit: best }

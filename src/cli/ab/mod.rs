@@ -1,4 +1,5 @@
-//! `ab`: two sides of a scenario, run in alternating blocks on ensembles that are kept for all of them.
+//! `ab`: two sides of a scenario, run in alternating blocks: on one ensemble that is kept for all of them, or on ensembles
+//! that are opened anew for each.
 //!
 //! Every run is a process of its own, told what `run` would be told by hand, so that binaries can be compared as well as
 //! parameters, and every run leaves an ordinary directory.
@@ -7,6 +8,7 @@ pub mod args;
 mod questions;
 mod side;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -24,22 +26,25 @@ use crate::answer::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, FigureQuestion, Length, Next, Progress,
     RUNS, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
 };
-use crate::answer::compare::Limits;
+use crate::answer::compare::Terms;
 use crate::answer::stats::SignedRank;
-use crate::record::Trial;
+use crate::record::{EnsembleInfo, Floor, Trial};
 use crate::report;
 use crate::results::{self, StoredRun, layout};
 use crate::scenario::{EnsembleChoice, Plan};
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
-use crate::words::units::{counted, number};
+use crate::words::units::{counted, listed, number};
 use crate::words::verdict::Verdict;
+use crate::world::zk::Access;
 use args::AbArgs;
 use questions::questions;
 use side::Side;
 
 /// Blocks by default: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
+/// Pairs cancel out what the machine does to both, so that every figure can have the same margin.
+const MARGIN: f64 = 0.05;
 /// Where the intervals alone decide, so many blocks at most.
 const BLOCKS_AT_MOST: u32 = 40;
 /// What a run takes beside its trials: the process, the place of the run on the ensemble, its results.
@@ -55,7 +60,6 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let questions = questions(&a, &b, &args.judging.figures)?;
     let length = length(&args, questions.len())?;
     let shared = a.shares_ensemble_with(&b);
-    let [opening_a, opening_b] = [opening(&args, &a, shared), opening(&args, &b, shared)];
     let wants_tls = args.opening.access.wants_tls();
     a.needs.check(a.scenario(), args.generator.allow_faults, wants_tls)?;
     b.needs.check(b.scenario(), args.generator.allow_faults, wants_tls)?;
@@ -78,15 +82,17 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     if series.count() > 0 {
         output::note(&series.going_on());
     }
-    let (logs_a, logs_b) = (series.server_logs(Turn::A.name()), series.server_logs(Turn::B.name()));
-    let at_a = ReadyEnsemble::open(a.scenario(), &a.needs, &opening_a, &access, logs_a, stop).await?;
-    let at_b = match shared {
-        true => None,
-        false => Some(ReadyEnsemble::open(b.scenario(), &b.needs, &opening_b, &access, logs_b, stop).await?),
-    };
+    let mut places =
+        ComparedEnsembles { opened: BTreeMap::new(), described: BTreeMap::new(), shared, access };
+    for turn in Turn::ALL {
+        let side = if turn == Turn::B { &b } else { &a };
+        if !places.is_opened_anew(turn, side) && places.owner(turn, side) == turn {
+            places.open(turn, side, &args, &series, stop).await?;
+        }
+    }
     let mut session = ComparisonInProgress {
         seed: a.scenario().seed,
-        limits: args.judging.limits(),
+        terms: args.judging.terms(Some(MARGIN)),
         args,
         a,
         b,
@@ -94,7 +100,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         length,
         estimate,
         series,
-        places: ComparedEnsembles { a: at_a, b: at_b },
+        places,
         blocks: Vec::new(),
         answers: Vec::new(),
         judged: [Verdict::Held, Verdict::Held],
@@ -145,6 +151,7 @@ fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
 
 /// About how long it takes.
 struct Estimate {
+    /// With its ensembles, where these are opened anew.
     block: Duration,
     /// What comes before the first one.
     start: Duration,
@@ -163,8 +170,21 @@ impl Estimate {
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) if args.opening.cold => START,
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => START + WARM_UP + FLOOR,
         };
-        let start = start(a) + if a.shares_ensemble_with(b) { Duration::ZERO } else { start(b) };
-        Self { block: 2 * one(a) + one(b), start, blocks: length.blocks }
+        let runs = 2 * one(a) + one(b);
+        if a.shares_ensemble_with(b) {
+            return Self { block: runs, start: start(a), blocks: length.blocks };
+        }
+        // What is ours is opened anew for each block.
+        let is_local = |side: &Side| matches!(side.scenario().ensemble, EnsembleChoice::Local { .. });
+        let sides = [(a, if is_local(a) { 2 } else { 1 }), (b, 1)];
+        let of = |is_ours: bool| -> Duration {
+            sides
+                .iter()
+                .filter(|(side, _)| side.has_own_servers() == is_ours)
+                .map(|(side, times)| start(side) * *times)
+                .sum()
+        };
+        Self { block: runs + of(true), start: of(false), blocks: length.blocks }
     }
 
     fn whole(&self) -> Duration {
@@ -183,6 +203,11 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
     }
     let told = |side: &Side| report::sides(side.turn, &side.differs);
     output::note(&format!("{}\n{}", told(a), told(b)));
+    let anew: Vec<&str> =
+        [a, b].iter().filter(|side| side.has_own_servers()).map(|side| side.turn.title()).collect();
+    if !a.shares_ensemble_with(b) && !anew.is_empty() {
+        output::note(&format!("the servers of {} are started anew for each block", listed(&anew)));
+    }
     let blocks = counted(estimate.blocks, "block", "blocks");
     let comparisons = counted(questions.len(), "comparison", "comparisons");
     let more = args.until.map_or_else(String::new, |share| {
@@ -214,27 +239,73 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
     json!({ "a": of(a), "b": of(b), "threads": args.generator.threads })
 }
 
+/// The ensembles that are open.
+///
+/// What servers happen to be like after a start (where the leader is, how their memory lies) would be taken for what the
+/// sides differ in. So sides that share an ensemble share one start, and ones that don't have theirs opened anew for each
+/// block, A's a second time for A again: whatever a start does then differs from block to block, and between A and A again.
 struct ComparedEnsembles {
-    a: ReadyEnsemble,
-    /// `None` where both share one.
-    b: Option<ReadyEnsemble>,
+    opened: BTreeMap<Turn, ReadyEnsemble>,
+    /// What each was when it was first opened.
+    described: BTreeMap<Turn, DescribedEnsemble>,
+    shared: bool,
+    access: Access,
+}
+
+/// What an ensemble is, and what its raw requests cost.
+#[derive(Clone)]
+struct DescribedEnsemble {
+    ensemble: EnsembleInfo,
+    floor: Floor,
 }
 
 impl ComparedEnsembles {
-    fn of(&self, turn: Turn) -> &ReadyEnsemble {
+    /// Whose ensemble the run of a turn uses.
+    fn owner(&self, turn: Turn, side: &Side) -> Turn {
+        let has_its_own = matches!(side.scenario().ensemble, EnsembleChoice::Local { .. });
         match turn {
-            Turn::A | Turn::Again => &self.a,
-            Turn::B => self.b.as_ref().unwrap_or(&self.a),
+            _ if self.shared => Turn::A,
+            Turn::Again if !has_its_own => Turn::A,
+            turn => turn,
         }
     }
 
-    fn ended(&self) -> Option<String> {
-        self.a.ended().or_else(|| self.b.as_ref()?.ended())
+    fn is_opened_anew(&self, turn: Turn, side: &Side) -> bool {
+        !self.shared && self.owner(turn, side) == turn && side.has_own_servers()
     }
 
-    fn close(self) {
-        self.a.close();
-        self.b.into_iter().for_each(ReadyEnsemble::close);
+    async fn open(
+        &mut self,
+        turn: Turn,
+        side: &Side,
+        args: &AbArgs,
+        series: &Series,
+        stop: &CancellationToken,
+    ) -> Result<(), Error> {
+        let logs = series.server_logs(turn.name());
+        let opening = opening(args, side, self.shared);
+        let ready =
+            ReadyEnsemble::open(side.scenario(), &side.needs, &opening, &self.access, logs, stop).await?;
+        let described = DescribedEnsemble { ensemble: ready.ensemble.clone(), floor: ready.floor.clone() };
+        self.described.entry(turn).or_insert(described);
+        self.opened.insert(turn, ready);
+        Ok(())
+    }
+
+    /// That of a turn, which is open.
+    fn of(&self, turn: Turn, side: &Side) -> Result<&ReadyEnsemble, Error> {
+        let missing = || Error::environment(format!("the ensemble of {} isn't open", turn.title()));
+        self.opened.get(&self.owner(turn, side)).ok_or_else(missing)
+    }
+
+    fn ended(&self) -> Option<String> {
+        self.opened.values().find_map(ReadyEnsemble::ended)
+    }
+
+    fn close(&mut self, turn: Turn) {
+        if let Some(ready) = self.opened.remove(&turn) {
+            ready.close();
+        }
     }
 }
 
@@ -245,7 +316,7 @@ struct ComparisonInProgress {
     b: Side,
     seed: u64,
     questions: Vec<FigureQuestion>,
-    limits: Limits,
+    terms: Terms,
     length: Length,
     estimate: Estimate,
     series: Series,
@@ -293,11 +364,20 @@ impl ComparisonInProgress {
     }
 
     async fn block(&mut self, block: Block, stop: &CancellationToken) -> Result<(), Error> {
-        let ran_before = self.series.has(&key(block.number, Turn::A));
+        let ran_before = Turn::ALL.iter().all(|turn| self.series.has(&key(block.number, *turn)));
+        let is_anew = |turn: &Turn| self.places.is_opened_anew(*turn, self.side_of(*turn));
+        let anew: Vec<Turn> = block.order.into_iter().filter(is_anew).collect();
+        // Of a block whose runs are there already nothing is needed but what its ensembles were like.
+        let is_needed = !ran_before || self.places.described.is_empty();
+        for turn in anew.iter().filter(|_| is_needed) {
+            let side = if *turn == Turn::B { &self.b } else { &self.a };
+            self.places.open(*turn, side, &self.args, &self.series, stop).await?;
+        }
         let mut done = Vec::new();
         for turn in block.order {
             done.push(self.run_one(&block, turn, stop).await?);
         }
+        anew.into_iter().for_each(|turn| self.places.close(turn));
         let of = |question: &FigureQuestion, turn: Turn| {
             let run = done.iter().find(|one| one.record.turn == turn);
             let silent = || Err(Silence::Unknown("it did not run".to_owned()));
@@ -324,11 +404,12 @@ impl ComparisonInProgress {
     }
 
     async fn run_one(&mut self, block: &Block, turn: Turn, stop: &CancellationToken) -> Result<Done, Error> {
-        let (side, ensemble) = (if turn == Turn::B { &self.b } else { &self.a }, self.places.of(turn));
+        let side = if turn == Turn::B { &self.b } else { &self.a };
         let access = &self.args.opening.access;
         let AbArgs { scenario, generator, .. } = &self.args;
         let load = LoadOptions { generator: generator.clone(), job: None };
         let command = |place: &RunPlace| {
+            let ensemble = self.places.of(turn, side)?;
             let on = OnKeptEnsemble { program: &side.program.path, ensemble, access };
             Ok(on.run(scenario, place, load, side.changes(block.seed)))
         };
@@ -345,6 +426,11 @@ impl ComparisonInProgress {
             verdict: stored.run.judged.verdict.clone(),
         };
         Ok(Done { record, stored })
+    }
+
+    /// The side that the run of a turn is of.
+    fn side_of(&self, turn: Turn) -> &Side {
+        if turn == Turn::B { &self.b } else { &self.a }
     }
 
     fn next(&self, file: &AbFile) -> Next {
@@ -401,7 +487,7 @@ impl ComparisonInProgress {
 
     #[expect(clippy::disallowed_methods, reason = "when it was written is a label")]
     fn file(&self, end: &SeriesEnd<Ending>) -> AbFile {
-        let comparisons = compare(&self.questions, &self.answers, self.length.blocks, self.limits);
+        let comparisons = compare(&self.questions, &self.answers, self.length.blocks, &self.terms);
         let mut file = AbFile {
             schema_version: VERSION,
             tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -420,7 +506,7 @@ impl ComparisonInProgress {
                 made_up_at_most: self.length.made_up_at_most(),
                 reached: None,
             },
-            terms: self.limits,
+            terms: self.terms.clone(),
             sides: Sides { a: self.side(Turn::A), b: self.side(Turn::B) },
             conclusion: Conclusion::of(&comparisons),
             comparisons,
@@ -436,14 +522,17 @@ impl ComparisonInProgress {
     fn side(&self, turn: Turn) -> SideRecord {
         let (side, judged) =
             if turn == Turn::B { (&self.b, &self.judged[1]) } else { (&self.a, &self.judged[0]) };
-        let place = self.places.of(turn);
+        let owner = self.places.owner(turn, side);
+        let described = self.places.described.get(&owner).cloned();
         SideRecord {
             differs: side.differs.clone(),
             program: side.program.path.clone(),
             program_version: side.program.version.clone(),
             scenario_text: side.file.text.clone(),
-            ensemble: place.ensemble.clone(),
-            floor: place.floor.clone(),
+            opened_anew: self.places.is_opened_anew(owner, side),
+            ensemble: described.as_ref().map(|one| one.ensemble.clone()).unwrap_or_default(),
+            floor: described
+                .map_or_else(|| Floor::not_measured("the ensemble was not opened"), |one| one.floor),
             judged: judged.clone(),
         }
     }
@@ -451,9 +540,9 @@ impl ComparisonInProgress {
     /// Ends the ensembles, writes what came out of it and prints it.
     fn conclude(self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         let file = self.file(&end);
-        let Self { args, series, places, .. } = self;
+        let Self { args, series, mut places, .. } = self;
         let written = file.write(series.path());
-        places.close();
+        Turn::ALL.into_iter().for_each(|turn| places.close(turn));
         written?;
         let directory = series.path();
         if !args.no_charts {

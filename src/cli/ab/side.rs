@@ -92,6 +92,11 @@ impl Side {
         self.overrides.unnamed(self.scenario())
     }
 
+    /// Whether its servers are started for it, so that they can be started anew.
+    pub fn has_own_servers(&self) -> bool {
+        !matches!(self.scenario().ensemble, EnsembleChoice::Connect(_))
+    }
+
     /// Whether both can run on one ensemble.
     pub fn shares_ensemble_with(&self, other: &Self) -> bool {
         self.scenario().ensemble == other.scenario().ensemble && self.zookeeper_home == other.zookeeper_home

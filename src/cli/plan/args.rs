@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::holds::{self, Holds};
 use crate::answer::objective::Objective;
 use crate::answer::plan::SIMULATED;
 use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, budget};
@@ -20,9 +21,14 @@ pub struct PlanArgs {
     /// Lock requests per second over all locks and clients, e.g. 50/s or 3000/min
     #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = crate::answer::plan::rate)]
     pub rate: f64,
-    /// How long each client holds the lock, e.g. 20ms
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = hold)]
-    pub hold: Duration,
+    /// How long each client holds the lock: on average (20ms), 'exactly 20ms', or as a scenario writes a distribution, e.g.
+    /// '{ exponential = { mean = "20ms" } }'
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = holds::parsed, required_unless_present = "holds")]
+    pub hold: Option<Holds>,
+    /// Take the holds from this file: one duration a line, or the column `hold`, `hold_us`, `hold_ms` or `hold_s` of a CSV
+    /// file
+    #[arg(long, value_name = "FILE", conflicts_with = "hold")]
+    pub holds: Option<PathBuf>,
     /// Objective, written like a gate, e.g. 'wait.p99 < 200ms': on wait.p50, wait.p99, wait.p99.9, wait.mean or throughput
     #[arg(long, value_name = "CONDITION", value_parser = crate::answer::plan::objective)]
     pub slo: Objective,
@@ -82,13 +88,6 @@ fn locks(text: &str) -> Result<u32, String> {
             shown(text, 40)
         )
     })
-}
-
-/// For how long a lock is held.
-fn hold(text: &str) -> Result<Duration, String> {
-    let hold = parse_duration(text)?;
-    let fits = (Duration::from_micros(1)..=Duration::from_secs(3_600)).contains(&hold);
-    if fits { Ok(hold) } else { Err(format!("`{text}` is out of range; give more than 0 and at most 1h")) }
 }
 
 /// By how much round trips are longer.

@@ -33,6 +33,8 @@ pub struct StoredEvidence {
     writes_per_s: Option<f64>,
     sources: Vec<PathBuf>,
     place: Option<(HostInfo, EnsembleInfo)>,
+    /// Whether the data of the servers lay in memory, as far as a result says.
+    in_memory: Option<bool>,
     pub left_out: Vec<String>,
 }
 
@@ -156,6 +158,20 @@ impl StoredEvidence {
                 servers(before),
             )));
         }
+        let in_memory = ensemble.is_in_memory();
+        if let (Some(before), Some(is)) = (self.in_memory, in_memory)
+            && before != is
+        {
+            let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
+            return Err(Error::usage(format!(
+                "{}: its servers kept their data {}, those of the results before it {}, and a write takes another time \
+                 there: name results of one",
+                dir.display(),
+                said(is),
+                said(before),
+            )));
+        }
+        self.in_memory = in_memory.or(self.in_memory);
         self.place = Some((host.clone(), ensemble.clone()));
         Ok(())
     }
@@ -175,6 +191,16 @@ impl StoredEvidence {
 
     /// What must be said of a trial on that ensemble, if it is another one than that of these results.
     pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
+        if let (Some(before), Some(is)) = (self.in_memory, ensemble.is_in_memory())
+            && before != is
+        {
+            let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
+            return Some(format!(
+                "its servers kept their data {}, those of what was predicted from {}",
+                said(is),
+                said(before)
+            ));
+        }
         let (_, own) = self.place.as_ref().filter(|(_, own)| !is_like(own, ensemble))?;
         Some(format!(
             "it ran on another ensemble (servers: {}) than what was predicted from ({})",

@@ -14,6 +14,11 @@ use crate::words::error::Error;
 const BUSY: f64 = 120.0;
 /// The same load over half as many locks, as many, and more of them: so that a dependence on the ensemble's load shows.
 const POINTS: [f64; 3] = [0.5, 1.0, 1.3];
+/// And once more over so few that each is busy for about this share of the time: so that a dependence on the queue shows, and
+/// no queue is predicted that is much longer than any that was measured.
+const BUSIER: f64 = 0.8;
+/// About what a handoff takes, to tell how busy a lock will be.
+const HANDOFF: Duration = Duration::from_millis(5);
 const MEASURES: Duration = Duration::from_secs(8);
 const REPETITIONS: u32 = 2;
 /// How many times as long where trials of that length disagree: what disturbs them comes and goes, and longer trials have a
@@ -61,16 +66,13 @@ impl Measuring<'_> {
 
     /// The question's own load, over more locks and fewer, so that handoffs are many.
     async fn points(&mut self, trials: &Trials<'_>, library: &mut StoredEvidence) -> Result<(), Error> {
-        let (question, all) = (self.question, POINTS.len());
-        for (number, point) in (1_u64..).zip(POINTS) {
-            let copies = (copies(question) * point).max(1.0 / question.locks as f64);
+        let question = self.question;
+        let at = |point: f64| question.copies((copies(question) * point).max(1.0 / question.locks as f64));
+        let loads: Vec<QuestionLoad> = POINTS.into_iter().map(at).chain(busier(question, at(1.0))).collect();
+        let all = loads.len();
+        for (number, load) in (1_u64..).zip(loads) {
             let seed = trials.seed + number;
-            let ask = QuestionLoad {
-                lasts: trials.lasts,
-                repetitions: REPETITIONS,
-                seed,
-                ..question.copies(copies)
-            };
+            let ask = QuestionLoad { lasts: trials.lasts, repetitions: REPETITIONS, seed, ..load };
             let name = format!("{}-{number}", trials.name);
             let text = question.scenario(&name, trials.strategies, &ask);
             let run = self.runs.run(&name, &text).await?;
@@ -97,7 +99,7 @@ impl Measuring<'_> {
         }
         let names = disagree.join(", ");
         self.note(&format!("trials of {names} disagree; measuring again, {LONGER} times as long"));
-        let seed = self.args.seed + POINTS.len() as u64;
+        let seed = self.args.seed + POINTS.len() as u64 + 1;
         let longer = Trials { name: "again", strategies: &disagree, lasts: LONGER * MEASURES, seed };
         self.points(&longer, library).await
     }
@@ -126,6 +128,13 @@ impl Measuring<'_> {
             output::note(what);
         }
     }
+}
+
+/// The same arrivals over so few locks that each is busier than the question's; `None` where it is as busy already.
+fn busier(question: &Question, load: QuestionLoad) -> Option<QuestionLoad> {
+    let busy = load.rate * (question.hold + HANDOFF).as_secs_f64();
+    let locks = (busy / BUSIER).ceil().max(1.0) as usize;
+    (locks < load.locks).then_some(QuestionLoad { locks, ..load })
 }
 
 /// How many times as many locks as were asked for keep the ensemble busy enough to measure many handoffs soon, with sessions

@@ -2,6 +2,7 @@
 
 pub mod args;
 mod evidence;
+mod holds;
 mod measuring;
 mod site;
 
@@ -32,6 +33,7 @@ use crate::world::zk::Target;
 use crate::{load, lock};
 use args::PlanArgs;
 use evidence::{StoredEvidence, VERIFIES};
+use holds::Holds;
 use measuring::{Measuring, copies};
 use site::{PlanEnsemble, PlanRuns};
 
@@ -66,6 +68,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     let scenario = scenario(&question, &strategies[0])?;
     let load = Plan::of(&scenario).trials.first().and_then(|trial| Load::of(trial, Order::Fifo));
     let load = load.ok_or_else(|| Error::usage("the question has no load of its own"))?;
+    let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
     check_place(&args, &scenario)?;
     let mut series = Series::open(&Opening {
         command: "plan",
@@ -112,9 +115,13 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     };
     keep(&mut series, &plan)?;
     if args.verify {
+        // What servers happen to be like after a start is a part of the prediction: it is tried on others.
         let opened = match site.take() {
-            Some(site) => Ok(site),
-            None => PlanEnsemble::open(&args, &series, stop).await,
+            Some(site) if site.is_external() => Ok(site),
+            measured => {
+                measured.into_iter().for_each(PlanEnsemble::close);
+                PlanEnsemble::open(&args, &series, stop).await
+            }
         };
         // The answer is there already: what goes wrong from here on leaves it unverified, and throws nothing away.
         match opened {
@@ -144,10 +151,16 @@ fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_j
 fn question(args: &PlanArgs) -> Result<Question, Error> {
     let text = args.arrivals.trim();
     let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let Holds { mean, toml } = match (&args.hold, &args.holds) {
+        (Some(hold), _) => hold.clone(),
+        (None, Some(file)) => holds::read(file)?,
+        (None, None) => return Err(Error::usage("say for how long locks are held, with --hold or --holds")),
+    };
     let question = Question {
         clients: args.clients as usize,
         rate: args.rate,
-        hold: args.hold,
+        hold: mean,
+        holds: toml,
         locks: args.locks as usize,
         arrivals: if is_word { format!("\"{text}\"") } else { text.to_owned() },
         round_trip: args.round_trip,

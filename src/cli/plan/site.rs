@@ -51,6 +51,10 @@ impl PlanEnsemble {
         &self.ensemble.ensemble
     }
 
+    pub fn is_external(&self) -> bool {
+        self.ensemble.is_external()
+    }
+
     /// Whether its servers were started here and others carry on when one of them fails.
     pub fn may_lose_a_server(&self) -> bool {
         !self.ensemble.is_external() && self.info().servers.len() > 1

@@ -331,7 +331,7 @@ impl RunInProgress {
         Ok((workspace, alive))
     }
 
-    /// Warms up, measures the floor and runs the trials; gives what was true of the run before them, and what they came to.
+    /// Warms up, measures the floor, runs the trials and measures the floor again; gives what was true of the run before them, and what they came to.
     async fn trials(
         &mut self,
         environment: &Environment,
@@ -376,7 +376,12 @@ impl RunInProgress {
             server_ended: &|| self.world.ended(),
         };
         let ran = run::run(&self.plan, there, &mut self.writer, &course).await;
-        Ok((begun, ran))
+        let is_whole = ran.outcome.ending == RunEnding::Complete && environment.rendezvous.is_none();
+        let floor_after = match begun.floor.as_ref().is_some_and(Floor::is_measured) && is_whole {
+            true => Some(floor::measure(environment, self.args.opening.cold, stop).await),
+            false => None,
+        };
+        Ok((Run { floor_after, ..begun }, ran))
     }
 
     fn threads(&self) -> usize {
@@ -423,6 +428,7 @@ impl RunInProgress {
             host: host::describe(),
             ensemble,
             floor: Some(floor),
+            floor_after: None,
             segments: Vec::new(),
             workers: self.worker.as_ref().map(|worker| worker.part(&self.file, self.threads())),
             started_at: self.started_at,

@@ -415,6 +415,7 @@ impl SweepInProgress {
             throughput: None,
             wait_p50: None,
             wait_p99: None,
+            uncontended_p50: None,
             objective: None,
         };
         Ok(step.strategies.iter().map(sample).collect())

@@ -7,25 +7,30 @@ use crate::report::document::{
     float,
 };
 use crate::report::sides;
-use crate::words::units::number;
 
 const OVER_A: [&str; 2] = ["B / A", "A again / A"];
 
 /// Every ratio with its interval; says why when there is none.
 pub fn ratios(file: &AbFile) -> Result<Chart, String> {
-    let how_to_read = format!(
-        "Bar: interval of B / A. Lower dots: B / A in each block; upper dots: A again / A, the noise on this \
-         machine. Thick line: no change; thin lines: the margin of {} %.",
-        number(100.0 * file.terms.margin)
-    );
-    let rows = file.comparisons.iter().filter(|one| one.ratio.is_some()).map(ratio_row).collect();
-    let of = Ratios { of: OVER_A[0], margin: file.terms.margin, rows };
+    let how_to_read = "Bar: interval of B / A. Lower dots: B / A in each block; upper dots: A again / A, the noise on this \
+                       machine. Thick line: no change; thin lines: the margin."
+        .to_owned();
+    let rows =
+        file.comparisons.iter().filter(|one| one.ratio.is_some()).map(|one| ratio_row(file, one)).collect();
+    let of = Ratios { of: OVER_A[0], rows };
     of_ratios("ratios", of, std::iter::once(how_to_read).chain(told(file)).collect())
 }
 
-fn ratio_row(one: &Comparison) -> RatioRow {
+fn ratio_row(file: &AbFile, one: &Comparison) -> RatioRow {
     let [below, above] = [0, 1].map(|which| over_a(one, which).map(|(_, ratio)| ratio).collect());
-    RatioRow { label: label(one), verdict: one.verdict, interval: one.ratio, above, below }
+    RatioRow {
+        label: label(one),
+        verdict: one.verdict,
+        interval: one.ratio,
+        margin: file.margin_of(one),
+        above,
+        below,
+    }
 }
 
 /// The ratios in the order in which they were measured: a drift or one bad block shows here and in no interval.
@@ -33,16 +38,13 @@ pub fn blocks(file: &AbFile) -> Result<Chart, String> {
     let labels: Vec<String> = file.blocks.iter().map(|block| block.number.to_string()).collect();
     let mut comparisons: Vec<&Comparison> = file.comparisons.iter().collect();
     comparisons.sort_by_key(|one| one.verdict);
-    let margin = file.terms.margin;
     let panels: Vec<(String, Lines)> =
-        comparisons.into_iter().filter_map(|one| panel(one, &labels, margin)).collect();
+        comparisons.into_iter().filter_map(|one| panel(one, &labels, file.margin_of(one))).collect();
     if panels.is_empty() {
         return Err("no block has a ratio".to_owned());
     }
-    let how_to_read = format!(
-        "Dashed: no change, and the margin of {} %. A block that gave no ratio has no marker.",
-        number(100.0 * margin)
-    );
+    let how_to_read =
+        "Dashed: no change, and the margin. A block that gave no ratio has no marker.".to_owned();
     let headings: Vec<&str> = panels.iter().map(|(heading, _)| heading.as_str()).collect();
     let said = format!("{}.", headings.join("; "));
     let (panels, more) = Panels::of(OVER_A.map(str::to_owned).into(), panels);
@@ -55,18 +57,20 @@ pub fn blocks(file: &AbFile) -> Result<Chart, String> {
     })
 }
 
-fn panel(one: &Comparison, labels: &[String], margin: f64) -> Option<(String, Lines)> {
+fn panel(one: &Comparison, labels: &[String], margin: Option<f64>) -> Option<(String, Lines)> {
     let series: Vec<Curve> = (0..OVER_A.len())
         .map(|which| Curve::new(which, OVER_A[which]).through(over_a(one, which).collect(), Mark::default()))
         .collect();
     if series.iter().all(|series| series.line.is_empty()) {
         return None;
     }
-    let rules = [1.0 / (1.0 + margin), 1.0, 1.0 + margin];
-    let heights = || series.iter().flat_map(Curve::heights).chain(rules);
+    let ends = margin.map(|margin| [1.0 / (1.0 + margin), 1.0 + margin]);
+    let rules: Vec<f64> = std::iter::once(1.0).chain(ends.into_iter().flatten()).collect();
+    let heights = || series.iter().flat_map(Curve::heights).chain(rules.iter().copied());
     let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
     let (x, y) = (Axis::columns("block", labels), Axis::logarithmic("ratio", low, high));
-    let guides = rules.map(|rule| Guide::new(GuideCourse::Level(rule), "", Weight::Faint)).into();
+    let guide = |rule: &f64| Guide::new(GuideCourse::Level(*rule), "", Weight::Faint);
+    let guides = rules.iter().map(guide).collect();
     let heading = format!("{}: {}", label(one), one.verdict.word());
     Some((heading, Lines { guides, ..Lines::new(x, y, series) }))
 }

@@ -9,14 +9,12 @@ use crate::words::units::number;
 
 /// Every ratio, the worst first; says why there is none.
 pub fn ratios(compared: &Comparison) -> Result<Chart, String> {
-    let how_to_read = format!(
-        "Bar: interval of new / base. Upper dots: each repetition of the base, lower: of the new, divided by the base's \
-         median. Thick line: no change; thin lines: the margin of {} %.",
-        number(100.0 * compared.limits.margin)
-    );
+    let how_to_read = "Bar: interval of new / base, of each comparison alone. Upper dots: each repetition of the base, \
+                       lower: of the new, divided by the base's median. Thick line: no change; thin lines: the margin."
+        .to_owned();
     let sides = format!("base: {}; new: {}", compared.base.path, compared.new.path);
     let rows = compared.rows.iter().filter(|row| row.compared.p.is_some()).map(ratio_row).collect();
-    let of = Ratios { of: "new / base", margin: compared.limits.margin, rows };
+    let of = Ratios { of: "new / base", rows };
     of_ratios("comparison", of, [how_to_read, sides].into_iter().chain(forced(compared)).collect())
 }
 
@@ -51,6 +49,7 @@ fn ratio_row(row: &Row) -> RatioRow {
         verdict: row.compared.verdict,
         // An infinite one is drawn at the edge.
         interval: row.compared.ratio.map(|one| StoredRatio { ratio: Some(one.ratio), ..one.into() }),
+        margin: row.compared.margin,
         above,
         below,
     }

@@ -129,6 +129,12 @@ fn knee_of(file: &SweepFile) -> KneeFigure {
 fn knees(file: &SweepFile) -> Vec<KneeMark> {
     let mark = |(look, finding): (usize, &Finding)| match &finding.knee {
         Knee::Found(bend) => Some(KneeMark { look, at: bend.at, low: bend.low, high: bend.high }),
+        Knee::Saturated(one) => Some(KneeMark {
+            look,
+            at: one.at,
+            low: one.low.unwrap_or(one.at),
+            high: one.high.unwrap_or(one.at),
+        }),
         Knee::NotFound { .. } => None,
     };
     file.findings.iter().enumerate().filter_map(mark).collect()

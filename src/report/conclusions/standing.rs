@@ -3,7 +3,7 @@
 use crate::answer::compare::{
     Block, Compared, ComparisonVerdict, Limits, SideRatio, Test, exactly, judge_family,
 };
-use crate::answer::stats::{MannWhitney, SignedRank, median};
+use crate::answer::stats::{MannWhitney, median};
 use crate::results::record::{Better, Reading};
 
 /// In which respect strategies are ranked.
@@ -110,7 +110,7 @@ pub(super) fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Stand
         }
         open.push((question, pairs));
     }
-    let mut judged = judge_family(tests, limits).into_iter();
+    let mut judged = judge_family(tests).into_iter();
     let mut standings = Vec::new();
     for (question, pairs) in open {
         let found: Vec<(Pair, Compared)> = pairs.into_iter().zip(judged.by_ref()).collect();
@@ -143,8 +143,7 @@ fn test(
         found.map(|(_, base)| Block { base: *base, new: *new })
     };
     let blocks: Vec<Block> = best.readings.iter().filter_map(block).collect();
-    let enough = SignedRank::pairs_needed(family, limits.alpha).is_some_and(|pairs| blocks.len() >= pairs);
-    match enough {
+    match Test::pairs_suffice(blocks.len(), family, limits) {
         true => Test::paired(&blocks, better, limits),
         false => Test::unpaired(&other.of(), &best.of(), better, limits),
     }

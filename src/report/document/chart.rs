@@ -280,8 +280,6 @@ pub struct BarPart {
 pub struct Ratios {
     /// What is divided by what.
     pub of: &'static str,
-    /// The smallest difference that matters, as a share.
-    pub margin: f64,
     pub rows: Vec<RatioRow>,
 }
 
@@ -290,6 +288,8 @@ pub struct RatioRow {
     pub label: String,
     pub verdict: ComparisonVerdict,
     pub interval: Option<StoredRatio>,
+    /// The smallest difference that matters, as a share.
+    pub margin: Option<f64>,
     /// The values it is of, as dots above and below its interval.
     pub above: Vec<f64>,
     pub below: Vec<f64>,

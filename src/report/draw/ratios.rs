@@ -25,24 +25,28 @@ pub(super) fn draw(chart: &Chart, ratios: &Ratios, medium: Medium<'_>) -> Pictur
         edge: medium.right(),
         axis: across(ratios),
     };
-    field.ground(&mut frame.picture, ratios.margin);
+    field.ground(&mut frame.picture);
     for (row, at) in ratios.rows.iter().zip(0_u32..) {
         field.row(&mut frame.picture, row, field.top + (f64::from(at) + 0.5) * ROW);
     }
     frame.picture
 }
 
-/// The axis, wide enough for the intervals, the margin and the dots.
+/// The axis, wide enough for the intervals, the margins and the dots.
 fn across(ratios: &Ratios) -> Axis {
     let ends = ratios.rows.iter().flat_map(|row| {
         let ends = row.interval.map(|interval| [interval.ratio, interval.low, interval.high]);
         ends.into_iter().flatten().flatten().chain(row.above.iter().chain(&row.below).copied())
     });
-    let all = ends.chain([1.0 + ratios.margin, 1.0 / (1.0 + ratios.margin)]);
+    let all = ends.chain(ratios.rows.iter().flat_map(ends_of_margin));
     let within: Vec<f64> = all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)).collect();
     let low = within.iter().copied().fold(1.0, f64::min);
     let high = within.iter().copied().fold(1.0, f64::max);
     Axis::logarithmic(ratios.of, low, high)
+}
+
+fn ends_of_margin(row: &RatioRow) -> impl Iterator<Item = f64> {
+    row.margin.into_iter().flat_map(|margin| [1.0 / (1.0 + margin), 1.0 + margin])
 }
 
 /// The rectangle of the intervals.
@@ -62,8 +66,8 @@ impl Field {
         self.left + share * (self.right - self.left)
     }
 
-    /// Ticks, the line of no change and those of the margin.
-    fn ground(&self, picture: &mut Picture, margin: f64) {
+    /// Ticks, and the line of no change.
+    fn ground(&self, picture: &mut Picture) {
         let down = |picture: &mut Picture, ratio: f64, paint: Paint, width: f64| {
             let x = self.at(ratio);
             picture.line(vec![(x, self.top), (x, self.bottom + 5.0)], paint, width);
@@ -74,8 +78,6 @@ impl Field {
             picture.text(at, tick.label.as_str(), MEDIUM, Paint::Ink, Anchor::Middle);
         }
         down(picture, 1.0, Paint::Ink, 2.0);
-        down(picture, 1.0 + margin, Paint::Rule, 1.0);
-        down(picture, 1.0 / (1.0 + margin), Paint::Rule, 1.0);
         let at = (f64::midpoint(self.left, self.right), self.bottom + 38.0);
         picture.text(at, self.axis.title.as_str(), MEDIUM, Paint::Ink, Anchor::Middle);
     }
@@ -84,6 +86,10 @@ impl Field {
         let label = shorten(&row.label, SMALL, self.left - self.margin - 10.0);
         picture.text((self.left - 10.0, y), label, SMALL, Paint::Ink, Anchor::End);
         let paint = paint(row.verdict);
+        for end in ends_of_margin(row) {
+            let x = self.at(end);
+            picture.line(vec![(x, y - ROW / 2.0), (x, y + ROW / 2.0)], Paint::Rule, 1.0);
+        }
         for (values, up, ink) in [(&row.above, -6.0, Paint::FaintInk), (&row.below, 6.0, paint)] {
             for value in values {
                 dot(picture, (self.at(*value), y + up), 2.0, ink);

@@ -100,7 +100,11 @@ fn places(file: &AbFile) -> String {
         )
     };
     let (a, b) = (&file.sides.a.ensemble, &file.sides.b.ensemble);
-    let where_ = if a.connect == b.connect { place(a) } else { format!("A: {}; B: {}", place(a), place(b)) };
+    let where_ = if a.connect == b.connect && !file.sides.a.opened_anew {
+        place(a)
+    } else {
+        format!("A: {}; B: {}", place(a), place(b))
+    };
     format!(
         "{where_}; generator on {} with {}",
         file.host.hostname,
@@ -160,16 +164,38 @@ pub(in crate::report) fn ratio(ratio: Option<StoredRatio>) -> String {
 
 pub(in crate::report) fn legend(file: &AbFile) -> String {
     let percent = |share: f64| format!("{} %", number(100.0 * share));
-    let margin = percent(file.terms.margin);
+    let margins = file.comparisons.iter().filter_map(|one| Some((one.figure.as_str(), file.margin_of(one)?)));
     format!(
         "A, B: medians over the pairs. B/A: the ratio within a pair, with its {} interval, not widened for the \
-         number of comparisons. p: Wilcoxon's signed ranks, corrected for {} (Holm). Regressed and improved: p is at \
-         most {} and the whole interval lies beyond {margin}; same: the whole interval lies within {margin}. A/A: A \
-         again against A, the noise on this machine.",
+         number of comparisons. p: Wilcoxon's signed ranks, corrected for {} (Holm). {} Regressed and improved: the \
+         interval widened for the number of comparisons lies wholly beyond the margin; same: the interval lies within \
+         it. A/A: A again against A, the noise on this machine.",
         percent(1.0 - file.terms.alpha),
         counted(file.comparisons.len(), "comparison", "comparisons"),
-        number(file.terms.alpha)
+        super::margins(margins),
     )
+}
+
+/// What the starts of the servers have to do with it; nothing where both sides share one.
+fn starts(file: &AbFile) -> Option<String> {
+    let (a, b) = (&file.sides.a, &file.sides.b);
+    let kept: Vec<&str> = [(a, "A"), (b, "B")]
+        .into_iter()
+        .filter(|(side, _)| !side.opened_anew)
+        .map(|(_, name)| name)
+        .collect();
+    match kept.as_slice() {
+        [] => Some(
+            "the servers of both sides were started anew for each block, those of A once more for A again"
+                .to_owned(),
+        ),
+        _ if a.ensemble.connect == b.ensemble.connect => None,
+        kept => Some(format!(
+            "the servers of {} ran throughout: what they happened to be like is a part of the difference, which A again \
+             can't show",
+            listed(kept)
+        )),
+    }
 }
 
 /// What must be said beside the figures.
@@ -191,6 +217,7 @@ pub(in crate::report) fn notes(file: &AbFile) -> Vec<String> {
         }
     }
     notes.extend(resumed(&file.resumed_after));
+    notes.extend(starts(file));
     notes.extend(file.judged().why().map(|why| format!("{}: {why}", file.judged().word())));
     notes.extend(reasons(&file.comparisons));
     if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {

@@ -3,7 +3,9 @@
 use super::markdown::{bullets, escaped, folded, table};
 use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
-use crate::answer::compare::{Comparison, ComparisonVerdict, LeftOut, Method, Row, Sample, SideInfo};
+use crate::answer::compare::{
+    About, Comparison, ComparisonVerdict, LeftOut, Method, Row, Sample, Scale, SideInfo, SideRatio,
+};
 use crate::report::document::Value;
 use crate::results::record::Unit;
 use crate::words::units::{counted, grouped, number};
@@ -87,7 +89,8 @@ fn is_idle(row: &Row) -> bool {
 
 fn row(row: &Row) -> Vec<Value> {
     let compared = &row.compared;
-    let end = |end: Option<f64>| end.map_or_else(|| NOT_MEASURED.to_owned(), times);
+    let scaled = |ratio: f64| on_scale(compared.scale, ratio);
+    let end = |end: Option<f64>| end.map_or_else(|| NOT_MEASURED.to_owned(), scaled);
     let interval = match (compared.method, compared.ratio) {
         (Some(Method::Exact), _) => "exact".to_owned(),
         (_, Some(ratio)) if ratio.coverage.is_some() => format!("{} to {}", end(ratio.low), end(ratio.high)),
@@ -100,12 +103,24 @@ fn row(row: &Row) -> Vec<Value> {
         row.figure.as_str().into(),
         value(&compared.base, row.measured_in).into(),
         value(&compared.new, row.measured_in).into(),
-        Value::or_missing(compared.ratio, |ratio| times(ratio.ratio).into()),
+        Value::or_missing(compared.ratio, |ratio: SideRatio| scaled(ratio.ratio).into()),
         interval.into(),
         Value::or_missing(compared.p_adjusted, |p| probability(p).into()),
         if was == is { Value::Count(was as u64) } else { format!("{was}, {is}").into() },
         Value::from(compared.verdict),
     ]
+}
+
+/// What a ratio says: of shares that were lost, how many more of a hundred are.
+fn on_scale(scale: Scale, ratio: f64) -> String {
+    match scale {
+        Scale::Values => times(ratio),
+        Scale::SharesLost => {
+            let points = 100.0 * (ratio - 1.0);
+            let sign = if points > 0.0 { "+" } else { "" };
+            format!("{sign}{} %", number(points))
+        }
+    }
 }
 
 /// A ratio; without an end where the base is 0.
@@ -124,18 +139,25 @@ fn value(sample: &Sample, unit: Option<Unit>) -> String {
 }
 
 pub(in crate::report) fn legend(compared: &Comparison) -> String {
-    let limits = compared.limits;
     let percent = |share: f64| format!("{} %", number(100.0 * share));
+    let unit = match compared.about {
+        About::TheseRuns => {
+            "Medians over the repetitions, which are the unit: it is said of these runs, as how much others would differ \
+             was not measured. new/base: the median ratio over all pairs of repetitions (Hodges-Lehmann)"
+        }
+        About::SuchRuns => {
+            "Medians over the repetitions; the runs are the unit. new/base: the ratio of the geometric means of the runs' \
+             medians (Student's t)"
+        }
+    };
+    let margins = compared.rows.iter().filter_map(|row| Some((row.figure.as_str(), row.compared.margin?)));
     format!(
-        "Medians over the repetitions, which are the unit. new/base: the median ratio over all pairs of repetitions \
-         (Hodges-Lehmann), with its interval of at least {}; p: Mann-Whitney, exact, corrected for {} (Holm). \
-         Regressed or improved: p is at most {} and the whole interval lies beyond {} to {}; the same: it lies \
-         within. exact: counts that the load determines.",
-        percent(1.0 - limits.alpha),
+        "{unit}, with its interval of {} at least; p: corrected for {} (Holm). {} Regressed or improved: the interval \
+         widened for the number of comparisons lies wholly beyond the margin; the same: the interval lies within it. \
+         exact: counts that the load determines.",
+        percent(1.0 - compared.terms.alpha),
         counted(compared.family, "comparison", "comparisons"),
-        number(limits.alpha),
-        number(1.0 / (1.0 + limits.margin)),
-        number(1.0 + limits.margin),
+        super::margins(margins),
     )
 }
 

@@ -28,7 +28,7 @@ pub use trend::{date, trend};
 
 use super::View;
 use super::document::{Table, numbers, words};
-use crate::words::units::{counted, format_micros, number};
+use crate::words::units::{counted, format_micros, grouped, listed, number};
 use crate::words::verdict::Verdict;
 
 /// What stands where nothing was measured, in tables whose cells are texts.
@@ -37,6 +37,23 @@ const NOT_MEASURED: &str = "-";
 /// A probability: below a thousandth how far does not matter.
 fn probability(p: f64) -> String {
     if p < 0.001 { "< 0.001".to_owned() } else { number(p) }
+}
+
+/// The margin of each figure in a sentence, the figures that share one together; nothing where there is none.
+fn margins<'a>(of_figures: impl IntoIterator<Item = (&'a str, f64)>) -> String {
+    let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
+    groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+    let told = |(margin, figures): &(f64, Vec<&str>)| {
+        let mut figures = figures.clone();
+        figures.sort_unstable();
+        figures.dedup();
+        format!("{} % of {}", number(100.0 * margin), listed(&figures))
+    };
+    match groups.as_slice() {
+        [] => String::new(),
+        [(margin, _)] => format!("Margin: {} %.", number(100.0 * margin)),
+        some => format!("Margins: {}.", some.iter().map(told).collect::<Vec<_>>().join("; ")),
+    }
 }
 
 /// The first line: what ran, and the verdict with its first reason.

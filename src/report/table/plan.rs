@@ -100,6 +100,7 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
             of(|one| time(one.wait_p50)),
             of(|one| time(one.wait_p99)),
             of(|one| time(one.wait_p999)),
+            Value::or_missing(answer.if_variable.as_ref(), |varied| time(varied.prediction.wait_p99)),
             of(|one| rate(one.throughput)),
             of(|one| Value::Share(one.utilisation.middle)),
             Value::or_missing(answer.headroom, room),
@@ -112,7 +113,8 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
         numbers("wait p50", 0),
         numbers("wait p99", 0),
         numbers("wait p99.9", 2),
-        numbers("throughput", 1),
+        numbers("p99 if holds vary", 1),
+        numbers("throughput", 2),
         numbers("lock busy", 0),
         numbers("room", 0),
         numbers("locks needed", 3),
@@ -122,7 +124,7 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
         table: table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
         legend: "wait: from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers \
                  chance and what is not known about the service time. lock busy: share of time in which a lock is held or \
-                 being handed over. room: the highest rate that meets the objective, with \
+                 being handed over. p99 if holds vary: as an exponential's do, as only their mean is known. room: the highest rate that meets the objective, with \
                  its 90 % interval.",
     })
 }

@@ -3,8 +3,8 @@
 use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::answer::sweep::{
-    Collapse, Decision, Edge, Ending, Estimate, Finding, Fit, Knee, KneeFigure, NoLaw, Opinion, Point, State,
-    SweepFile, Values, Variable,
+    Collapse, Decision, Edge, Ending, Estimate, Finding, Fit, Knee, KneeFigure, NoLaw, Opinion, Point,
+    Saturation, State, SweepFile, Values, Variable,
 };
 use crate::words::units::{counted, format_micros, number, shown};
 
@@ -92,7 +92,7 @@ pub(in crate::report) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<S
     let few =
         matches!(file.over.first().map(|over| &over.values), Some(Values::List(some)) if some.len() < 5);
     // A few values that were listed ask for no knee.
-    let has_knee = !few || matches!(finding.knee, Knee::Found(_));
+    let has_knee = !few || !matches!(finding.knee, Knee::NotFound { .. });
     said.extend(has_knee.then(|| match &finding.knee {
         Knee::Found(bend) => format!(
             "Knee: {} bends at {name} = {} (95 %: {} to {}); its slope changes from {} to {}.",
@@ -103,6 +103,17 @@ pub(in crate::report) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<S
             number(bend.before),
             number(bend.behind)
         ),
+        Knee::Saturated(Saturation { times, idle_us, at, low, high }) => {
+            let end = |end: &Option<f64>| end.map_or_else(|| "not known".to_owned(), |end| show(variable(file).round(end)));
+            format!(
+                "Knee: the median wait is {} times that of an idle lock ({}) at {name} = {} (95 %: {} to {}).",
+                number(*times),
+                format_micros(idle_us.round() as u64),
+                show(variable(file).round(*at)),
+                end(low),
+                end(high)
+            )
+        }
         Knee::NotFound { up_to: None, why } => format!("Knee: none found: {why}."),
         Knee::NotFound { up_to: Some(up_to), why } => {
             format!("Knee: not found up to {}: {why}.", show(*up_to))
@@ -146,6 +157,7 @@ fn law(opinion: &Opinion) -> String {
         Opinion::NoPeak { up_to, fit: found, why } => {
             let why = match why {
                 NoLaw::NotPassed => "the fitted peak lies beyond the points".to_owned(),
+                NoLaw::NotShown => "no point beyond the fitted peak lies below it for sure".to_owned(),
                 NoLaw::NotKept { share } => {
                     format!("only {:.0} % of the resampled curves have a peak", 100.0 * share)
                 }

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
+use crate::answer::stats::PART_AT_LEAST;
 use crate::report::Trend;
 use crate::report::document::Value;
 use crate::words::units::{counted, shown};
@@ -12,6 +13,13 @@ use crate::words::units::{counted, shown};
 pub fn trend(trend: &Trend, style: Style) -> String {
     let title = format!("{} over {}", trend.figure, counted(trend.runs.len(), "run", "runs"));
     let mut said = vec![title, String::new(), table(trend, style)];
+    said.extend(trend.changes.iter().map(|change| format!("{}.", change.sentence(&trend.figure))));
+    if trend.changes.is_empty() {
+        said.push(match trend.runs.len() < 2 * PART_AT_LEAST {
+            true => format!("Whether it changed can be told from {} runs on.", 2 * PART_AT_LEAST),
+            false => "No change is clear enough to name.".to_owned(),
+        });
+    }
     said.extend(trend.notes.iter().map(|note| format!("! {note}")));
     said.join("\n") + "\n"
 }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::{Condition, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor};
+use super::{
+    Across, Condition, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor,
+};
 use crate::words::measure::{Better, Figure, FigureCard, Unit};
 use crate::words::units::shown;
 
@@ -171,6 +173,7 @@ type Read<T> = Result<T, Mistake>;
 
 impl<'t> Reader<'t, '_> {
     fn condition(&mut self) -> Read<Condition> {
+        let across = self.across()?;
         let (subject, subject_at) = self.subject("a gate begins with a figure, e.g. `wait.p99 < 50ms`")?;
         let rule = match self.peek()? {
             Some((Token::Word("not"), _)) => self.not_regressed(&subject, subject_at)?,
@@ -180,7 +183,26 @@ impl<'t> Reader<'t, '_> {
             }
             other => return Err(self.unexpected(other, "no relation", RELATIONS)),
         };
-        Ok(Condition { subject, rule })
+        if let Some((across, span)) = &across
+            && !matches!(rule, Rule::Compare(_, Limit::Value(_) | Limit::Times(_, Reference::Floor)))
+        {
+            let message =
+                format!("`{}` has no meaning where repetitions are compared with others", across.word());
+            return Err(self.mistake(
+                span.clone(),
+                message,
+                "leave it out: they are compared as pairs, or by ranks",
+            ));
+        }
+        Ok(Condition { across: across.map(|(across, _)| across), subject, rule })
+    }
+
+    /// Which of the repetitions decides, where the gate begins with that.
+    fn across(&mut self) -> Read<Option<(Across, Range<usize>)>> {
+        let Some((Token::Word(word), span)) = self.peek()? else { return Ok(None) };
+        let found = Across::ALL.into_iter().find(|across| across.word() == word);
+        self.at += usize::from(found.is_some());
+        Ok(found.map(|across| (across, span)))
     }
 
     /// A figure and its scope, and where the figure stands.

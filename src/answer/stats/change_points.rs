@@ -1,0 +1,171 @@
+//! Change points: from which value of a series on it is another one.
+//!
+//! E-divisive with means of distances (α = 1): the split at which the values before and after lie farthest apart, tested by
+//! shuffling the series, and the same again in both parts.
+//!
+//! Source: D. S. Matteson and N. A. James, A Nonparametric Approach for Multiple Change Point Analysis of Multivariate
+//! Data, 2014; for benchmarks: D. Daly et al., The Use of Change Point Detection to Identify Software Performance
+//! Regressions in a Continuous Integration System, 2020. `augurs-changepoint` was looked at: its
+//! detectors are for series that keep coming and give no probability of a false alarm.
+
+use std::ops::Range;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+/// Where a series changes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChangePoint {
+    /// The first value of the new part, counted from 0.
+    pub at: usize,
+    /// The probability of a split as clear or clearer in a part that does not change.
+    pub p: f64,
+}
+
+/// The fewest values on either side of a change.
+pub const PART_AT_LEAST: usize = 3;
+/// How often a part is shuffled.
+const SHUFFLES: usize = 1_999;
+
+/// The changes of a series, rising; each has a p of at most `alpha`. The same series and seed give the same.
+pub fn change_points(values: &[f64], alpha: f64, seed: u64) -> Vec<ChangePoint> {
+    let mut found = Vec::new();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    split(values, 0, alpha, &mut rng, &mut found);
+    found.sort_by_key(|change: &ChangePoint| change.at);
+    found
+}
+
+fn split(part: &[f64], begins: usize, alpha: f64, rng: &mut ChaCha8Rng, found: &mut Vec<ChangePoint>) {
+    let Some(best) = best_split(part) else { return };
+    let mut shuffled = part.to_vec();
+    let mut as_clear = 1;
+    for _ in 0..SHUFFLES {
+        shuffled.shuffle(rng);
+        as_clear += usize::from(best_split(&shuffled).is_some_and(|other| other.apart >= best.apart));
+    }
+    let p = as_clear as f64 / (SHUFFLES + 1) as f64;
+    if p > alpha {
+        return;
+    }
+    found.push(ChangePoint { at: begins + best.at, p });
+    split(&part[..best.at], begins, alpha, rng, found);
+    split(&part[best.at..], begins + best.at, alpha, rng, found);
+}
+
+struct Split {
+    at: usize,
+    /// How far what lies before and after is apart, weighed by how much that is.
+    apart: f64,
+}
+
+/// The clearest split; `None` of a part that is too short for one. What comes after it may end before the part does, so that
+/// a change that is undone again is seen.
+fn best_split(part: &[f64]) -> Option<Split> {
+    let last = part.len().checked_sub(PART_AT_LEAST)?;
+    let distances = Distances::of(part);
+    let splits = (PART_AT_LEAST..=last).flat_map(|at| {
+        let distances = &distances;
+        let ends = at + PART_AT_LEAST..=part.len();
+        ends.map(move |end| Split { at, apart: distances.apart(at, end) })
+    });
+    splits.max_by(|one, other| one.apart.total_cmp(&other.apart))
+}
+
+/// The sums of the distances of all values before one place to all before another.
+struct Distances {
+    sums: Vec<f64>,
+    width: usize,
+}
+
+impl Distances {
+    fn of(part: &[f64]) -> Self {
+        let width = part.len() + 1;
+        let mut sums = vec![0.0; width * width];
+        for (row, one) in part.iter().enumerate() {
+            let mut in_row = 0.0;
+            for (column, other) in part.iter().enumerate() {
+                in_row += (one - other).abs();
+                sums[(row + 1) * width + column + 1] = sums[row * width + column + 1] + in_row;
+            }
+        }
+        Self { sums, width }
+    }
+
+    /// Of the values in the one range to those in the other.
+    fn between(&self, rows: Range<usize>, columns: Range<usize>) -> f64 {
+        let at = |row: usize, column: usize| self.sums[row * self.width + column];
+        at(rows.end, columns.end) - at(rows.start, columns.end) - at(rows.end, columns.start)
+            + at(rows.start, columns.start)
+    }
+
+    /// The energy distance of what comes before `at` and what comes from there to `end`, times m·n/(m+n).
+    fn apart(&self, at: usize, end: usize) -> f64 {
+        let (m, n) = (at as f64, (end - at) as f64);
+        // Each pair is counted from either side.
+        let distance = 2.0 * self.between(0..at, at..end) / (m * n)
+            - self.between(0..at, 0..at) / (m * (m - 1.0))
+            - self.between(at..end, at..end) / (n * (n - 1.0));
+        m * n / (m + n) * distance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::Rng;
+
+    use super::*;
+
+    #[test]
+    fn the_statistic_and_the_split_are_those_of_a_port() {
+        // The formulas of the paper in Python with numpy, written apart from these.
+        let cases: &[(&[f64], usize, f64)] = &[
+            (&[1.0, 1.1, 0.9, 1.05, 2.0, 2.1, 1.9, 2.05], 4, 3.566666666667),
+            (&[5.0, 4.0, 6.0, 5.0, 5.0, 9.0, 8.0, 9.0, 7.0, 8.0, 9.0, 5.0, 4.0, 6.0], 5, 13.454545454545),
+            (
+                &[
+                    2.041, -2.556, 0.418, -0.568, -0.453, -0.216, -2.02, -0.232, -0.865, 4.323, 1.226, 0.647,
+                    0.719, 0.332, -0.055, 0.609,
+                ],
+                9,
+                3.870769230769,
+            ),
+        ];
+        for (values, at, expected) in cases {
+            let found = best_split(values).unwrap();
+            assert_eq!(found.at, *at, "{values:?}");
+            assert!((found.apart - expected).abs() < 1e-9, "{values:?}: {}", found.apart);
+        }
+    }
+
+    #[test]
+    fn a_step_is_found_where_it_is_and_two_steps_are_two() {
+        let step = |lengths: &[(usize, f64)]| -> Vec<f64> {
+            let of = |(length, level): &(usize, f64)| {
+                (0..*length).map(|at| level + 0.01 * (at % 3) as f64).collect::<Vec<_>>()
+            };
+            lengths.iter().flat_map(of).collect()
+        };
+        let places = |values: &[f64]| {
+            change_points(values, 0.05, 1).iter().map(|change| change.at).collect::<Vec<_>>()
+        };
+        assert_eq!(places(&step(&[(6, 1.0), (6, 1.5)])), [6]);
+        assert_eq!(places(&step(&[(8, 1.0), (8, 1.5), (8, 1.2)])), [8, 16]);
+        assert_eq!(places(&step(&[(8, 1.0), (8, 1.5), (8, 1.0)])), [8, 16], "one that is undone");
+        assert_eq!(places(&step(&[(12, 1.0)])), [0; 0]);
+        assert_eq!(places(&step(&[(2, 1.0), (2, 5.0)])), [0; 0], "too few to tell");
+        assert_eq!(places(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn a_series_that_does_not_change_shows_a_change_once_in_twenty_times_at_most() {
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        let alarms = (0..100).filter(|seed| {
+            let values: Vec<f64> = (0..20).map(|_| rng.random::<f64>().powi(3)).collect();
+            !change_points(&values, 0.05, *seed).is_empty()
+        });
+        let alarms = alarms.count();
+        assert!(alarms <= 11, "{alarms} of 100");
+    }
+}

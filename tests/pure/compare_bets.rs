@@ -1,0 +1,274 @@
+//! What one may bet on after `compare`: a change that matters is found, one that does not is none, and what speaks against
+//! a verdict is said before it.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use zklockbench::answer::compare::{
+    About, Ask, Comparison, Limits, Loaded, Regression, Row, Runs, Scale, Side, Terms, Test, compare,
+    judge_family,
+};
+use zklockbench::record::{Better, Reading, Trial};
+use zklockbench::scenario::{Late, Load};
+use zklockbench::words::error::Exit;
+use zklockbench::words::measure::{Counts, Measure, Outcome};
+
+use crate::support::{depth, records};
+
+fn row<'a>(compared: &'a Comparison, figure: &str) -> &'a Row {
+    compared.rows.iter().find(|row| row.figure == figure).unwrap_or_else(|| panic!("no {figure}"))
+}
+
+fn compared(base: &Side, new: &Side) -> Comparison {
+    compare(base, new, &Ask::default()).unwrap()
+}
+
+/// A trial of which everything takes so many times as long.
+fn trial(index: usize, times: f64) -> Trial {
+    let mut trial = records::trial(index);
+    let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
+    trial.histograms.insert(Measure::Wait, records::histogram(&samples));
+    trial.histograms.insert(Measure::Handoff, records::histogram(&samples[..100]));
+    trial.measured_us = (2_500_000.0 * times) as u64;
+    trial.spec.repetition = u32::try_from(index).unwrap() + 1;
+    trial
+}
+
+/// A run of seven repetitions, each with its own noise.
+fn run(name: &str, times: f64) -> Loaded {
+    const NOISE: [f64; 7] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995];
+    let trials: Vec<Trial> = (0..7).map(|at| trial(at, times * NOISE[at])).collect();
+    let mut stored = records::stored(&records::run(trials.len()), &trials);
+    stored.run.digest = name.to_owned();
+    Loaded { path: name.into(), stored }
+}
+
+fn side(name: &str, runs: &[f64]) -> Side {
+    let named = runs.iter().enumerate().map(|(at, times)| run(&format!("{name} {at}"), *times));
+    Side { path: name.into(), runs: named.collect() }
+}
+
+fn with_floor(mut side: Side, handoff_us: u64) -> Side {
+    for run in &mut side.runs {
+        let mut floor = records::floor();
+        floor.handoff.as_mut().unwrap().p50_us = handoff_us;
+        run.stored.run.run.floor = Some(floor);
+    }
+    side
+}
+
+#[test]
+fn one_run_a_side_is_said_to_be_no_more_than_that() {
+    let found = compared(&side("base", &[1.0]), &side("new", &[1.0001]));
+    assert_eq!((found.about, found.conclusion.exit()), (About::TheseRuns, Exit::Held));
+    assert!(
+        found.conclusion.sentence.starts_with("Nothing regressed between these two runs: "),
+        "{}",
+        found.conclusion.sentence
+    );
+}
+
+#[test]
+fn each_figure_has_its_own_margin_and_any_can_be_chosen() {
+    // Given runs of which all takes 15 % longer
+    let (base, new) = (side("base", &[1.0]), side("new", &[1.15]));
+    // When they are compared, then what varies little from run to run has regressed, and a tail has not
+    let found = compared(&base, &new);
+    let of = |figure: &str| row(&found, figure).compared.regression;
+    assert_eq!(
+        (of("throughput"), of("wait.p50"), of("wait.p99")),
+        (Regression::Yes, Regression::Yes, Regression::No)
+    );
+    // Unless another margin is asked for, of all figures or of one
+    let terms = |all: Option<f64>, tail: Option<f64>| Terms {
+        margin: all,
+        margins: tail.map(|share| ("wait.p99".to_owned(), share)).into_iter().collect(),
+        ..Terms::default()
+    };
+    for (terms, throughput, tail) in [
+        (terms(Some(0.05), None), Regression::Yes, Regression::Yes),
+        (terms(Some(0.3), None), Regression::No, Regression::No),
+        (terms(None, Some(0.05)), Regression::Yes, Regression::Yes),
+        (terms(Some(0.3), Some(0.05)), Regression::No, Regression::Yes),
+    ] {
+        let found = compare(&base, &new, &Ask { terms, ..Ask::default() }).unwrap();
+        let of = |figure: &str| row(&found, figure).compared.regression;
+        assert_eq!((of("throughput"), of("wait.p99")), (throughput, tail), "{:?}", found.terms);
+    }
+}
+
+fn readings(values: impl Iterator<Item = f64>) -> Vec<Reading> {
+    values.map(|value| Reading { value, at_least: false, samples: None }).collect()
+}
+
+/// About normal, by the sum of twelve.
+fn normal(random: &mut ChaCha8Rng) -> f64 {
+    (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
+}
+
+#[test]
+fn among_many_figures_a_change_within_the_margin_is_found_beyond_it_in_one_family_of_twenty_at_most() {
+    let mut random = ChaCha8Rng::seed_from_u64(13);
+    let limits = Limits { margin: 0.05, alpha: 0.05 };
+    let times = depth::of(200, 2_000);
+    let alarms = (0..times).filter(|_| {
+        let mut side = |middle: f64| {
+            readings(
+                (0..7).map(|_| middle * (0.02 * normal(&mut random)).exp()).collect::<Vec<_>>().into_iter(),
+            )
+        };
+        // Given 72 figures that are all 4 % worse, of which 5 % would matter
+        let tests = (0..72).map(|_| Test::unpaired(&side(1.0), &side(1.04), Better::Lower, limits)).collect();
+        judge_family(tests).iter().any(|one| one.regression == Regression::Yes)
+    });
+    let alarms = alarms.count();
+    println!("{alarms} of {times} families");
+    assert!(20 * alarms <= times, "{alarms} of {times}");
+}
+
+#[test]
+fn runs_that_differ_by_more_than_their_repetitions_do_raise_no_false_alarms() {
+    let mut random = ChaCha8Rng::seed_from_u64(14);
+    let limits = Limits { margin: 0.05, alpha: 0.05 };
+    let times = depth::of(200, 2_000);
+    for (base, new) in [(3, 3), (4, 2), (9, 1)] {
+        let mut alarms = [0, 0];
+        for _ in 0..times {
+            // Given repetitions that differ by 1 % within a run, and runs that differ by 5 %
+            let mut side = |runs: usize| -> Vec<Vec<Reading>> {
+                (0..runs)
+                    .map(|_| {
+                        let middle = (0.05 * normal(&mut random)).exp();
+                        let each: Vec<f64> =
+                            (0..7).map(|_| middle * (0.01 * normal(&mut random)).exp()).collect();
+                        readings(each.into_iter())
+                    })
+                    .collect()
+            };
+            let runs = Runs { base: side(base), new: side(new) };
+            let of_runs = Test::of_runs(&runs, Better::Lower, limits, Scale::Values);
+            let pooled = Test::unpaired(&runs.base.concat(), &runs.new.concat(), Better::Lower, limits);
+            for (at, test) in [of_runs, pooled].into_iter().enumerate() {
+                let found = judge_family(vec![test]).remove(0);
+                alarms[at] += usize::from(found.regression == Regression::Yes);
+            }
+        }
+        println!("{base} against {new}: {alarms:?} of {times}");
+        assert!(20 * alarms[0] <= times, "{base} against {new}: {} of {times}", alarms[0]);
+        // The other unit would have raised them.
+        assert!(alarms[1] > alarms[0], "{base} against {new}: {alarms:?}");
+    }
+}
+
+#[test]
+fn with_enough_runs_the_run_is_the_unit_and_the_output_says_so() {
+    let (base, new) = (side("base", &[1.0, 1.01, 0.99]), side("new", &[1.5, 1.52, 1.49]));
+    let found = compared(&base, &new);
+    assert_eq!((found.about, found.conclusion.exit()), (About::SuchRuns, Exit::Violated));
+    assert!(
+        found.conclusion.sentence.starts_with("Regressed over 3 runs against 3: "),
+        "{}",
+        found.conclusion.sentence
+    );
+    // Runs that lie apart by themselves show nothing, however close their repetitions are
+    let found = compared(&side("base", &[1.0, 1.4, 0.7]), &side("new", &[1.1, 1.5, 0.8]));
+    assert_eq!(found.conclusion.exit(), Exit::Unknown, "{}", found.conclusion.sentence);
+}
+
+#[test]
+fn where_the_floor_rose_as_well_it_is_not_known_whether_the_lock_got_slower() {
+    let slower = || with_floor(side("new", &[1.5]), 2_000);
+    let base = with_floor(side("base", &[1.0]), 1_000);
+    // Given a host on which raw requests take twice as long, then nothing has regressed for sure, and it is said why
+    let found = compared(&base, &slower());
+    assert_eq!(found.conclusion.exit(), Exit::Unknown, "{}", found.conclusion.sentence);
+    let why = row(&found, "throughput").compared.why.clone().unwrap();
+    assert!(
+        why.contains("the floor of a handoff rose from 1 ms to 2 ms, so the host is the likely cause"),
+        "{why}"
+    );
+    // With the floor as it was, it has
+    let quiet = compared(&base, &with_floor(side("new", &[1.5]), 1_050));
+    assert_eq!(quiet.conclusion.exit(), Exit::Violated);
+    // Where the servers are others on purpose, their floor is part of the answer
+    let mut upgraded = slower();
+    upgraded.runs[0].stored.run.run.ensemble.servers[0].version = "3.9.9".into();
+    assert_eq!(compared(&base, &upgraded).conclusion.exit(), Exit::Violated);
+}
+
+fn acquired(times: u64) -> Counts {
+    let mut counts = Counts::default();
+    counts.outcomes.add(Outcome::Acquired, times);
+    counts
+}
+
+/// A trial of an open load that drops so many of a thousand arrivals, whose waits get shorter the more it does.
+fn shedding(index: usize, dropped: u64) -> Trial {
+    let mut trial = records::overloaded(index);
+    if let Load::Open(open) = &mut trial.spec.load {
+        open.late = Late::Drop;
+    }
+    trial.steady = None;
+    trial.histograms.remove(&Measure::Unserved);
+    let served = 1_000 - dropped;
+    trial.measured = acquired(served);
+    let arrived = trial.arrived.as_mut().unwrap();
+    (arrived.offered, arrived.started, arrived.served) = (1_000, served, served);
+    (arrived.unserved, arrived.dropped) = (0, dropped);
+    let samples: Vec<u64> = (0..served).map(|at| (20_000 + at) * served / 1_000).collect();
+    trial.histograms.insert(Measure::Wait, records::histogram(&samples));
+    trial.spec.repetition = u32::try_from(index).unwrap() + 1;
+    trial
+}
+
+fn of_trials(name: &str, trials: &[Trial]) -> Side {
+    let mut stored = records::stored(&records::run(trials.len()), trials);
+    stored.run.digest = name.to_owned();
+    Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
+}
+
+#[test]
+fn a_lock_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_less() {
+    let shed = |name: &str, dropped: u64| {
+        of_trials(name, &(0..8).map(|at| shedding(at, dropped + at as u64)).collect::<Vec<_>>())
+    };
+    let found = compared(&shed("base", 10), &shed("new", 200));
+    assert_eq!(row(&found, "wait.p50").compared.regression, Regression::No);
+    let dropped = row(&found, "dropped");
+    assert_eq!((dropped.compared.regression, found.conclusion.exit()), (Regression::Yes, Exit::Violated));
+    assert!((dropped.compared.base.values[0] - 0.01).abs() < 1e-9, "{:?}", dropped.compared.base);
+    // A few more of a thousand do not matter, and where nothing is lost nothing is said of it
+    assert_eq!(compared(&shed("base", 10), &shed("new", 14)).conclusion.exit(), Exit::Held);
+    let none = compared(&side("base", &[1.0]), &side("new", &[1.0001]));
+    assert!(none.rows.iter().all(|row| row.figure != "dropped"));
+}
+
+#[test]
+fn acquires_that_time_out_and_errors_where_there_were_none_are_regressions() {
+    let failing = |name: &str, outcome: Option<Outcome>, errors: u64| {
+        let failing = |at: usize| {
+            let mut trial = trial(at, 1.0);
+            trial.measured = acquired(1_200);
+            if let Some(outcome) = outcome {
+                trial.measured.outcomes.add(outcome, 400);
+            }
+            trial.errors =
+                (errors > 0).then(|| ("create: connection loss".to_owned(), errors)).into_iter().collect();
+            trial
+        };
+        of_trials(name, &(0..7).map(failing).collect::<Vec<_>>())
+    };
+    let base = failing("base", None, 0);
+    for (new, figure) in
+        [(failing("new", Some(Outcome::TimedOut), 0), "timed_out"), (failing("new", None, 300), "errors")]
+    {
+        let found = compared(&base, &new);
+        assert_eq!(row(&found, figure).compared.regression, Regression::Yes, "{figure}");
+    }
+}
+
+#[test]
+fn what_the_load_determines_takes_no_test_and_leaves_the_family() {
+    let found = compared(&side("base", &[1.0]), &side("new", &[1.0001]));
+    let tested = found.rows.iter().filter(|row| row.compared.p.is_some()).count();
+    assert_eq!(found.family, tested, "{:#?}", found.rows);
+}
