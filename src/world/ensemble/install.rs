@@ -123,6 +123,8 @@ fn of_release(home: &Path) -> Result<String, String> {
     if !home.is_dir() {
         return Err("no such directory".into());
     }
+    // A server runs in a directory of its own.
+    let home = &std::path::absolute(home).map_err(|error| error.to_string())?;
     let has_server = |directory: &Path| jars_in(directory).iter().any(|name| is_server_jar(name));
     let (lib, top) = (home.join("lib"), home.to_path_buf());
     if has_server(&lib) {
@@ -210,6 +212,18 @@ mod tests {
             ..Places::default()
         };
         (root, places)
+    }
+
+    #[test]
+    fn a_home_that_is_named_from_here_is_found_from_the_directory_of_a_server() {
+        let (root, mut places) = machine();
+        let here = std::env::current_dir().unwrap();
+        let up: PathBuf = here.components().skip(1).map(|_| "..").collect();
+        let relative = up.join(root.path().strip_prefix("/").unwrap()).join("asked");
+        assert!(relative.is_relative());
+        places.asked = Some(relative);
+        let found = Installation::find(&places).unwrap();
+        assert!(found.class_path.starts_with('/'), "{}", found.class_path);
     }
 
     #[test]
