@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::baseline::{CheckedChange, Listed};
 use super::output::Envelope;
 use crate::answer::ab::AbFile;
-use crate::answer::compare::Comparison;
+use crate::answer::compare::{Comparison, Power};
 use crate::record::Judged;
 use crate::report::{Summary, Trend};
 use crate::results::{CalibrationFile, RunFile, TrialFile};
@@ -43,9 +43,16 @@ impl Types {
         self.0.subschema_for::<T>().to_value()
     }
 
-    /// What `baseline` adds.
-    fn of_baselines(&mut self) -> Vec<(&'static str, Value)> {
+    /// What the commands add that compare runs.
+    fn of_comparisons(&mut self) -> Vec<(&'static str, Value)> {
         vec![
+            (
+                "compare",
+                either(
+                    having([("comparison", self.of::<Comparison>())]),
+                    having([("power", self.of::<Power>())]),
+                ),
+            ),
             ("baseline add", self.of::<Listed<'_>>()),
             ("baseline list", having([("baselines", self.of::<Vec<Listed<'_>>>())])),
             ("baseline trend", self.of::<Trend>()),
@@ -69,7 +76,7 @@ impl Types {
             ("details", text()),
             ("params", objects()),
         ]);
-        let of_baselines = self.of_baselines();
+        let of_comparisons = self.of_comparisons();
         let others = vec![
             (
                 "run",
@@ -93,7 +100,6 @@ impl Types {
                     ("faults", json!({ "type": "object" })),
                 ]),
             ),
-            ("compare", having([("comparison", self.of::<Comparison>())])),
             ("calibrate", having([("results", path()), ("calibration", self.of::<CalibrationFile>())])),
             ("export", having([("run", path()), ("written", self.of::<Vec<PathBuf>>())])),
             (
@@ -154,10 +160,14 @@ impl Types {
                 "ensemble down",
                 having([("ended", amount()), ("removed", json!({ "type": ["string", "null"] }))]),
             ),
-            ("clean", json!({ "anyOf": [having([("runs", objects())]), having([("projects", objects())])] })),
+            ("clean", either(having([("runs", objects())]), having([("projects", objects())]))),
         ];
-        others.into_iter().chain(of_baselines).collect()
+        others.into_iter().chain(of_comparisons).collect()
     }
+}
+
+fn either(one: Value, other: Value) -> Value {
+    json!({ "anyOf": [one, other] })
 }
 
 fn path() -> Value {

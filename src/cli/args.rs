@@ -114,6 +114,9 @@ pub struct RunArgs {
     /// Skip measuring the ensemble's floor before the first trial
     #[arg(long, env = "ZKLOCKBENCH_NO_FLOOR", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_floor: bool,
+    /// End the run as soon as a gate can no longer pass, with exit code 1
+    #[arg(long)]
+    pub abort_on_fail: bool,
     /// Plain lines instead of a progress bar
     #[arg(long)]
     pub no_progress: bool,
@@ -358,7 +361,12 @@ pub struct CompareArgs {
     /// The run to compare with, or a directory of runs to pool
     pub base: PathBuf,
     /// The run to judge, or a directory of runs
-    pub new: PathBuf,
+    #[arg(required_unless_present = "power")]
+    pub new: Option<PathBuf>,
+    /// Instead of comparing, say how many repetitions a change of this size takes to be seen, by those of BASE
+    #[arg(long, value_name = "PERCENT", value_parser = super::shared_args::percentage,
+          conflicts_with_all = ["new", "markdown", "html", "chart", "percentiles", "junit", "github"])]
+    pub power: Option<f64>,
     /// What is compared, and how strictly.
     #[command(flatten)]
     pub judging: Judging,

@@ -7,10 +7,24 @@ use serde_json::json;
 use super::args::CompareArgs;
 use super::output;
 use super::outputs::{Outputs, Prepared};
-use crate::answer::compare::{Ask, Side, compare};
+use crate::answer::compare::{Ask, Power, Side, compare, power};
 use crate::report;
 use crate::report::ci::CiReport;
 use crate::words::error::{Error, Exit};
+
+fn tell_power(power: &Power) -> Result<Exit, Error> {
+    if power.change <= 0.0 {
+        return Err(Error::usage(
+            "--power: no number of repetitions shows a change of nothing; give e.g. 5%",
+        ));
+    }
+    if output::as_json() {
+        output::answer("compare", Exit::Held, &json!({ "power": power }))?;
+    } else {
+        output::text(&report::power(power, output::style()))?;
+    }
+    Ok(Exit::Held)
+}
 
 /// Compares two runs, or two sets of them.
 #[expect(clippy::disallowed_methods, reason = "when it broke off is a label")]
@@ -22,9 +36,14 @@ pub fn execute(args: &CompareArgs) -> Result<Exit, Error> {
 }
 
 fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Error> {
-    let (base, new) = (Side::read(&args.base)?, Side::read(&args.new)?);
+    let base = Side::read(&args.base)?;
     let ask =
         Ask { figures: args.judging.figures.clone(), terms: args.judging.terms(None), force: args.force };
+    let new = match (&args.new, args.power) {
+        (Some(new), _) => Side::read(new)?,
+        (None, Some(change)) => return tell_power(&power(&base, &ask, change)),
+        (None, None) => return Err(Error::usage("name the run to judge, or ask with --power 5%")),
+    };
     let compared = compare(&base, &new, &ask)?;
     if let Some(path) = &args.markdown {
         output::file(path, &report::comparison_markdown(&compared))?;

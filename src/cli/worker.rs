@@ -162,6 +162,7 @@ fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
         out: args.out.join(args.run_id.unwrap_or_default()),
         run_id: Some(part_name(slice.index)),
         concluding: unseen(),
+        abort_on_fail: false,
         no_floor: args.no_floor || !slice.leads(),
         no_progress: true,
         metrics: None,
@@ -270,7 +271,7 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
         RunEnding::Complete => None,
         RunEnding::Interrupted => Some(Error::Interrupted),
         RunEnding::Aborted if ran.trials.iter().any(has_lost_a_worker) => Some(Error::Unknown(why())),
-        RunEnding::Aborted => Some(Error::Environment(why())),
+        RunEnding::Aborted | RunEnding::GateFailed => Some(Error::Environment(why())),
     };
     let error = cut_short.or(unfinished);
     let exit = if ran.trials.iter().any(Trial::is_violated) { Exit::Violated } else { Exit::Held };

@@ -80,6 +80,8 @@ pub enum RunEnding {
     Interrupted,
     /// Cut short by the environment.
     Aborted,
+    /// Ended because a gate could no longer pass, as was asked for.
+    GateFailed,
 }
 
 impl RunEnding {
@@ -88,6 +90,7 @@ impl RunEnding {
         match (self, verdict) {
             (Self::Interrupted, _) => Exit::Interrupted,
             (Self::Aborted, _) => Exit::Environment,
+            (Self::GateFailed, _) => Exit::Violated,
             (Self::Complete, Verdict::Violated(_)) => Exit::Violated,
             (Self::Complete, Verdict::Unknown(_)) => Exit::Unknown,
             (Self::Complete, Verdict::Held) => Exit::Held,
@@ -100,7 +103,7 @@ impl RunEnding {
 pub struct RunOutcome {
     /// In a word.
     pub ending: RunEnding,
-    /// What cut it short, when the environment did, or when nobody could note it.
+    /// What cut it short, when the environment or a gate did, or when nobody could note it.
     pub why: Option<String>,
 }
 
@@ -112,6 +115,10 @@ impl RunOutcome {
     pub fn not_noted() -> Self {
         let why = "it was killed or aborted, unless it is still going on";
         Self { ending: RunEnding::Interrupted, why: Some(why.to_owned()) }
+    }
+
+    pub fn gate_failed(why: impl Into<String>) -> Self {
+        Self { ending: RunEnding::GateFailed, why: Some(why.into()) }
     }
 
     pub fn aborted(why: impl Into<String>) -> Self {

@@ -18,7 +18,8 @@ pub mod view;
 pub use summary::Summary;
 pub use table::{
     Style, ab, ab_headline, ab_markdown, accounting_table, calibration, comparison, comparison_markdown,
-    conclusions_markdown, date, gates, gates_markdown, markdown, plan, said, sides, sweep, terminal, trend,
+    conclusions_markdown, date, gates, gates_markdown, markdown, plan, power, said, sides, sweep, terminal,
+    trend,
 };
 pub use trend::{Trend, TrendChange, TrendLine, TrendRun};
 pub use view::View;

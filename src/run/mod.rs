@@ -44,6 +44,8 @@ pub struct RunContext<'a> {
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
     /// Which server that was started for the run has ended by itself, if one has.
     pub server_ended: &'a dyn Fn() -> Option<String>,
+    /// Takes a trial, with its histograms, and says why the run need not go on, if it need not.
+    pub hopeless: &'a dyn Fn(&Trial) -> Option<String>,
 }
 
 /// What a run came to.
@@ -190,6 +192,8 @@ impl UnderWay<'_> {
             return false;
         };
         self.figures.iter_mut().for_each(|figures| figures.note(trial));
+        // It is told again with the next trial.
+        (self.course.hopeless)(trial);
         trial.histograms.clear();
         true
     }
@@ -211,9 +215,13 @@ impl UnderWay<'_> {
         tell(RunEvent::TrialEnded(&trial));
         let is_end = |cut: &CutShort| matches!(cut.cause, Cause::EnsembleLost | Cause::WorkerLost);
         let lost = trial.cut_short.clone().filter(is_end);
+        let hopeless = (self.course.hopeless)(&trial);
         self.keep(trial).map_err(|error| RunOutcome::aborted(error.to_string()))?;
         give_back_memory();
-        lost.map_or(Ok(()), |lost| Err(self.aborted(&lost.why)))
+        if let Some(lost) = lost {
+            return Err(self.aborted(&lost.why));
+        }
+        hopeless.map_or(Ok(()), |why| Err(RunOutcome::gate_failed(why)))
     }
 
     /// Says, too, when a server of our own has ended.

@@ -117,6 +117,25 @@ impl Distribution {
         }
     }
 
+    /// As a scenario says it.
+    pub fn to_toml(&self) -> String {
+        let us = |time: Duration| format!("\"{}us\"", micros(time));
+        match self {
+            Self::Fixed(value) => us(*value),
+            Self::Uniform { min, max } => {
+                format!("{{ uniform = {{ min = {}, max = {} }} }}", us(*min), us(*max))
+            }
+            Self::Exponential { mean } => format!("{{ exponential = {{ mean = {} }} }}", us(*mean)),
+            Self::LogNormal { median, sigma } => {
+                format!("{{ log-normal = {{ median = {}, sigma = {sigma:?} }} }}", us(*median))
+            }
+            Self::Measured(measured) => {
+                let times: Vec<String> = measured.0.iter().map(|time| us(*time)).collect();
+                format!("{{ measured = [{}] }}", times.join(", "))
+            }
+        }
+    }
+
     pub fn rarely_exceeded(&self) -> Duration {
         match *self {
             Self::Fixed(value) => value,

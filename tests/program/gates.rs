@@ -53,6 +53,19 @@ fn a_run_exits_with_what_its_gates_came_to() {
     assert!(stdout(&fails).contains("FAILED   throughput > 1000000/s"), "{}", stdout(&fails));
     assert!(stdout(&fails).trim_start().starts_with("Gates: 1 of "), "{}", stdout(&fails));
     assert_eq!(gates(&bench, "fails")[0].word(), "FAILED");
+    // One that can no longer pass, in a run that is to end then
+    let aborts = run_as(
+        &bench,
+        "aborts",
+        &["--gate", "every throughput > 1000000/s", "--abort-on-fail", "--set", "repetitions=3"],
+    );
+    assert_eq!(aborts.status.code(), Some(1), "{}", stderr(&aborts));
+    let said = stdout(&aborts);
+    assert!(
+        said.contains("The run ended early: gate `every throughput > 1000000/s` can no longer pass"),
+        "{said}"
+    );
+    assert!(said.contains("1 of 3 trials ran"), "{said}");
     // One that cannot be decided: 60 waits have no such percentile
     let unknown = run_as(&bench, "unknown", &["--gate", "wait.p99.9 < 1s"]);
     assert_eq!(unknown.status.code(), Some(4), "{}", stderr(&unknown));

@@ -64,6 +64,14 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
         (plan(&[&QUESTION[1..], &["--strategies", "no-lock"]].concat()), "isn't exclusive"),
         (plan(&[&QUESTION[1..], &["--from", "absent"]].concat()), "name a directory with results"),
         (plan(&[&QUESTION[1..], &["--arrivals", "poison"]].concat()), "poisson"),
+        (with("4", "5/s", "{ gamma = 3 }", "wait.p99<1s"), "unknown distribution `gamma`"),
+        (
+            plan(&["--clients", "4", "--rate", "5/s", "--holds", "absent.csv", "--slo", "wait.p99<1s"]),
+            "absent.csv",
+        ),
+        (plan(&["--slo", "wait.p99<1s"]), "--from-scenario"),
+        (plan(&["--from-scenario", "quick", "--slo", "wait.p99<1s"]), "write load = \"open\""),
+        (plan(&["--from-scenario", "quick", "--rate", "5/s", "--slo", "wait.p99<1s"]), "cannot be used with"),
         (plan(&[&QUESTION[1..], &["--round-trip", "2s"]].concat()), "give 0.1ms to 1s"),
         (plan(&[&QUESTION[1..], &["--servers", "2"]].concat()), "is not one of 1, 3, 5"),
         (plan(&[&QUESTION[1..], &["--locks", "1,2,4"]].concat()), "it says how many locks would do"),
@@ -133,6 +141,29 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     assert_eq!(std::fs::read_to_string(dir.join("report.html")).unwrap(), page);
     // And from the plan itself follows what it was answered from, without what verified it
     let plan = dir.to_str().unwrap();
+    // The same results answer for the load of a scenario: a few hot locks, and holds of which some are long
+    let hot = bench.path("hot.toml");
+    std::fs::write(
+        &hot,
+        "name = \"hot\"\nstrategies = [\"baton\"]\ncontenders = 20\nload = \"open\"\nrate = 40\nlocks = 10\npopularity = { zipf = 1.0 }\n\
+         hold = { measured = [\"2ms\", \"2ms\", \"20ms\"] }\nduration = \"10s\"\n",
+    )
+    .unwrap();
+    let words =
+        ["plan", "--from-scenario", hot.to_str().unwrap(), "--slo", "wait.p99 < 30s", "--simulate", "2000"];
+    let of_scenario = bench.output(&[&words[..], &["--from", "known", "--json"]].concat());
+    let told: Value = serde_json::from_str(&stdout(&of_scenario)).unwrap();
+    let question = &told["plan"]["question"];
+    assert_eq!(
+        (&question["clients"], &question["locks"], &question["hold_us"]),
+        (&20.into(), &10.into(), &8_000.into())
+    );
+    assert!(question["scenario"].as_str().unwrap().contains("zipf"), "{question}");
+    let answer = &told["plan"]["answers"][0];
+    if !answer["prediction"].is_null() {
+        assert!(answer["prediction"]["wait_p99"]["middle"].as_f64().unwrap() > 1_000.0, "{answer}");
+        assert!(!told["plan"]["map"].as_array().unwrap().is_empty(), "{told}");
+    }
     let again = asked(&bench, &["--from", plan, "--json"]);
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["plan"]["answers"], printed["plan"]["answers"]);

@@ -201,6 +201,26 @@ fn acquired(times: u64) -> Counts {
     counts
 }
 
+#[test]
+fn where_the_generator_adds_more_than_its_part_of_the_margin_a_regression_is_not_known() {
+    let lagging = |share: f64| {
+        let mut side = side("new", &[1.5]);
+        side.runs[0].stored.trials.iter_mut().for_each(|trial| trial.health.lag_share = Some(share));
+        side
+    };
+    let mut base = side("base", &[1.0]);
+    base.runs[0].stored.trials.iter_mut().for_each(|trial| trial.health.lag_share = Some(0.02));
+    let found = compared(&base, &lagging(0.19));
+    let why = row(&found, "throughput").compared.why.clone().unwrap();
+    assert!(
+        why.contains("the load generator's own lag rose from 2 % to 19 %, more than half of the margin"),
+        "{why}"
+    );
+    assert_eq!(found.conclusion.exit(), Exit::Unknown);
+    assert!(found.differences.iter().any(|one| one.what.contains("the load generator's own lag")));
+    assert_eq!(compared(&base, &lagging(0.03)).conclusion.exit(), Exit::Violated);
+}
+
 /// A trial of an open load that drops so many of a thousand arrivals, whose waits get shorter the more it does.
 fn shedding(index: usize, dropped: u64) -> Trial {
     let mut trial = records::overloaded(index);

@@ -1,7 +1,7 @@
 //! What gates come to: each kind of gate green, red and unknown, over records made by hand.
 
 use zklockbench::answer::compare::{Ask, Comparison, Loaded, Side, compare};
-use zklockbench::answer::gate::{Evaluation, Outcome, Sides, overall};
+use zklockbench::answer::gate::{Evaluation, GateWatch, Outcome, Sides, overall};
 use zklockbench::record::CellKey;
 use zklockbench::record::figures;
 use zklockbench::record::{Accounting, Counted, Floor, Run, Trial};
@@ -610,4 +610,53 @@ fn without_a_gate_about_it_the_whole_comparison_is_one() {
         (refused.word(), refused.verdict.reasons()),
         ("unknown", ["another machine".to_owned()].as_slice())
     );
+}
+
+/// After how many trials the run is lost by those gates, and why; `None` where it may go on to its end.
+fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Option<(usize, String)> {
+    let known = Known { figures: &figures::cards(), cells: None };
+    let gate = |text: &&str| Gate { name: None, condition: parse(text, known).unwrap() };
+    let mut watch = GateWatch::new(gates.iter().map(gate).collect(), repetitions);
+    world.trials.iter().enumerate().find_map(|(at, trial)| Some((at + 1, watch.note(trial)?)))
+}
+
+#[test]
+fn a_run_need_not_go_on_once_a_gate_can_no_longer_pass() {
+    let planned = Some(3);
+    let world = World::new();
+    // A median is lost once more than half of the repetitions are on the wrong side, what each must meet at the first
+    let lost = |gate: &str| lost_after(&world, &[gate], planned).map(|(after, _)| after);
+    assert_eq!(lost("throughput >= 10/s"), None);
+    assert_eq!((lost("throughput >= 1000/s"), lost("every throughput >= 1000/s")), (Some(2), Some(1)));
+    assert_eq!((lost("throughput of mutex >= 1000/s"), lost("acquired >= 2000")), (Some(5), Some(1)));
+    // Where more repetitions may follow no median is lost before the end
+    assert_eq!(lost_after(&world, &["throughput >= 1000/s"], None), None);
+    // What is only a lower bound is lost from above only, and what does not count decides nothing
+    let mut open = World::new();
+    all(&mut open, |trial| unserved(trial, 60_000));
+    assert_eq!(lost_after(&open, &["every wait.p99 > 90ms"], planned), None);
+    assert_eq!(lost_after(&open, &["every wait.p99 < 50ms"], planned).map(|(after, _)| after), Some(1));
+    let mut invalid = World::new();
+    all(&mut invalid, |trial| trial.health.invalid = Some("lag".into()));
+    assert_eq!(lost_after(&invalid, &["every wait.p99 < 1ms"], planned), None);
+    // A violated lock ends it whatever the gates are
+    let mut violated = World::new();
+    violated.trials[1].judged = records::judged(Verdict::Violated(vec!["two inside".into()]));
+    let (after, why) = lost_after(&violated, &[], planned).unwrap();
+    assert_eq!(after, 2);
+    assert!(why.contains("two inside"), "{why}");
+}
+
+#[test]
+fn what_each_repetition_must_meet_has_failed_even_if_others_are_missing() {
+    check(&[
+        ("every wait.p99 < 20ms", |w| drop(w.trials.pop()), "FAILED", "30 ms"),
+        (
+            "every wait.p99 of baton at 2 contenders < 50ms",
+            |w| drop(w.trials.pop()),
+            "unknown",
+            "only 2 of 3",
+        ),
+        ("acquired >= 1001", |w| drop(w.trials.pop()), "FAILED", "1000"),
+    ]);
 }

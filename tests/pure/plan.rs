@@ -7,7 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::answer::model::{Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench::answer::plan::{
-    Answer, Effort, Evidence, Headroom, Load, Question, QuestionLoad, objective, recommend,
+    Answer, Candidate, Effort, Evidence, Headroom, Load, MapChoice, Question, QuestionLoad, map, objective,
+    recommend,
 };
 use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench::load;
@@ -107,6 +108,7 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
         locks,
         arrivals: "\"poisson\"".into(),
         round_trip: None,
+        scenario: None,
         objective: objective(slo).unwrap(),
     }
 }
@@ -177,6 +179,36 @@ fn where_only_the_mean_hold_is_known_the_answer_is_for_two_ways_in_which_holds_v
     let room = |headroom: Option<Headroom>| headroom.unwrap().rate;
     assert!(room(holds.if_variable.clone().unwrap().headroom) < room(holds.headroom));
     assert!(holds.sentence().contains("/s if holds vary as an exponential's do"), "{}", holds.sentence());
+}
+
+#[test]
+fn a_map_says_what_to_take_at_other_rates_and_nothing_of_what_was_not_measured() {
+    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let question = question("wait.p99 < 500ms", 20.0, 1);
+    let load = Load::of(
+        &spec(&question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0))),
+        Order::Fifo,
+    );
+    let load = load.unwrap();
+    let answer = Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE);
+    let found = map(&[Candidate::of(&answer, &evidence, &load).unwrap()], &question.objective, LITTLE);
+    // Given a lock that takes 41 a second, and trials up to 105 a second over all locks
+    let at = |rate: f64, clients: usize| {
+        &found.iter().find(|cell| cell.rate == rate && cell.clients == clients).unwrap().take
+    };
+    let locks = |take: &MapChoice| match take {
+        MapChoice::Lock { locks, .. } => *locks,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((found.len(), locks(at(5.0, 200)), locks(at(20.0, 200))), (15, 1, 1));
+    assert!((2..=3).contains(&locks(at(40.0, 200))), "{:?}", at(40.0, 200));
+    assert!((3..=4).contains(&locks(at(80.0, 800))), "{:?}", at(80.0, 800));
+    // Beyond 1.3 times what was measured nothing is said
+    let faster = Question { rate: 40.0, ..question };
+    let text = faster.scenario("plan", &["predecessor-watch".into()], &faster.copies(1.0));
+    let load = Load::of(&spec(&text), Order::Fifo).unwrap();
+    let found = map(&[Candidate::of(&answer, &evidence, &load).unwrap()], &faster.objective, LITTLE);
+    assert_eq!(found.last().unwrap().take, MapChoice::NotKnown);
 }
 
 #[test]

@@ -113,6 +113,7 @@ pub fn plan() -> PlanFile {
             locks: 1,
             arrivals: "\"poisson\"".into(),
             round_trip: Some(Duration::from_millis(5)),
+            scenario: None,
             objective: objective("wait.p99 < 500ms").unwrap(),
         },
         host: Some(host),
@@ -130,6 +131,7 @@ pub fn plan() -> PlanFile {
             answer("predecessor-watch", 150_000.0, Verdict::Held),
             answer("parent-watch", 600_000.0, Verdict::Violated(vec!["wait.p99 is too long".into()])),
         ],
+        map: Vec::new(),
         recommendation: Some(Recommendation {
             strategy: "predecessor-watch".into(),
             because: Some(Because::NoOtherHolds),

@@ -6,9 +6,10 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 
 use super::cell::{CellUnderLoad, NoReadings, readings, sound};
-use super::differences::{Difference, FloorRise, differences, unsound};
+use super::differences::{Difference, FloorRise, differences, takes_time, unsound};
 use super::family::{VIOLATIONS, is_determined, usual};
 use super::faster::{Faster, faster};
+use super::generator::{ShareApart, shares, unless_generator};
 use super::judge::{Compared, Method, Sample, Scale, exactly};
 use super::losses;
 use super::lost::{Repetitions, doubt, unless};
@@ -229,7 +230,7 @@ pub fn figure_of_cell(
 }
 
 /// The repetitions of each cell, in the order in which the scenario names strategies, then by contenders.
-fn cells(side: &Side) -> Vec<(CellUnderLoad, Repetitions<'_>)> {
+pub(super) fn cells(side: &Side) -> Vec<(CellUnderLoad, Repetitions<'_>)> {
     let keys = grouped(side.trials().map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();
     let of = |(key, _): (CellUnderLoad, _)| {
         let repetitions = side.repetitions(|trial| CellUnderLoad::of(trial) == key);
@@ -356,6 +357,8 @@ struct Family {
     planned: Vec<(CellUnderLoad, Figure, Planned)>,
     /// What repetitions that are lost make doubtful of all figures of a cell.
     doubts: BTreeMap<CellUnderLoad, String>,
+    /// What the load generator adds to the figures of a cell, on either side.
+    generator: BTreeMap<CellUnderLoad, Vec<ShareApart>>,
     left_out: Vec<LeftOut>,
 }
 
@@ -363,6 +366,7 @@ impl Family {
     fn take(&mut self, key: &CellUnderLoad, base: &Repetitions<'_>, new: &Repetitions<'_>, ask: &Ask) {
         self.doubts.extend(doubt(base, new).map(|why| (key.clone(), why)));
         let (were, are) = (base.trials(), new.trials());
+        self.generator.insert(key.clone(), shares(&were, &are));
         let is_chosen = !ask.figures.is_empty();
         let figures = if is_chosen { ask.figures.clone() } else { usual(key, &were, &are) };
         for figure in figures {
@@ -400,6 +404,10 @@ impl Family {
             let compared = match rise {
                 Some(rise) => rise.unless(figure, compared),
                 None => compared,
+            };
+            let compared = match self.generator.get(&cell) {
+                Some(shares) if takes_time(figure) => unless_generator(shares, compared),
+                _ => compared,
             };
             let compared = unless(self.doubts.get(&cell).map(String::as_str), compared);
             let unit = if losses::has(figure) { Unit::Share } else { figure.unit() };

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cell::CellUnderLoad;
+use super::generator::{ShareApart, shares};
 use super::judge::Compared;
 use super::side::{Loaded, Side};
 use super::verdict::{ComparisonVerdict, Regression};
@@ -63,6 +64,7 @@ pub fn differences(base: &Side, new: &Side) -> Vec<Difference> {
     found.extend(apart(facts(base), facts(new)));
     found.extend(of_cells(base, new));
     found.extend(floors(base, new));
+    found.extend(generators(base, new));
     found.sort_by_key(|difference| !difference.meaningless);
     found
 }
@@ -176,11 +178,18 @@ fn of_run(run: &Run) -> Vec<Fact> {
     facts
         .extend(run.replayed.as_ref().map(|file| Fact::needed("replayed arrivals (SHA-256)", &*file.sha256)));
     // The text says more than a line can; what it means for each trial is compared cell by cell.
-    let configured = ensemble.config.iter();
-    facts.extend(configured.map(|(key, value)| {
-        Fact::stated(format!("server configuration, {key}"), value.as_str()).of_servers()
-    }));
+    let configured = ensemble.config.iter().map(|(key, value)| {
+        let fact = Fact::stated(format!("server configuration, {key}"), value.as_str());
+        if says_where(key) { fact } else { fact.of_servers() }
+    });
+    facts.extend(configured);
     facts
+}
+
+/// Whether a key of a server's configuration says only where it is, which another start changes.
+fn says_where(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    key.ends_with("port") || key.ends_with("dir") || key.starts_with("server.") || key.contains("address")
 }
 
 /// Where data lies, without the path: `ext4 on /dev/sda1: every write waits for an fsync`.
@@ -305,9 +314,8 @@ impl FloorRise {
     /// What was found, unless it is worse, grows or shrinks with what a request takes, and the floor rose by more than its
     /// margin.
     pub fn unless(self, figure: Figure, found: Compared) -> Compared {
-        let is_apart = !matches!(figure, Figure::Latency(..)) && figure != THROUGHPUT.figure();
         let within = found.margin.is_none_or(|margin| self.share() <= margin);
-        if found.regression != Regression::Yes || within || is_apart {
+        if found.regression != Regression::Yes || within || !takes_time(figure) {
             return found;
         }
         let [was, is] = self.0.told();
@@ -322,6 +330,22 @@ impl FloorRise {
             ..found
         }
     }
+}
+
+/// Whether a figure grows or shrinks with what a request takes.
+pub(super) fn takes_time(figure: Figure) -> bool {
+    matches!(figure, Figure::Latency(..)) || figure == THROUGHPUT.figure()
+}
+
+/// What the load generator itself adds, where that is not the same on both sides.
+fn generators(base: &Side, new: &Side) -> Vec<Difference> {
+    let [was, is] = [base, new].map(|side| side.trials().collect::<Vec<&Trial>>());
+    let shares = shares(&was, &is);
+    let told = |share: ShareApart| {
+        let [base, new] = share.told();
+        Difference { what: share.what.into(), base, new, meaningless: false, of_servers: false }
+    };
+    shares.into_iter().filter(ShareApart::is_told).map(told).collect()
 }
 
 /// The trials of a side that do not count, each with its reason.

@@ -94,7 +94,7 @@ impl Evaluation<'_> {
                     Across::Median => Worst::Median,
                 };
                 let seen = CellReadings::of(figure, cell, self.stored, self.repetitions, worst);
-                let weighed = judge(cell, *relation, seen, bound);
+                let weighed = judge(cell, *relation, matches!(worst, Worst::Of(..)), seen, bound);
                 Some(match limit {
                     Written::Times(factor, Reference::Figure(subject)) => {
                         let other = self.other_cell(cell, subject);
@@ -170,7 +170,7 @@ impl Evaluation<'_> {
         family: Option<&Family<'_>>,
     ) -> Weighed {
         let seen = CellReadings::of(figure, cell, self.stored, self.repetitions, Worst::Median);
-        let mut doubts = seen.doubts;
+        let mut doubts: Vec<String> = seen.missing.into_iter().chain(seen.doubts).collect();
         let observed = seen.observed.map(|observed| observed.describe(None));
         let said = |more: String| observed.iter().cloned().chain([more]).collect::<Vec<_>>().join("; ");
         let found = match family {
@@ -240,8 +240,9 @@ impl Evaluation<'_> {
         }
         let seen = CellReadings::of(subject.figure, &other, self.stored, self.repetitions, Worst::Median);
         let doubts = seen
-            .doubts
+            .missing
             .into_iter()
+            .chain(seen.doubts)
             .map(|why| format!("of {}, which it is compared with, {why}", other.name()));
         let told = seen.observed.map(|observed| {
             let value = observed.describe(None);
@@ -341,9 +342,18 @@ struct Weighed {
     weight: f64,
 }
 
-fn judge(cell: &CellKey, relation: Relation, seen: CellReadings, bound: Bound) -> Weighed {
-    let doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
+fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, bound: Bound) -> Weighed {
+    let mut doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
     let limit = bound.limit.map(|limit| Limit { relation, value: limit.at, at_least: limit.at_least });
+    // One repetition on the wrong side is enough where each must meet it, however many are missing.
+    let is_lost = by_each
+        && seen
+            .observed
+            .zip(limit)
+            .is_some_and(|(value, limit)| decide(relation, &value, &limit) == Some(false));
+    if !is_lost {
+        doubts.splice(0..0, seen.missing);
+    }
     let observed = seen.observed.map(|observed| observed.describe(limit.map(|limit| limit.value)));
     let said = observed.into_iter().chain(bound.told.map(|told| format!("the limit is {told}")));
     let said = said.collect::<Vec<_>>().join("; ");

@@ -6,10 +6,12 @@ mod baseline;
 mod evaluate;
 mod observe;
 mod outcome;
+mod watch;
 
 pub use baseline::Sides;
 pub use evaluate::Evaluation;
 pub use outcome::{Check, Limit, Observed, Outcome, overall};
+pub use watch::GateWatch;
 
 pub use crate::scenario::gate::Scope;
 

@@ -15,6 +15,8 @@ pub struct CellReadings {
     pub observed: Option<Observed>,
     /// Why nothing follows from it, each as a clause; empty when something does.
     pub doubts: Vec<String>,
+    /// That repetitions are missing, which mends nothing that every repetition has to meet and one has not.
+    pub missing: Option<String>,
 }
 
 impl CellReadings {
@@ -29,11 +31,10 @@ impl CellReadings {
         let counting = if all_count { &ran } else { &sound };
         let mut doubts = Vec::new();
         if ran.is_empty() {
-            return Self { observed: None, doubts: vec!["it did not run".into()] };
+            return Self { observed: None, doubts: vec!["it did not run".into()], missing: None };
         }
-        if ran.len() < repetitions {
-            doubts.push(format!("only {} of {repetitions} repetitions ran", ran.len()));
-        }
+        let missing =
+            (ran.len() < repetitions).then(|| format!("only {} of {repetitions} repetitions ran", ran.len()));
         if let Some((trial, why)) = unsound.first().and_then(|trial| Some((trial, trial.unsound()?)))
             && !all_count
         {
@@ -67,7 +68,7 @@ impl CellReadings {
                 "{figure} needs {needed} samples in each repetition, and half of them have at most {samples}"
             ));
         }
-        Self { observed, doubts }
+        Self { observed, doubts, missing }
     }
 }
 

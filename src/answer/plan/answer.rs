@@ -411,12 +411,18 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
 
 /// Looks for where the objective breaks.
 #[derive(Clone, Copy)]
-struct Search<'a> {
-    fit: &'a Fit,
-    trials: &'a [Observation],
-    load: &'a Load,
-    objective: &'a Objective,
-    effort: Effort,
+pub(super) struct Search<'a> {
+    pub fit: &'a Fit,
+    pub trials: &'a [Observation],
+    pub load: &'a Load,
+    pub objective: &'a Objective,
+    pub effort: Effort,
+}
+
+/// What an evidence says of a service, if its trials agree.
+pub(super) fn fitted(evidence: &Evidence) -> Option<(Fit, Vec<Observation>)> {
+    let trials = evidence.usable().0;
+    Some((fit(&trials).ok()?, trials))
 }
 
 impl Search<'_> {
@@ -577,13 +583,32 @@ impl Search<'_> {
         }
     }
 
+    /// What is expected of a load, by a few simulations.
+    pub fn about(&self, load: Load) -> Prediction {
+        self.predict(self.fit, load, FEW)
+    }
+
+    /// The fewest locks with which the objective is kept, those that were asked for or more, as a multiple of these at most.
+    pub fn fewest_locks(&self, most: usize) -> Option<usize> {
+        let few = Search { effort: Effort { for_curve: FEW, ..self.effort }, ..*self };
+        match few.holds(self.load.clone(), By::Middle) {
+            true => Some(self.load.locks()),
+            false => few.spread_over(most),
+        }
+    }
+
     fn locks_needed(&self) -> Option<usize> {
+        self.spread_over(SPREAD_MOST)
+    }
+
+    /// The fewest locks, more than those that were asked for, with which the objective is kept.
+    fn spread_over(&self, most: usize) -> Option<usize> {
         let asked = self.load.locks();
         let holds = |locks: usize| self.holds(self.load.clone().over(locks), By::Middle);
         let mut enough = 2 * asked;
         while !holds(enough) {
             enough *= 2;
-            if enough > SPREAD_MOST * asked {
+            if enough > most * asked {
                 return None;
             }
         }

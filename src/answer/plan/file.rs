@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Question, Recommendation, Unverified, Verification};
+use super::{Answer, MapCell, Question, Recommendation, Unverified, Verification};
 use crate::results::record::{EnsembleInfo, HostInfo};
 use crate::results::{self, VersionedFile};
 use crate::scenario::DISTANCE_NOTE;
@@ -55,6 +55,9 @@ pub struct PlanFile {
     pub left_out: Vec<String>,
     /// The answer for each strategy.
     pub answers: Vec<Answer>,
+    /// What to take at other rates and with other numbers of clients. Empty in files of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub map: Vec<MapCell>,
     /// Which to take; `None` where none holds.
     pub recommendation: Option<Recommendation>,
     /// Trials of that very load.

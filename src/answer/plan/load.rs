@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::answer::model::LoadCase;
 use crate::answer::queueing::{Arrival, Order};
-use crate::scenario::{self, Arrivals, Distribution, Step, Stop, TrialSpec, schedule};
+use crate::scenario::{self, Arrivals, Distribution, Stop, TrialSpec, schedule};
 use crate::words::clock::micros;
 
 /// So many arrivals are simulated at a time, and so many a trial takes that is to verify a percentile.
@@ -54,6 +54,10 @@ impl Load {
     /// The same for as long as it takes that many to arrive.
     #[must_use]
     pub fn with_arrivals(mut self, count: f64) -> Self {
+        // A file of arrivals has as many as it has.
+        if self.spec.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_))) {
+            return self;
+        }
         let seconds = (count / self.rate().max(1e-6)).clamp(1.0, 1e8);
         self.lasts = Duration::from_secs_f64(seconds);
         self.spec.warm_up = Duration::from_secs_f64(0.02 * seconds);
@@ -65,9 +69,29 @@ impl Load {
     #[must_use]
     pub fn times(mut self, factor: f64) -> Self {
         if let scenario::Load::Open(open) = &mut self.spec.load {
-            scale(&mut open.arrivals, factor);
+            match &open.arrivals {
+                // What a file says comes as often in less time.
+                Arrivals::Replay(_) => {
+                    open.arrivals = open.arrivals.clone().scaled(1.0 / factor);
+                    self.lasts = self.lasts.div_f64(factor);
+                    self.spec.stop = Stop::After(self.lasts);
+                }
+                _ => open.arrivals = open.arrivals.clone().times(factor),
+            }
         }
         self
+    }
+
+    /// The same with so many sessions.
+    #[must_use]
+    pub fn with_sessions(mut self, sessions: usize) -> Self {
+        self.spec.contenders = sessions;
+        self
+    }
+
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.spec.contenders
     }
 
     /// The same spread over so many locks.
@@ -119,18 +143,5 @@ impl Load {
             to: micros(whole) as f64,
             order: self.order,
         })
-    }
-}
-
-fn scale(arrivals: &mut Arrivals, factor: f64) {
-    match arrivals {
-        Arrivals::Constant { rate }
-        | Arrivals::Poisson { rate }
-        | Arrivals::Bursts { rate, .. }
-        | Arrivals::Day { rate, .. } => *rate *= factor,
-        Arrivals::Ramp { from, to } => (*from, *to) = (*from * factor, *to * factor),
-        Arrivals::Steps(steps) => steps.iter_mut().for_each(|Step { rate, .. }| *rate *= factor),
-        // What a file says has no rate to raise.
-        Arrivals::Replay(_) => {}
     }
 }

@@ -4,6 +4,7 @@
 mod answer;
 mod file;
 mod load;
+mod map;
 mod objective;
 mod question;
 mod recommendation;
@@ -12,6 +13,7 @@ mod verification;
 pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity, VariableHolds};
 pub use file::{FILE, PlanFile, RUNS, VERSION, read, schema};
 pub use load::{Load, SIMULATED};
+pub use map::{Candidate, MapCell, MapChoice, map};
 pub use objective::{objective, wait_of};
 pub use question::{Question, QuestionLoad, rate};
 pub use recommendation::{Because, Recommendation, recommend};

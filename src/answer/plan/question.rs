@@ -32,6 +32,9 @@ pub struct Question {
     #[serde(rename = "round_trip_us", with = "as_us_if_any", default)]
     #[schemars(with = "Option<u64>")]
     pub round_trip: Option<Duration>,
+    /// The scenario whose load it is, as text, where it is that of one: the fields above then only sum it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
     /// What is to be kept.
     pub objective: Objective,
 }
@@ -125,7 +128,10 @@ impl Question {
             "{} with {} lock requests a second ({} arrivals) that hold for {}{}, over {}{}: is {}?",
             counted(self.clients, "client", "clients"),
             number(self.rate),
-            self.arrivals.trim_matches('"'),
+            match self.scenario {
+                None => self.arrivals.trim_matches('"'),
+                Some(_) => "the scenario's",
+            },
             format_duration(self.hold),
             match &self.holds {
                 None => " on average".to_owned(),
@@ -176,6 +182,7 @@ mod tests {
             locks,
             arrivals: "\"poisson\"".into(),
             round_trip: None,
+            scenario: None,
             objective: "wait.p99 < 200ms".parse().unwrap(),
         }
     }

@@ -1,6 +1,7 @@
 //! `plan`: a question, what is measured to answer it, the answer, and the proof.
 
 pub mod args;
+mod asked;
 mod evidence;
 mod holds;
 mod measuring;
@@ -18,22 +19,22 @@ use super::run::tool_commit;
 use super::runs::job::leading;
 use super::runs::series::{Folders, Opening, Series, command_line};
 use crate::answer::plan::{
-    Answer, Attempt, Effort, Load, PlanFile, Question, QuestionLoad, RUNS, SIMULATED, Unverified, VERSION,
-    Verification, recommend, verify,
+    Answer, Attempt, Candidate, Effort, Evidence, Load, PlanFile, Question, QuestionLoad, RUNS, SIMULATED,
+    Unverified, VERSION, Verification, map, recommend, verify,
 };
 use crate::answer::queueing::Order;
+use crate::lock;
 use crate::record::RunEnding;
 use crate::report::{self, Style, page};
 use crate::results::{self, layout};
-use crate::scenario::{Plan, Scenario, nearest, parse};
+use crate::scenario::{Scenario, nearest};
 use crate::words::catalog::{Holders, LockCard};
 use crate::words::error::{Error, Exit};
 use crate::words::units::shown;
 use crate::world::zk::Target;
-use crate::{load, lock};
 use args::PlanArgs;
+use asked::{AskedLoad, verifying};
 use evidence::{StoredEvidence, VERIFIES};
-use holds::Holds;
 use measuring::{Measuring, copies};
 use site::{PlanEnsemble, PlanRuns};
 
@@ -54,7 +55,7 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
 }
 
 async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let question = question(&args)?;
+    let AskedLoad { question, load, scenario } = AskedLoad::of(&args)?;
     let (from, round_trip) = (args.from.clone(), question.round_trip);
     let mut library = reading(stop, move || {
         let mut library = StoredEvidence::at(round_trip);
@@ -64,11 +65,6 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     .await?;
     library.check()?;
     let strategies = strategies(&args, &library)?;
-    // Before anything is measured: a process that is none, or a load that no trial can have.
-    let scenario = scenario(&question, &strategies[0])?;
-    let load = Plan::of(&scenario).trials.first().and_then(|trial| Load::of(trial, Order::Fifo));
-    let load = load.ok_or_else(|| Error::usage("the question has no load of its own"))?;
-    let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
     check_place(&args, &scenario)?;
     let mut series = Series::open(&Opening {
         command: "plan",
@@ -97,6 +93,14 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
     let answers: Vec<Answer> =
         strategies.iter().map(|name| answer(&question, name, &library, &load, effort)).collect();
+    let candidates: Vec<Candidate<'_>> = answers
+        .iter()
+        .filter_map(|one| {
+            let (load, evidence) = load_and_evidence(&one.strategy, &library, &load);
+            Candidate::of(one, &evidence, &load)
+        })
+        .collect();
+    let map = map(&candidates, &question.objective, effort);
     let mut plan = PlanFile {
         schema_version: VERSION,
         tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -108,6 +112,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         ensemble: site.as_ref().map(|site| site.info().clone()).or_else(|| library.ensemble()),
         sources: library.sources(),
         left_out: library.left_out.clone(),
+        map,
         recommendation: recommend(&answers),
         answers,
         verifications: Vec::new(),
@@ -146,28 +151,6 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
 fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_json::Value {
     let (seed, threads) = (args.seed, args.generator.threads);
     json!({ "question": question, "strategies": strategies, "seed": seed, "threads": threads })
-}
-
-fn question(args: &PlanArgs) -> Result<Question, Error> {
-    let text = args.arrivals.trim();
-    let is_word = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    let Holds { mean, toml } = match (&args.hold, &args.holds) {
-        (Some(hold), _) => hold.clone(),
-        (None, Some(file)) => holds::read(file)?,
-        (None, None) => return Err(Error::usage("say for how long locks are held, with --hold or --holds")),
-    };
-    let question = Question {
-        clients: args.clients as usize,
-        rate: args.rate,
-        hold: mean,
-        holds: toml,
-        locks: args.locks as usize,
-        arrivals: if is_word { format!("\"{text}\"") } else { text.to_owned() },
-        round_trip: args.round_trip,
-        objective: args.slo.clone(),
-    };
-    question.check().map_err(Error::usage)?;
-    Ok(question)
 }
 
 /// The strategies that are asked for, each of which lets in one at a time.
@@ -213,14 +196,6 @@ fn order(card: &LockCard) -> Order {
     if card.guarantees.fifo { Order::Fifo } else { Order::Unordered }
 }
 
-/// The scenario that is the question itself.
-fn scenario(question: &Question, strategy: &str) -> Result<Scenario, Error> {
-    let name = strategy.split(' ').next().unwrap_or(strategy).to_owned();
-    let text = question.scenario("plan", &[name], &question.copies(1.0));
-    let parsed = parse("the question", &text, &load::catalog());
-    parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
-}
-
 /// Refuses a place that has no part in the answer, or where the question's round trips cannot be had.
 fn check_place(args: &PlanArgs, scenario: &Scenario) -> Result<(), Error> {
     let measures = args.from.is_empty() || args.verify;
@@ -243,10 +218,15 @@ fn answer(
     load: &Load,
     effort: Effort,
 ) -> Answer {
+    let (load, evidence) = load_and_evidence(strategy, library, load);
+    Answer::of(strategy, &evidence, &load, &question.objective, effort)
+}
+
+/// The load in the order of a strategy's queue, and what is known of the strategy.
+fn load_and_evidence(strategy: &str, library: &StoredEvidence, load: &Load) -> (Load, Evidence) {
     let card = card(strategy);
     let load = load.clone().in_order(card.as_ref().map_or(Order::Fifo, order));
-    let evidence = library.evidence(strategy, card.is_some_and(|card| card.guarantees.watches));
-    Answer::of(strategy, &evidence, &load, &question.objective, effort)
+    (load, library.evidence(strategy, card.is_some_and(|card| card.guarantees.watches)))
 }
 
 /// The strategies whose load is run itself: the recommended one, or all that were named.
@@ -283,19 +263,13 @@ async fn prove_one(
     let Some((answer, fit)) = answer.and_then(|answer| Some((answer, answer.fit.as_ref()?))) else {
         return Err(nothing("nothing was predicted of it"));
     };
-    let base = plan.question.copies(copies(&plan.question));
-    let lasts = Duration::from_secs_f64((1.05 * SIMULATED / base.rate).max(5.0)).min(args.verify_for);
-    let ask = QuestionLoad { lasts, seed: args.seed + 1_000 + number, ..base };
     let name = format!("{VERIFIES}{number}");
-    let label = [strategy.split(' ').next().unwrap_or_default().to_owned()];
-    let seconds = lasts.as_secs();
+    let seed = args.seed + 1_000 + number;
+    let (text, said) = verifying_load(&plan.question, &name, strategy, seed, args)?;
     if !args.opening.quiet {
-        let (rate, locks) = (ask.rate, ask.locks);
-        output::note(&format!(
-            "verifying {strategy}: {rate:.0} requests a second over {locks} locks for {seconds} s"
-        ));
+        output::note(&format!("verifying {strategy}: {said}"));
     }
-    let run = runs.run(&name, &plan.question.scenario(&name, &label, &ask)).await?;
+    let run = runs.run(&name, &text).await?;
     let stored = results::read(&run)?;
     let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
     let order = card(strategy).as_ref().map_or(Order::Fifo, order);
@@ -305,6 +279,28 @@ async fn prove_one(
     let mut verified = verify(attempt, &plan.question, args.seed).map_err(Error::Environment)?;
     verified.notes.extend(library.differs_from(&stored.run.ensemble));
     Ok(verified)
+}
+
+/// The scenario that verifies a strategy, and its load in words: that of the question's scenario, or of several copies of the
+/// question.
+fn verifying_load(
+    question: &Question,
+    name: &str,
+    strategy: &str,
+    seed: u64,
+    args: &PlanArgs,
+) -> Result<(String, String), Error> {
+    let label = strategy.split(' ').next().unwrap_or_default();
+    if let Some(text) = &question.scenario {
+        let text = verifying(text, name, label, seed, args.verify_for)?;
+        return Ok((text, "the load of the scenario".to_owned()));
+    }
+    let base = question.copies(copies(question));
+    let lasts = Duration::from_secs_f64((1.05 * SIMULATED / base.rate).max(5.0)).min(args.verify_for);
+    let ask = QuestionLoad { lasts, seed, ..base };
+    let (rate, locks, seconds) = (ask.rate, ask.locks, lasts.as_secs());
+    let said = format!("{rate:.0} requests a second over {locks} locks for {seconds} s");
+    Ok((question.scenario(name, &[label.to_owned()], &ask), said))
 }
 
 fn tell(plan: &PlanFile, series: &Series, stop: &CancellationToken) -> Result<Exit, Error> {

@@ -11,6 +11,7 @@ mod resume;
 pub mod warm_up;
 pub mod world;
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -24,7 +25,7 @@ use super::outputs::Prepared;
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
 use crate::answer::compare::{Comparison, Loaded, Side};
-use crate::answer::gate;
+use crate::answer::gate::{self, GateWatch};
 use crate::load::{Environment, SignOfLife, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use crate::report::ci::{CiReport, Live};
@@ -366,6 +367,7 @@ impl RunInProgress {
             self.progress.note("the first trial begins");
         }
         let (progress, metrics) = (self.progress.clone(), self.metrics.as_ref());
+        let watch = self.args.abort_on_fail.then(|| RefCell::new(self.watch()));
         let course = RunContext {
             environment,
             stop,
@@ -374,6 +376,7 @@ impl RunInProgress {
                 metrics.inspect(|metrics| metrics.event(&event));
             },
             server_ended: &|| self.world.ended(),
+            hopeless: &|trial| watch.as_ref()?.borrow_mut().note(trial),
         };
         let ran = run::run(&self.plan, there, &mut self.writer, &course).await;
         let is_whole = ran.outcome.ending == RunEnding::Complete && environment.rendezvous.is_none();
@@ -382,6 +385,14 @@ impl RunInProgress {
             false => None,
         };
         Ok((Run { floor_after, ..begun }, ran))
+    }
+
+    /// Whether the gates of the scenario can still pass.
+    fn watch(&self) -> GateWatch {
+        let scenario = self.scenario();
+        let fixed = scenario.precision.is_none();
+        let repetitions = usize::try_from(scenario.repetitions).ok().filter(|_| fixed);
+        GateWatch::new(scenario.gates.clone(), repetitions)
     }
 
     fn threads(&self) -> usize {
@@ -517,7 +528,7 @@ pub fn tool_commit() -> Option<String> {
 fn nothing(outcome: RunOutcome) -> Error {
     match outcome.ending {
         RunEnding::Aborted => Error::Environment(outcome.why.unwrap_or_default()),
-        RunEnding::Interrupted | RunEnding::Complete => Error::Interrupted,
+        RunEnding::Interrupted | RunEnding::Complete | RunEnding::GateFailed => Error::Interrupted,
     }
 }
 

@@ -280,7 +280,7 @@ fn of_whole(stored: &StoredRun) -> Check {
         RunEnding::Complete if run.trials >= run.planned_trials => None,
         RunEnding::Complete => Some(ran.clone()),
         RunEnding::Interrupted => Some(format!("the run was interrupted: {ran}")),
-        RunEnding::Aborted => {
+        RunEnding::Aborted | RunEnding::GateFailed => {
             let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
             Some(format!("the run was cut short: {}; {ran}", clean(why)))
         }

@@ -52,6 +52,7 @@ fn cut_short(stored: &StoredRun) -> Option<Conclusion> {
         RunEnding::Complete => return None,
         RunEnding::Interrupted => "was interrupted",
         RunEnding::Aborted => "was cut short",
+        RunEnding::GateFailed => "ended, because a gate could no longer pass,",
     };
     let (ran, planned) = (stored.trials.len(), counted(stored.run.planned_trials, "trial", "trials"));
     let sentence = format!("The run {how} after {ran} of {planned}: this covers only those that ran.");

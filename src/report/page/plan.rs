@@ -8,8 +8,8 @@ use crate::report::document::{
     Mark, Tone, Value, Weight,
 };
 use crate::report::table::plan::{
-    Explained, checked, doubt, ensemble, fits, left_out, missing, recommendation, sensitivities, unverified,
-    verified, waits, word,
+    Explained, checked, doubt, ensemble, fits, left_out, map as plan_map, missing, recommendation,
+    sensitivities, unverified, verified, waits, word,
 };
 use crate::words::units::{as_a_word, capitalised, number};
 use crate::words::verdict::Verdict;
@@ -30,6 +30,7 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     let sections = [
         section(CURVE.section, "Waits over the rate", vec![curve(plan)]),
         section(FIGURES.section, "Figures", figures),
+        section("map", "At other rates", plan_map(plan).map(table).into_iter().collect()),
         section(VERIFICATION.section, "Verification", verification.collect()),
         section("missing", "What is missing", noted(lacks.collect()).into_iter().collect()),
         section("basis", "Model inputs", basis.collect()),

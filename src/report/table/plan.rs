@@ -3,7 +3,9 @@
 use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
 use crate::answer::model::{Fit, Part, Predicted, Prediction};
-use crate::answer::plan::{Answer, Checked, Headroom, PlanFile, Sensitivity, Verification};
+use crate::answer::plan::{
+    Answer, Checked, Headroom, MapCell, MapChoice, PlanFile, Sensitivity, Verification,
+};
 use crate::report::document::{Column, Tone, Value};
 use crate::results::record::figures::THROUGHPUT;
 use crate::words::units::{capitalised, counted, number};
@@ -126,6 +128,35 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
                  chance and what is not known about the service time. lock busy: share of time in which a lock is held or \
                  being handed over. p99 if holds vary: as an exponential's do, as only their mean is known. room: the highest rate that meets the objective, with \
                  its 90 % interval.",
+    })
+}
+
+/// What to take at other rates and with other numbers of clients; `None` where there is no map.
+pub(in crate::report) fn map(plan: &PlanFile) -> Option<Explained> {
+    let row = |cell: &MapCell| {
+        let take: [Value; 3] = match &cell.take {
+            MapChoice::Lock { strategy, locks, wait_us } => {
+                [strategy.as_str().into(), Value::Count(*locks as u64), Value::Duration(*wait_us)]
+            }
+            MapChoice::None => [Value::verdict("none", Tone::Bad), Value::NOT_MEASURED, Value::NOT_MEASURED],
+            MapChoice::NotKnown => {
+                [Value::verdict("not measured", Tone::Doubtful), Value::NOT_MEASURED, Value::NOT_MEASURED]
+            }
+        };
+        [Value::Rate(cell.rate), Value::Count(cell.clients as u64)].into_iter().chain(take).collect()
+    };
+    let columns = vec![
+        numbers("requests", 0),
+        numbers("clients", 0),
+        words("take"),
+        numbers("locks", 0),
+        numbers("wait", 0),
+    ];
+    (!plan.map.is_empty()).then(|| Explained {
+        caption: "What to take at other rates",
+        table: table(columns, plan.map.iter().map(row).collect()),
+        legend: "take: the lock that keeps the objective over the fewest locks and, of these, with the shortest wait. wait: about \
+                 how long, by the objective's figure. From the same measurements.",
     })
 }
 

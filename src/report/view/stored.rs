@@ -129,7 +129,7 @@ fn ending(stored: &StoredRun) -> Option<String> {
             let why = run.outcome.why.as_ref().map_or_else(String::new, |why| format!("; {why}"));
             Some(format!("The run was interrupted: {ran}{why}"))
         }
-        RunEnding::Aborted => {
+        RunEnding::Aborted | RunEnding::GateFailed => {
             let why = run.outcome.why.as_deref().unwrap_or("the environment failed");
             Some(format!("The run ended early: {why}; {ran}"))
         }
@@ -156,7 +156,7 @@ fn resumed(run: &RunFile) -> Option<String> {
         let how = match part.outcome.ending {
             RunEnding::Complete => "to the end".to_owned(),
             RunEnding::Interrupted => format!("interrupted{why}"),
-            RunEnding::Aborted => format!("ended early{why}"),
+            RunEnding::Aborted | RunEnding::GateFailed => format!("ended early{why}"),
         };
         let floor = part.floor.as_ref().and_then(|floor| floor.handoff);
         let floor = floor.map_or_else(String::new, |floor| {
