@@ -16,17 +16,14 @@ use crate::words::units::{parse_duration, shown};
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// Clients, each with a session of its own
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000),
-          required_unless_present = "from_scenario")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: Option<u32>,
     /// Lock requests per second over all locks and clients, e.g. 50/s or 3000/min
-    #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = crate::answer::plan::rate,
-          required_unless_present = "from_scenario")]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true, value_parser = crate::answer::plan::rate)]
     pub rate: Option<f64>,
     /// How long each client holds the lock: on average (20ms), 'exactly 20ms', or as a scenario writes a distribution, e.g.
     /// '{ exponential = { mean = "20ms" } }'
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = holds::parsed,
-          required_unless_present_any = ["holds", "from_scenario"])]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = holds::parsed)]
     pub hold: Option<Holds>,
     /// Take the holds from this file: one duration a line, or the column `hold`, `hold_us`, `hold_ms` or `hold_s` of a CSV
     /// file
