@@ -13,7 +13,7 @@ use crate::answer::stats::median;
 /// How many times as long as an idle lock's the median wait has to be.
 pub const TIMES: f64 = 10.0;
 
-/// The rate at which the median wait is [`TIMES`] the idle one.
+/// The rate at which the median wait is ten times the idle one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Saturation {
     /// How many times.
