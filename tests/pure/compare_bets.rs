@@ -96,6 +96,27 @@ fn each_figure_has_its_own_margin_and_any_can_be_chosen() {
     }
 }
 
+#[test]
+fn a_tail_for_which_one_side_has_a_sample_too_few_is_left_out_and_not_unknown() {
+    let sampled = |name: &str, samples: usize| {
+        let mut side = side(name, &[1.0]);
+        for trial in &mut side.runs[0].stored.trials {
+            let waits: Vec<u64> = (0..samples).map(|at| 10_000 + 10 * at as u64).collect();
+            trial.histograms.insert(Measure::Wait, records::histogram(&waits));
+        }
+        side
+    };
+    // Given equal runs of which one has the hundred samples that a p90 takes, and the other 99
+    for (base, new) in [(100, 99), (99, 100)] {
+        let found = compared(&sampled("base", base), &sampled("new", new));
+        assert_eq!(found.conclusion.exit(), Exit::Held, "{}", found.conclusion.sentence);
+        assert!(found.left_out.iter().any(|left| left.figure == "wait.p90"), "{:?}", found.left_out);
+    }
+    // A median that one side lacks is another matter
+    let found = compared(&sampled("base", 100), &sampled("new", 5));
+    assert_eq!(row(&found, "wait.p50").compared.regression, Regression::Unknown);
+}
+
 fn readings(values: impl Iterator<Item = f64>) -> Vec<Reading> {
     values.map(|value| Reading { value, at_least: false, samples: None }).collect()
 }

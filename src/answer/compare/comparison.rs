@@ -18,7 +18,7 @@ use super::terms::Terms;
 use super::test::{Runs, Test, judge};
 use super::verdict::{ComparisonVerdict, Regression};
 use crate::answer::stats::holm;
-use crate::results::record::{Better, Figure, Reading, Trial, Unit};
+use crate::results::record::{Better, Figure, Reading, Statistic, Trial, Unit};
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, grouped, shown};
 
@@ -432,8 +432,19 @@ fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option
             Some("neither side measured it".into())
         }
         (Err(was @ NoReadings::TooFew(_)), Err(NoReadings::TooFew(_))) => Some(was.why()),
+        // Which tail is compared depends on how many samples there are, and whether any is does, too: of equal runs one may
+        // have a sample more than it takes, and the other one less.
+        (Err(few @ NoReadings::TooFew(_)), Ok(_)) | (Ok(_), Err(few @ NoReadings::TooFew(_)))
+            if is_tail(figure) =>
+        {
+            Some(few.why())
+        }
         _ => None,
     }
+}
+
+fn is_tail(figure: Figure) -> bool {
+    matches!(figure, Figure::Latency(_, Statistic::Percentile(at)) if at >= 90_000)
 }
 
 /// Texts are no longer than this: a directory may have anything in it.
