@@ -19,17 +19,6 @@ use crate::support::{records, run_dirs};
 /// By how much the repetitions of a side differ by themselves.
 const NOISE: [f64; 10] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008];
 
-/// A trial of which everything takes so many times as long, with enough samples for every percentile.
-fn trial(index: usize, times: f64) -> Trial {
-    let mut trial = records::trial(index);
-    let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
-    trial.histograms.insert(Measure::Wait, records::histogram(&samples));
-    trial.histograms.insert(Measure::Handoff, records::histogram(&samples[..100]));
-    trial.measured_us = (2_500_000.0 * times) as u64;
-    trial.spec.repetition = u32::try_from(index).unwrap() + 1;
-    trial
-}
-
 /// A side of one run with those trials.
 fn side(name: &str, trials: &[Trial]) -> Side {
     let mut stored = records::stored(&records::run(trials.len()), trials);
@@ -41,7 +30,7 @@ fn side(name: &str, trials: &[Trial]) -> Side {
 /// A side whose repetitions take so many times as long as they would, each with its own noise.
 fn taking(name: &str, times: f64, count: usize) -> Side {
     let noise = NOISE.iter().cycle().take(count).enumerate();
-    side(name, &noise.map(|(index, noise)| trial(index, times * noise)).collect::<Vec<_>>())
+    side(name, &noise.map(|(index, noise)| records::trial_taking(index, times * noise)).collect::<Vec<_>>())
 }
 
 fn compared(base: &Side, new: &Side) -> Comparison {
@@ -92,7 +81,8 @@ fn what_takes_as_long_is_the_same_and_nothing_regressed() {
     let base = taking("base", 1.0, 10);
     let mut noise = NOISE;
     noise.reverse();
-    let new: Vec<Trial> = noise.iter().enumerate().map(|(index, noise)| trial(index, *noise)).collect();
+    let new: Vec<Trial> =
+        noise.iter().enumerate().map(|(index, noise)| records::trial_taking(index, *noise)).collect();
     let same = compared(&base, &side("new", &new));
     assert!(
         verdicts(&same).values().all(|verdict| *verdict == ComparisonVerdict::Same),
@@ -134,8 +124,9 @@ fn a_cell_that_the_new_run_lacks_is_not_measured_and_never_green() {
         trial.spec.strategy.label = "other".into();
         trial
     };
-    let both: Vec<Trial> =
-        (0..10).flat_map(|at| [trial(at, NOISE[at]), other(trial(at, NOISE[at]))]).collect();
+    let both: Vec<Trial> = (0..10)
+        .flat_map(|at| [records::trial_taking(at, NOISE[at]), other(records::trial_taking(at, NOISE[at]))])
+        .collect();
     let lacking = compared(&side("base", &both), &taking("new", 1.0, 10));
     assert_eq!(lacking.conclusion.exit(), Exit::Unknown);
     let missing: Vec<&Row> = lacking.rows.iter().filter(|row| row.cell.strategy == "other").collect();
@@ -149,7 +140,7 @@ fn a_cell_that_the_new_run_lacks_is_not_measured_and_never_green() {
 
 #[test]
 fn trials_that_are_invalid_or_partial_do_not_count_and_are_told() {
-    let mut new: Vec<Trial> = (0..10).map(|at| trial(at, NOISE[at])).collect();
+    let mut new: Vec<Trial> = (0..10).map(|at| records::trial_taking(at, NOISE[at])).collect();
     new[3].health.invalid = Some("the generator was late".into());
     let without_one = compared(&taking("base", 1.0, 10), &side("new", &new));
     assert_eq!(row(&without_one, "wait.p50").compared.new.values.len(), 9);
@@ -232,7 +223,7 @@ fn ten_thousand_violations_are_not_the_same_as_one() {
     let violated = |name: &str, count: u64, repetitions: usize| {
         let trials = (0..repetitions).map(|at| Trial {
             violation_count: count + at as u64 % 3,
-            spec: trial(at, 1.0).spec,
+            spec: records::trial_taking(at, 1.0).spec,
             ..records::trial_with_a_violation(at)
         });
         side(name, &trials.collect::<Vec<_>>())
@@ -280,7 +271,7 @@ fn counts_that_the_load_determines_are_compared_exactly_even_once() {
 fn waits_that_are_only_known_to_be_longer_can_show_a_regression_but_no_improvement() {
     let with_open_ends = |name: &str, times: f64| {
         let open = |at: usize| {
-            let mut trial = trial(at, times * NOISE[at]);
+            let mut trial = records::trial_taking(at, times * NOISE[at]);
             // Half of all had waited that long and not ended: beyond the median there are only lower bounds.
             trial.histograms.insert(
                 Measure::Unserved,
@@ -462,11 +453,11 @@ fn the_waits_of_both_sides_are_drawn_by_percentile_in_a_panel_for_each_cell() {
     assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
     // A cell that only the base has is drawn, too, with one line; one without a sample is not.
     let seven = |at: usize| {
-        let mut trial = trial(at, NOISE[at]);
+        let mut trial = records::trial_taking(at, NOISE[at]);
         trial.spec.contenders = 7;
         trial
     };
-    let both: Vec<Trial> = (0..4).flat_map(|at| [trial(at, NOISE[at]), seven(at)]).collect();
+    let both: Vec<Trial> = (0..4).flat_map(|at| [records::trial_taking(at, NOISE[at]), seven(at)]).collect();
     let more = side("base", &both);
     report::chart::draw_percentiles(&more, &new, &compared(&more, &new), &svg).unwrap();
     let text = fs::read_to_string(&svg).unwrap();

@@ -22,21 +22,10 @@ fn compared(base: &Side, new: &Side) -> Comparison {
     compare(base, new, &Ask::default()).unwrap()
 }
 
-/// A trial of which everything takes so many times as long.
-fn trial(index: usize, times: f64) -> Trial {
-    let mut trial = records::trial(index);
-    let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
-    trial.histograms.insert(Measure::Wait, records::histogram(&samples));
-    trial.histograms.insert(Measure::Handoff, records::histogram(&samples[..100]));
-    trial.measured_us = (2_500_000.0 * times) as u64;
-    trial.spec.repetition = u32::try_from(index).unwrap() + 1;
-    trial
-}
-
 /// A run of seven repetitions, each with its own noise.
 fn run(name: &str, times: f64) -> Loaded {
     const NOISE: [f64; 7] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995];
-    let trials: Vec<Trial> = (0..7).map(|at| trial(at, times * NOISE[at])).collect();
+    let trials: Vec<Trial> = (0..7).map(|at| records::trial_taking(at, times * NOISE[at])).collect();
     let mut stored = records::stored(&records::run(trials.len()), &trials);
     stored.run.digest = name.to_owned();
     Loaded { path: name.into(), stored }
@@ -287,7 +276,7 @@ fn a_lock_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_l
 fn acquires_that_time_out_and_errors_where_there_were_none_are_regressions() {
     let failing = |name: &str, outcome: Option<Outcome>, errors: u64| {
         let failing = |at: usize| {
-            let mut trial = trial(at, 1.0);
+            let mut trial = records::trial_taking(at, 1.0);
             trial.measured = acquired(1_200);
             if let Some(outcome) = outcome {
                 trial.measured.outcomes.add(outcome, 400);

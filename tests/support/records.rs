@@ -46,6 +46,17 @@ pub fn stored(run: &Run, trials: &[Trial]) -> StoredRun {
     StoredRun::of(run, trials.to_vec())
 }
 
+/// A trial of which everything takes so many times as long, with enough samples for every percentile.
+pub fn trial_taking(index: usize, times: f64) -> Trial {
+    let mut trial = trial(index);
+    let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
+    trial.histograms.insert(Measure::Wait, histogram(&samples));
+    trial.histograms.insert(Measure::Handoff, histogram(&samples[..100]));
+    trial.measured_us = (2_500_000.0 * times) as u64;
+    trial.spec.repetition = u32::try_from(index).unwrap() + 1;
+    trial
+}
+
 /// That the user interrupted a trial.
 pub fn interrupted() -> Option<CutShort> {
     Some(CutShort { cause: Cause::Interrupted, why: "interrupted".into() })
