@@ -341,13 +341,12 @@ impl Recorder {
         shared.series.acquired(acquired, wait);
         // A sample of an open load belongs to the time at which it was meant to begin, however late it ends.
         let counts_at = if attempt.served.is_some() { attempt.intended } else { acquired };
-        sheet.record(Measure::Wait, counts_at, wait);
         match attempt.served {
-            Some(served) => write_served(shared, &mut sheet, &attempt, served, acquired),
-            None if acquired >= sheet.window().end => {
-                sheet.record_unserved(attempt.intended, acquired);
+            Some(served) => {
+                sheet.record(Measure::Wait, counts_at, wait);
+                write_served(shared, &mut sheet, &attempt, served, acquired);
             }
-            None => {}
+            None => sheet.record_wait(attempt.intended, acquired),
         }
         if shared.spec.read_ratio > 0.0 {
             let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };

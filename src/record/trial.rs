@@ -11,7 +11,7 @@ use super::{
     Moments, Steady, Stuck, Violation,
 };
 use crate::scenario::TrialSpec;
-use crate::words::measure::{Counts, Histogram, Latency, Measure, Outcome, Second, Survival, Woken};
+use crate::words::measure::{Counts, Histogram, Latency, Measure, Outcome, Samples, Second, Survival, Woken};
 use crate::words::units::{as_utc, contenders, counted};
 use crate::words::verdict::Verdict;
 
@@ -361,10 +361,9 @@ impl Trial {
     /// The numbers of one of its histograms; `None` where that has no sample. Of waits, those that were not served are among
     /// them.
     pub fn latency(&self, measure: Measure) -> Option<Latency> {
-        let samples = self.histograms.get(&measure);
         match measure {
-            Measure::Wait => Latency::of_waits(samples, self.histograms.get(&Measure::Unserved)),
-            _ => Latency::of(samples?),
+            Measure::Wait => Some(Latency::of_waits(&self.survival(measure)?)),
+            _ => Latency::of(self.histograms.get(&measure)?),
         }
     }
 
@@ -404,8 +403,7 @@ impl Trial {
 
     /// The samples of a measure; of waits, with those that were not served among the others.
     pub fn survival(&self, measure: Measure) -> Option<Survival> {
-        let unserved = (measure == Measure::Wait).then(|| self.histograms.get(&Measure::Unserved)).flatten();
-        Survival::of(self.histograms.get(&measure), unserved)
+        Survival::of(Samples::of(measure, |part| self.histograms.get(&part)))
     }
 
     /// How many acquires timed out, in the measured phase.

@@ -6,7 +6,7 @@ use super::cell::CellUnderLoad;
 use crate::results::record::Trial;
 use crate::results::{self, StoredRun, layout};
 use crate::words::error::Error;
-use crate::words::measure::{Histogram, Measure, Survival, pooled};
+use crate::words::measure::{Measure, Survival};
 
 /// A run that was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,13 +49,9 @@ impl Side {
     /// The samples of all sound trials of a cell, pooled; of waits also those that were not served. `None` where there is
     /// none.
     pub fn pooled(&self, cell: &CellUnderLoad, measure: Measure) -> Option<Survival> {
-        let all = |measure: Measure| {
-            let each = self.sound(cell).filter_map(|trial| trial.histograms.get(&measure));
-            each.cloned().reduce(pooled)
-        };
-        let unserved: Option<Histogram> =
-            (measure == Measure::Wait).then(|| all(Measure::Unserved)).flatten();
-        Survival::of(all(measure).as_ref(), unserved.as_ref())
+        Survival::of_pooled(measure, |part| {
+            self.sound(cell).filter_map(|trial| trial.histograms.get(&part)).collect()
+        })
     }
 
     /// Whether the queue grew in any sound trial of a cell, so that its waits say how long the trial was.

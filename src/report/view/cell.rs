@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::results::record::figures::REQUESTS_PER_ACQUISITION;
 use crate::results::record::{EnsembleOrder, FigureEntry, Trial};
-use crate::words::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken, pooled};
+use crate::words::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken};
 use crate::words::units::format_micros;
 use crate::words::verdict::Verdict;
 
@@ -140,9 +140,7 @@ impl Cell<'_> {
 
     /// The samples of all trials that count, pooled; `None` when there is none.
     pub fn pooled(&self, measure: Measure) -> Option<Survival> {
-        let all = |measure| self.samples(measure).cloned().reduce(pooled);
-        let unserved = (measure == Measure::Wait).then(|| all(Measure::Unserved)).flatten();
-        Survival::of(all(measure).as_ref(), unserved.as_ref())
+        Survival::of_pooled(measure, |part| self.samples(part).collect())
     }
 
     /// How long after a release its waiters heard of it, class of ranks by class: the medians over the trials that

@@ -50,11 +50,10 @@ impl Latency {
         })
     }
 
-    /// The numbers of all waits, those that were not served among them; `None` when there was none.
-    pub fn of_waits(served: Option<&Histogram>, unserved: Option<&Histogram>) -> Option<Self> {
-        let waits = Survival::of(served, unserved)?;
+    /// The numbers of all waits, those that were not served among them.
+    pub fn of_waits(waits: &Survival) -> Self {
         let at = |quantile| waits.quantile(quantile).us;
-        Some(Self {
+        Self {
             count: waits.count(),
             min_us: waits.shortest_us(),
             mean_us: waits.mean_us(),
@@ -65,7 +64,7 @@ impl Latency {
             max_us: waits.longest().us,
             known: waits.known(),
             max_at_least: waits.longest().at_least,
-        })
+        }
     }
 }
 
@@ -76,13 +75,6 @@ impl Latency {
     }
 }
 
-pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
-    // All histograms of the suite share their bounds, so this cannot fail; were it to, the rest would still be a true
-    // sample.
-    let _ = all.add(more);
-    all
-}
-
 /// The value at a quantile. A histogram rounds up to the end of a bucket, which may lie above its largest sample.
 pub fn value_at(histogram: &Histogram, quantile: f64) -> u64 {
     histogram.value_at_quantile(quantile).min(histogram.max())
@@ -91,7 +83,7 @@ pub fn value_at(histogram: &Histogram, quantile: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::measure::new_histogram;
+    use crate::words::measure::{Samples, new_histogram};
 
     #[test]
     fn no_sample_is_no_latency_and_not_zero() {
@@ -106,14 +98,15 @@ mod tests {
             histogram
         };
         let (served, unserved) = (of(&[10, 20, 30, 40]), of(&[900]));
-        let all = Latency::of_waits(Some(&served), Some(&unserved)).unwrap();
+        let waits = |samples| Latency::of_waits(&Survival::of(samples).unwrap());
+        let all = waits(Samples { ended: Some(&served), not_ended: Some(&unserved), begun_before: None });
         assert_eq!((all.count, all.p50_us, all.p99_us, all.max_us), (5, 30, 900, 900));
         assert!((all.known - 0.8).abs() < 1e-9 && all.max_at_least);
         assert_eq!(
             [0.5, 0.8, 0.9, 1.0].map(|quantile| all.is_at_least(quantile)),
             [false, false, true, true]
         );
-        let none = Latency::of_waits(Some(&served), Some(&new_histogram())).unwrap();
+        let none = waits(Samples { ended: Some(&served), ..Samples::default() });
         assert_eq!(
             (none, none.known),
             (Latency { mean_us: none.mean_us, ..Latency::of(&served).unwrap() }, 1.0)

@@ -12,11 +12,11 @@ mod survival;
 pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
 pub use figure::{Better, Figure, FigureCard, FigureKind, Statistic, Unit};
 pub use herd::{RANK_CLASSES, Woken, rank_class, rank_label};
-pub use latency::{Latency, pooled, value_at};
+pub use latency::{Latency, value_at};
 pub use request::{PerRequest, RequestKind};
 pub use sheet::{Second, ThreadRecorder, Window};
 pub use steady::{Growth, Slope, Truncation, growth, truncation};
-pub use survival::{Quantile, Survival};
+pub use survival::{Quantile, Samples, Survival, pooled};
 
 use std::sync::LazyLock;
 
@@ -102,6 +102,8 @@ measures! {
     Wait: "wait";
     /// Waits that ended without the lock, or had not ended when the measured phase did: each lasted at least this long.
     Unserved: "unserved";
+    /// How long waits that began before the measured phase had lasted when that began; not in an open load.
+    WaitedBefore: "waited_before";
     /// An acquire that no other contender delayed: call to return.
     Uncontended: "uncontended";
     /// From the previous holder's release call to the next holder's return from acquire.
@@ -135,7 +137,13 @@ impl Measure {
     pub fn is_of_the_queue(self) -> bool {
         matches!(
             self,
-            Self::Wait | Self::Unserved | Self::ClientWait | Self::Service | Self::ReadWait | Self::WriteWait
+            Self::Wait
+                | Self::Unserved
+                | Self::WaitedBefore
+                | Self::ClientWait
+                | Self::Service
+                | Self::ReadWait
+                | Self::WriteWait
         )
     }
 

@@ -169,8 +169,27 @@ impl ThreadRecorder {
             return None;
         }
         let waited = until.saturating_sub(intended);
-        self.record(Measure::Unserved, until.min(self.window.end - 1), waited);
+        let at = until.min(self.window.end - 1);
+        self.record(Measure::Unserved, at, waited);
+        self.record_waited_before(intended, at);
         Some(waited)
+    }
+
+    /// Records the wait of a load without arrivals, which counts when it ends: served in the window, or not.
+    pub fn record_wait(&mut self, intended: Stamp, acquired: Stamp) {
+        self.record(Measure::Wait, acquired, acquired.saturating_sub(intended));
+        if acquired >= self.window.end {
+            self.record_unserved(intended, acquired);
+        } else {
+            self.record_waited_before(intended, acquired);
+        }
+    }
+
+    /// Records how long a wait that ends at that time had lasted when the window opened, if it had begun.
+    fn record_waited_before(&mut self, intended: Stamp, ended: Stamp) {
+        if intended < self.window.start {
+            self.record(Measure::WaitedBefore, ended, self.window.start - intended);
+        }
     }
 
     /// Records the wait of an arrival that was not served: as long as it lasted, whenever it ended. Returns how long that
@@ -268,6 +287,24 @@ mod tests {
         sheet.settle();
         assert_eq!(sheet.histogram(Measure::Unserved).len(), 2);
         assert_eq!(sheet.histogram(Measure::Unserved).max(), 150);
+    }
+
+    #[test]
+    fn of_a_wait_that_began_before_the_window_it_is_known_for_how_long() {
+        let mut sheet = ThreadRecorder::new(1);
+        sheet.set_window(Window { start: 100, end: 200 });
+        // Ended before it; ended within, begun before and within; ended after it, begun before and within
+        for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
+            sheet.record_wait(intended, acquired);
+        }
+        sheet.settle();
+        let of = |measure| {
+            let values = sheet.histogram(measure).iter_recorded();
+            values.map(|step| step.value_iterated_to()).collect::<Vec<_>>()
+        };
+        assert_eq!(of(Measure::Wait), [40, 90]);
+        assert_eq!(of(Measure::Unserved), [80, 130]);
+        assert_eq!(of(Measure::WaitedBefore), [30, 40]);
     }
 
     #[test]

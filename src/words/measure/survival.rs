@@ -6,11 +6,16 @@
 //! that long ended then. Where waits that were not served are longer than all that were, the percentiles beyond have no
 //! value, only a lower bound.
 //!
-//! Source: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, 1958.
+//! A wait that had begun before the measured phase is only known of because it had not ended by then, so long waits are met
+//! more often than they begin. It counts from the length that it had when the phase began (delayed entry): among those that
+//! had lasted for less, it says nothing.
+//!
+//! Sources: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, 1958; W. Y. Tsai, N. P. Jewell
+//! and M. C. Wang, A note on the product-limit estimator under right censoring and left truncation, 1987.
 
 use std::collections::BTreeMap;
 
-use super::Histogram;
+use super::{Histogram, Measure};
 
 /// A percentile in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +23,28 @@ pub struct Quantile {
     pub us: u64,
     /// It is at least this: what was not served could make it longer by any amount.
     pub at_least: bool,
+}
+
+/// The samples that a distribution is made from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Samples<'a> {
+    pub ended: Option<&'a Histogram>,
+    /// What had lasted so long and not ended.
+    pub not_ended: Option<&'a Histogram>,
+    /// How long some of these had lasted when the look began.
+    pub begun_before: Option<&'a Histogram>,
+}
+
+impl<'a> Samples<'a> {
+    /// Those of a measure: only of waits there are others than those that ended.
+    pub fn of(measure: Measure, find: impl Fn(Measure) -> Option<&'a Histogram>) -> Self {
+        let of_waits = |part| if measure == Measure::Wait { find(part) } else { None };
+        Self {
+            ended: find(measure),
+            not_ended: of_waits(Measure::Unserved),
+            begun_before: of_waits(Measure::WaitedBefore),
+        }
+    }
 }
 
 /// The distribution of such lengths.
@@ -42,26 +69,37 @@ impl Survival {
         (if unknown > 1e-9 { shown.min(1.0 / unknown) } else { shown }).clamp(1.1, 1e6)
     }
 
-    /// Of samples that ended, and of others that had lasted so long and not ended; `None` when there is neither.
-    pub fn of(ended: Option<&Histogram>, not_ended: Option<&Histogram>) -> Option<Self> {
-        let mut lengths: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-        for step in ended.into_iter().flat_map(Histogram::iter_recorded) {
-            lengths.entry(step.value_iterated_to()).or_default().0 += step.count_at_value();
-        }
-        for step in not_ended.into_iter().flat_map(Histogram::iter_recorded) {
-            lengths.entry(step.value_iterated_to()).or_default().1 += step.count_at_value();
-        }
-        let count: u64 = lengths.values().map(|(ended, open)| ended + open).sum();
-        let (mut at_risk, mut surviving, mut mean_us, mut before) = (count, 1.0, 0.0, 0);
+    /// Of samples that ended, and of others that had not; `None` when there is neither.
+    pub fn of(samples: Samples<'_>) -> Option<Self> {
+        let Samples { ended, not_ended, begun_before } = samples;
+        let mut lengths: BTreeMap<u64, At> = BTreeMap::new();
+        let mut add = |samples: Option<&Histogram>, to: fn(&mut At) -> &mut u64| {
+            for step in samples.into_iter().flat_map(Histogram::iter_recorded) {
+                *to(lengths.entry(step.value_iterated_to()).or_default()) += step.count_at_value();
+            }
+        };
+        add(ended, |at| &mut at.ended);
+        add(not_ended, |at| &mut at.open);
+        add(begun_before, |at| &mut at.entered);
+        let count: u64 = lengths.values().map(|at| at.ended + at.open).sum();
+        // Those that last at least so long, and of them those that are not known of yet.
+        let (mut lasting, mut entering) = (count, lengths.values().map(|at| at.entered).sum::<u64>());
+        let (mut surviving, mut mean_us, mut before) = (1.0, 0.0, 0);
         let mut steps = Vec::new();
-        for (us, (ended, open)) in &lengths {
+        for (us, At { ended, open, entered }) in &lengths {
             mean_us += surviving * (us - before) as f64;
             before = *us;
             if *ended > 0 {
+                // One that ends in the bucket in which it became known is among them.
+                let known = lasting.saturating_sub(entering).max(*ended);
+                // Where all that were known of have ended, and others went on for longer, these must not be hidden.
+                let is_empty = known == *ended && lasting > ended + open;
+                let at_risk = if is_empty { lasting } else { known };
                 surviving *= (at_risk - ended) as f64 / at_risk as f64;
                 steps.push((*us, 1.0 - surviving));
             }
-            at_risk -= ended + open;
+            lasting -= ended + open;
+            entering -= entered;
         }
         // A histogram's buckets end beyond their samples.
         let most =
@@ -71,6 +109,15 @@ impl Survival {
         let longest =
             Quantile { us: most(ended).max(most(not_ended)), at_least: most(not_ended) > most(ended) };
         Some(Self { steps, longest, shortest_us: least?, count, mean_us })
+    }
+
+    /// Of a measure of several trials, taken together.
+    pub fn of_pooled<'a>(measure: Measure, each: impl Fn(Measure) -> Vec<&'a Histogram>) -> Option<Self> {
+        let all = |part| each(part).into_iter().cloned().reduce(pooled);
+        let parts = [measure, Measure::Unserved, Measure::WaitedBefore];
+        let pooled = parts.map(|part| (part, all(part)));
+        let find = |part| pooled.iter().find(|(of, _)| *of == part).and_then(|(_, samples)| samples.as_ref());
+        Self::of(Samples::of(measure, find))
     }
 
     /// Each length that something took, in microseconds, and the share that took no longer; rising.
@@ -113,12 +160,30 @@ impl Survival {
     }
 }
 
+pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
+    // All histograms of the suite share their bounds, so this cannot fail; were it to, the rest would still be a true
+    // sample.
+    let _ = all.add(more);
+    all
+}
+
+/// How many samples there are at a length.
+#[derive(Debug, Clone, Copy, Default)]
+struct At {
+    ended: u64,
+    open: u64,
+    entered: u64,
+}
+
 /// By how much a product of fractions may be wrong.
 pub(super) const ROUNDING: f64 = 1e-9;
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+    use rand_distr::Exp1;
 
     use super::*;
     use crate::words::measure::new_histogram;
@@ -130,7 +195,13 @@ mod tests {
     }
 
     fn both(ended: &[u64], not_ended: &[u64]) -> Survival {
-        Survival::of(Some(&of(ended)), Some(&of(not_ended))).unwrap()
+        begun(ended, not_ended, &[])
+    }
+
+    fn begun(ended: &[u64], not_ended: &[u64], begun_before: &[u64]) -> Survival {
+        let [ended, not_ended, begun_before] = [ended, not_ended, begun_before].map(of);
+        let [ended, not_ended, begun_before] = [&ended, &not_ended, &begun_before].map(Some);
+        Survival::of(Samples { ended, not_ended, begun_before }).unwrap()
     }
 
     const fn exactly(us: u64) -> Quantile {
@@ -143,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_curve_is_shown_as_far_as_ten_samples_remain_beyond_it() {
-        let of = |count: u64| Survival::of(Some(&of(&(1..=count).collect::<Vec<_>>())), None).unwrap();
+        let of = |count: u64| both(&(1..=count).collect::<Vec<_>>(), &[]);
         assert_eq!(
             [5, 10, 50, 1_000, 20_000].map(|count| of(count).rarest_shown()),
             [5.0, 10.0, 10.0, 100.0, 2_000.0]
@@ -184,10 +255,49 @@ mod tests {
 
     #[test]
     fn where_nobody_was_served_all_are_lower_bounds_and_nothing_is_nothing() {
-        let none = Survival::of(None, Some(&of(&[5, 7]))).unwrap();
+        let none = both(&[], &[5, 7]);
         assert_eq!((none.quantile(0.5), none.known()), (at_least(7), 0.0));
-        assert_eq!(Survival::of(None, Some(&new_histogram())), None);
-        assert_eq!(Survival::of(None, None), None);
+        let empty = new_histogram();
+        assert_eq!(Survival::of(Samples { not_ended: Some(&empty), ..Samples::default() }), None);
+        assert_eq!(Survival::of(Samples::default()), None);
+    }
+
+    #[test]
+    fn waits_that_had_begun_before_the_phase_count_from_the_length_that_they_had() {
+        // Given contenders that wait for 1 ms on average and as often for long as for short, and a phase of two turns each
+        let (mut ended, mut open, mut before) = (Vec::new(), Vec::new(), Vec::new());
+        let (begin, end) = (50_000, 52_000);
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        for _ in 0..3_000 {
+            let mut at = 0;
+            while at < end {
+                let (began, took) = (at, (1_000.0 * random.sample::<f64, _>(Exp1)) as u64 + 1);
+                at += took;
+                if at < begin {
+                    continue;
+                }
+                if began < begin {
+                    before.push(begin - began);
+                }
+                if at < end { ended.push(took) } else { open.push(end - began) }
+            }
+        }
+        // When those that had begun before are taken for whole, then waits seem longer than they are
+        assert!(both(&ended, &open).mean_us() > 1_200.0);
+        // And when they count from then on, not
+        let all = begun(&ended, &open, &before);
+        assert!((all.mean_us() - 1_000.0).abs() < 30.0, "{}", all.mean_us());
+        let (p50, p99) = (all.quantile(0.5).us as f64, all.quantile(0.99).us as f64);
+        assert!((p50 - 693.0).abs() < 30.0 && (p99 - 4_605.0).abs() < 400.0, "{p50} {p99}");
+    }
+
+    #[test]
+    fn what_starves_all_along_is_not_hidden_by_those_that_are_served_at_once() {
+        // Given one that is served again and again, and two that had waited for long and went on waiting
+        let waits = begun(&[1; 50], &[900, 950], &[300, 350]);
+        // Then most waits are short, and the tail is theirs
+        assert_eq!((waits.quantile(0.5), waits.quantile(0.99)), (exactly(1), at_least(950)));
+        assert!((waits.known() - 50.0 / 52.0).abs() < 1e-9, "{}", waits.known());
     }
 
     proptest! {
@@ -196,7 +306,7 @@ mod tests {
             values in prop::collection::vec(1..2_000_u64, 1..300), quantile in 0.001..1.0_f64,
         ) {
             let histogram = of(&values);
-            let all = Survival::of(Some(&histogram), None).unwrap();
+            let all = both(&values, &[]);
             prop_assert_eq!(all.quantile(quantile), exactly(crate::words::measure::value_at(&histogram, quantile)));
             prop_assert!((all.mean_us() - histogram.mean()).abs() < 1.0);
             prop_assert_eq!(all.known(), 1.0);
