@@ -4,10 +4,10 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zklockbench::answer::compare::{
-    About, Ask, Comparison, Limits, Loaded, Regression, Row, Runs, Scale, Side, Terms, Test, compare,
+    About, Ask, Comparison, Limits, Loaded, Regression, Role, Row, Runs, Scale, Side, Terms, Test, compare,
     judge_family,
 };
-use zklockbench::record::{Better, Reading, Trial};
+use zklockbench::record::{Better, Reading, Trial, figures};
 use zklockbench::scenario::{Late, Load};
 use zklockbench::words::error::Exit;
 use zklockbench::words::measure::{Counts, Measure, Outcome};
@@ -299,6 +299,76 @@ fn acquires_that_time_out_and_errors_where_there_were_none_are_regressions() {
 #[test]
 fn what_the_load_determines_takes_no_test_and_leaves_the_family() {
     let found = compared(&side("base", &[1.0]), &side("new", &[1.0001]));
-    let tested = found.rows.iter().filter(|row| row.compared.p.is_some()).count();
+    let decides = found.rows.iter().filter(|row| row.role == Role::Decides);
+    let tested = decides.filter(|row| row.compared.p.is_some()).count();
     assert_eq!(found.family, tested, "{:#?}", found.rows);
+}
+
+/// A run of seven repetitions of so many strategies, each with noise of its own: normal, with that deviation.
+fn noisy(name: &str, strategies: usize, times: f64, deviation: f64, random: &mut ChaCha8Rng) -> Side {
+    let trials: Vec<Trial> = (0..strategies * 7)
+        .map(|index| {
+            let mut trial = records::trial_taking(index, times * (deviation * normal(random)).exp());
+            trial.spec.strategy.label = format!("lock {}", index % strategies);
+            trial.spec.repetition = u32::try_from(index / strategies).unwrap() + 1;
+            trial
+        })
+        .collect();
+    of_trials(name, &trials)
+}
+
+#[test]
+fn a_change_that_every_lock_feels_is_found_in_all_together_where_none_shows_it_alone() {
+    // Given four locks that all became a tenth slower, and repetitions that differ by a thirtieth
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let base = noisy("base", 4, 1.0, 0.03, &mut random);
+    let found = compared(&base, &noisy("new", 4, 1.1, 0.03, &mut random));
+    // When they are compared
+    let (together, alone): (Vec<&Row>, Vec<&Row>) = found
+        .rows
+        .iter()
+        .filter(|row| row.figure == "throughput")
+        .partition(|row| !row.strategies.is_empty());
+    // Then their mean regressed, and no lock by itself
+    let [together] = together[..] else { panic!("one row") };
+    assert_eq!(together.strategies, ["lock 0", "lock 1", "lock 2", "lock 3"]);
+    assert_eq!(together.compared.regression, Regression::Yes, "{:#?}", together.compared);
+    assert!(alone.iter().all(|row| row.compared.regression != Regression::Yes), "{alone:#?}");
+    assert_eq!(found.conclusion.exit(), Exit::Violated);
+}
+
+#[test]
+fn a_repetition_that_one_lock_lost_is_left_out_of_all_together() {
+    let mut random = ChaCha8Rng::seed_from_u64(6);
+    let mut base = noisy("base", 2, 1.0, 0.01, &mut random);
+    base.runs[0].stored.trials[3].cut_short = records::interrupted();
+    let found = compared(&base, &noisy("new", 2, 1.0, 0.01, &mut random));
+    let together = &found.rows[0];
+    assert_eq!((together.strategies.len(), together.compared.base.values.len()), (2, 6));
+    // One lock alone is no more than itself
+    let alone = compared(&side("base", &[1.0]), &side("new", &[1.0]));
+    assert!(alone.rows.iter().all(|row| row.strategies.is_empty()));
+}
+
+#[test]
+fn what_is_only_shown_neither_fails_nor_makes_the_answer_unknown() {
+    // Given handoffs that became twice as long, and nothing else
+    let base = side("base", &[1.0]);
+    let mut new = side("new", &[1.0001]);
+    for trial in &mut new.runs[0].stored.trials {
+        trial.histograms.insert(Measure::Handoff, records::histogram(&[40_000; 1_000]));
+    }
+    // When nothing was asked for, then they are shown
+    let found = compared(&base, &new);
+    let handoff = row(&found, "handoff.p50");
+    assert_eq!((handoff.role, handoff.compared.regression), (Role::Shown, Regression::Yes));
+    assert_eq!(found.conclusion.exit(), Exit::Held);
+    assert!(
+        found.conclusion.sentence.contains("only shown, of which 1 regressed"),
+        "{}",
+        found.conclusion.sentence
+    );
+    // And where they were asked for, they decide
+    let ask = Ask { figures: vec![figures::named("handoff.p50").unwrap()], ..Ask::default() };
+    assert_eq!(compare(&base, &new, &ask).unwrap().conclusion.exit(), Exit::Violated);
 }

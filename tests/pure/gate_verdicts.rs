@@ -394,6 +394,18 @@ fn a_baseline() {
             "passed",
             "2 times",
         ),
+        // What the load generator itself adds is no regression
+        (
+            GATE,
+            |w| {
+                compared(w, 6);
+                slower(w, "mutex");
+                base(w).trials.iter_mut().for_each(|t| t.health.lag_share = Some(0.02));
+                all(w, |t| t.health.lag_share = Some(0.19));
+            },
+            "unknown",
+            "the load generator's own lag rose from 2 % to 19 %",
+        ),
         // Nothing to compare with, or not enough of it
         (GATE, nothing, "unknown", "there is no baseline: give one with --baseline"),
         (

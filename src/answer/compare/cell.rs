@@ -23,6 +23,9 @@ pub struct CellUnderLoad {
 /// Labels are no longer than this: a directory may have anything in it.
 const LABEL: usize = 200;
 
+/// Texts are no longer than this: a directory may have anything in it.
+pub(super) const LINE: usize = 300;
+
 impl CellUnderLoad {
     pub fn of(trial: &Trial) -> Self {
         Self {
@@ -95,7 +98,8 @@ pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>
     Ok(found)
 }
 
-fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
+/// The reading of a figure in a trial; `None` where it was not measured.
+pub(super) fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
     match figure.of(trial) {
         Ok(reading) if losses::has(figure) => {
             Some(Reading { value: reading.value / losses::asked_for(trial), ..reading })

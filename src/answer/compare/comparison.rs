@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 
-use super::cell::{CellUnderLoad, NoReadings, readings, sound};
-use super::differences::{Difference, FloorRise, differences, takes_time, unsound};
-use super::family::{VIOLATIONS, is_determined, usual};
+use super::caveats::Caveats;
+use super::cell::{CellUnderLoad, LINE, NoReadings, readings};
+use super::cell_pair::{CellPair, Planned};
+use super::chosen::{Chosen, Role, VIOLATIONS, chosen};
+use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
-use super::generator::{ShareApart, shares, unless_generator};
-use super::judge::{Compared, Method, Sample, Scale, exactly};
+use super::judge::{Compared, Method};
 use super::losses;
-use super::lost::{Repetitions, doubt, unless};
+use super::lost::Repetitions;
 use super::side::{Loaded, Side};
 use super::terms::Terms;
-use super::test::{Runs, Test, judge};
+use super::together::{Together, together};
 use super::verdict::{ComparisonVerdict, Regression};
 use crate::answer::stats::holm;
-use crate::results::record::{Better, Figure, Reading, Statistic, Trial, Unit};
+use crate::results::record::{Figure, Statistic, Trial, Unit};
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, grouped, shown};
 
@@ -46,8 +47,8 @@ pub struct Comparison {
     pub terms: Terms,
     /// What they are about: these runs alone, or what runs of either kind would give.
     pub about: About,
-    /// How many comparisons were corrected together. What takes no test is not among them: violations, and counts that the
-    /// load determines.
+    /// How many comparisons were corrected together: those that decide. What takes no test is not among them: violations, and
+    /// counts that the load determines. What is only shown was corrected by itself.
     pub family: usize,
     /// The base.
     pub base: SideInfo,
@@ -86,7 +87,7 @@ pub struct Conclusion {
     pub regression: Regression,
     /// The same in a sentence, with how many comparisons came to what.
     pub sentence: String,
-    /// How many comparisons came to each verdict.
+    /// How many comparisons came to each verdict, of those that decide.
     pub counts: BTreeMap<ComparisonVerdict, usize>,
     /// The exit code that it means.
     pub exit_code: u8,
@@ -120,17 +121,21 @@ pub struct RunInfo {
     pub digest: String,
 }
 
-/// One figure of one cell.
+/// One figure of one cell, or of several together.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
     /// Where.
     pub cell: CellUnderLoad,
+    /// The strategies of which it is the geometric mean, repetition by repetition; empty of a figure of one.
+    pub strategies: Vec<String>,
     /// The figure's name, such as `wait.p99`.
     pub figure: String,
     /// Its unit.
     pub unit: &'static str,
     /// Which way it is better: `lower`, `higher` or `neither`.
     pub better: &'static str,
+    /// Whether the answer rests on it.
+    pub role: Role,
     /// What it came to.
     #[serde(flatten)]
     pub compared: Compared,
@@ -186,11 +191,20 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
             names(&is)
         )));
     }
+    let floor = FloorRise::between(base, new, &differences);
+    let pairs = was.into_iter().map(|(key, was)| {
+        let is = find(&is, &key);
+        (key, CellPair::of(was, is, floor))
+    });
+    let pairs: Vec<(CellUnderLoad, CellPair<'_>)> = pairs.collect();
     let mut family = Family::default();
-    for (key, repetitions) in &was {
-        family.take(key, repetitions, &find(&is, key), ask);
+    for together in together(&pairs, &ask.figures) {
+        family.take_together(together, ask);
     }
-    let (rows, tested, left_out) = family.conclude(FloorRise::between(base, new));
+    for (key, pair) in &pairs {
+        family.take(key, pair, ask);
+    }
+    let Concluded { rows, deciding, left_out } = family.conclude();
     let about = match rows.iter().any(|row| row.compared.method == Some(Method::Runs)) {
         true => About::SuchRuns,
         false => About::TheseRuns,
@@ -200,7 +214,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         conclusion: Conclusion::of(&rows, &only_new, &about.said([base.runs.len(), new.runs.len()])),
         terms: ask.terms.clone(),
         about,
-        family: tested,
+        family: deciding,
         base: info(base),
         new: info(new),
         rows,
@@ -211,22 +225,6 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         unsound: [unsound(base), unsound(new)].concat(),
         forced: meaningless,
     })
-}
-
-/// Compares one figure of one cell, whose trials these are, as one of `family` comparisons: for callers that ask for no more,
-/// such as a gate. Trials that are not sound do not count, and what they leave unknown is.
-pub fn figure_of_cell(
-    base: &Repetitions<'_>,
-    new: &Repetitions<'_>,
-    figure: Figure,
-    terms: &Terms,
-    family: usize,
-) -> Compared {
-    let found = match planned(figure, base, new, terms) {
-        Planned::Done(compared) => *compared,
-        Planned::Tested(test) => test.alone(family),
-    };
-    unless(doubt(base, new).as_deref(), found)
 }
 
 /// The repetitions of each cell, in the order in which the scenario names strategies, then by contenders.
@@ -248,179 +246,126 @@ fn find<'a>(cells: &[(CellUnderLoad, Repetitions<'a>)], key: &CellUnderLoad) -> 
     found.map(|(_, repetitions)| repetitions.clone()).unwrap_or_default()
 }
 
-/// What there is of a figure in a cell before the family is corrected.
-enum Planned {
-    Done(Box<Compared>),
-    Tested(Test),
-}
-
-impl Planned {
-    fn done(compared: Compared) -> Self {
-        Self::Done(Box::new(compared))
-    }
-
-    fn p(&self) -> Option<f64> {
-        match self {
-            Self::Done(_) => None,
-            Self::Tested(test) => test.p(),
-        }
-    }
-
-    /// Whether it is one of those that chance can make differ. A test that could not be made is.
-    fn takes_a_test(&self, figure: Figure) -> bool {
-        let is_exact = matches!(self, Self::Done(compared) if compared.method == Some(Method::Exact));
-        figure != VIOLATIONS && !is_exact
-    }
-}
-
-fn planned(figure: Figure, base: &Repetitions<'_>, new: &Repetitions<'_>, terms: &Terms) -> Planned {
-    let (were, are) = (base.trials(), new.trials());
-    if figure == VIOLATIONS {
-        return Planned::done(violations(&were, &are, terms));
-    }
-    let (was, is) = (readings(&were, figure), readings(&are, figure));
-    let why = match (&was, &is) {
-        (Ok(was), Ok(is)) => {
-            let determined =
-                sound(&were).into_iter().chain(sound(&are)).all(|trial| is_determined(figure, trial));
-            if determined && is_constant(was) && is_constant(is) {
-                return Planned::done(exactly(was, is, figure.better()));
-            }
-            let runs = Runs { base: base.by_run(was), new: new.by_run(is) };
-            let (better, limits) = (figure.better(), terms.of(figure));
-            let scale = if losses::has(figure) { Scale::SharesLost } else { Scale::Values };
-            return Planned::Tested(Test::of_runs(&runs, worse_if_more(figure, better), limits, scale));
-        }
-        (Err(was), Err(is)) if was == is => was.why(),
-        (Err(was), Err(is)) => format!("base: {}; new: {}", was.why(), is.why()),
-        (Err(why), Ok(_)) => format!("base: {}", why.why()),
-        (Ok(_), Err(why)) => format!("new: {}", why.why()),
-    };
-    let [was, is] = [was, is].map(|side| side.map(|readings| Sample::of(&readings)).unwrap_or_default());
-    Planned::done(Compared::not_measured(was, is, why))
-}
-
-/// Which way a figure is better: it is worse to lose more, also where the figure by itself is that of the load.
-fn worse_if_more(figure: Figure, better: Better) -> Better {
-    if losses::has(figure) { Better::Lower } else { better }
-}
-
-fn is_constant(readings: &[Reading]) -> bool {
-    readings.windows(2).all(|pair| pair[0].value == pair[1].value && !pair[0].at_least && !pair[1].at_least)
-}
-
-/// The violations in the trials of a cell, those that do not count otherwise among them. One is enough: where the base
-/// has none, the new is worse by any.
-fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
-    let readings = |trials: &[&Trial]| -> Vec<Reading> {
-        trials.iter().filter_map(|trial| VIOLATIONS.of(trial).ok()).collect()
-    };
-    let (was, is) = (readings(base), readings(new));
-    let any = |readings: &[Reading]| readings.iter().any(|reading| reading.value > 0.0);
-    let judged = |trials: &[&Trial]| {
-        use crate::words::verdict::Verdict as Judged;
-        let unknown = |trial: &&Trial| matches!(trial.judged.exclusion, Judged::Unknown(_));
-        sound(trials).into_iter().find(unknown).map(|trial| {
-            let why = trial.judged.exclusion.why().unwrap_or_default();
-            shown(&format!("whether {} excluded is not known: {why}", trial.name()), LINE)
-        })
-    };
-    let total = |readings: &[Reading]| {
-        let value = readings.iter().map(|reading| reading.value).sum();
-        [Reading { value, at_least: false, samples: None }]
-    };
-    let [before, after] = [total(&was), total(&is)];
-    match (any(&was), any(&is)) {
-        _ if was.is_empty() || is.is_empty() => {
-            let why =
-                if was.is_empty() { "the base has no such cell" } else { "the new run has no such cell" };
-            Compared::not_measured(Sample::of(&was), Sample::of(&is), why.into())
-        }
-        (false, true) => exactly(&before, &after, Better::Lower),
-        (true, false) | (false, false) => match judged(new).filter(|_| judged(base).is_none()) {
-            Some(why) => Compared::not_measured(Sample::of(&was), Sample::of(&is), why),
-            None => exactly(&before, &after, Better::Lower),
-        },
-        // How often a lock fails that does not exclude is chance, so it takes a test to tell.
-        (true, true) => {
-            let found = judge(&was, &is, Better::Lower, terms.of(VIOLATIONS), 1);
-            let broken = Some("the lock does not exclude on either side".to_owned());
-            let why = [broken, found.why].into_iter().flatten().collect::<Vec<_>>().join("; ");
-            Compared { why: Some(why), ..found }
-        }
-    }
-}
-
 /// What is compared, cell by cell.
 #[derive(Default)]
 struct Family {
-    planned: Vec<(CellUnderLoad, Figure, Planned)>,
-    /// What repetitions that are lost make doubtful of all figures of a cell.
-    doubts: BTreeMap<CellUnderLoad, String>,
-    /// What the load generator adds to the figures of a cell, on either side.
-    generator: BTreeMap<CellUnderLoad, Vec<ShareApart>>,
+    planned: Vec<PlannedRow>,
+    left_out: Vec<LeftOut>,
+}
+
+struct PlannedRow {
+    cell: CellUnderLoad,
+    strategies: Vec<String>,
+    chosen: Chosen,
+    planned: Planned,
+    caveats: Caveats,
+}
+
+/// The verdicts on a family.
+struct Concluded {
+    rows: Vec<Row>,
+    /// How many comparisons were corrected together.
+    deciding: usize,
     left_out: Vec<LeftOut>,
 }
 
 impl Family {
-    fn take(&mut self, key: &CellUnderLoad, base: &Repetitions<'_>, new: &Repetitions<'_>, ask: &Ask) {
-        self.doubts.extend(doubt(base, new).map(|why| (key.clone(), why)));
-        let (were, are) = (base.trials(), new.trials());
-        self.generator.insert(key.clone(), shares(&were, &are));
-        let is_chosen = !ask.figures.is_empty();
-        let figures = if is_chosen { ask.figures.clone() } else { usual(key, &were, &are) };
-        for figure in figures {
-            let why = (!is_chosen).then(|| applies_to_neither(figure, &were, &are)).flatten();
+    fn take(&mut self, key: &CellUnderLoad, pair: &CellPair<'_>, ask: &Ask) {
+        let (were, are) = (pair.base.trials(), pair.new.trials());
+        let is_asked_for = !ask.figures.is_empty();
+        for chosen in chosen(&ask.figures, key, &were, &are) {
+            let why = (!is_asked_for).then(|| applies_to_neither(chosen.figure, &were, &are)).flatten();
             match why {
                 Some(why) => {
-                    self.left_out.push(LeftOut { cell: key.clone(), figure: figure.to_string(), why });
+                    let figure = chosen.figure.to_string();
+                    self.left_out.push(LeftOut { cell: key.clone(), figure, why });
                 }
-                None => self.planned.push((key.clone(), figure, planned(figure, base, new, &ask.terms))),
+                None => self.plan(key, pair, chosen, ask),
             }
         }
         // It can't be chosen away that a lock no longer excludes.
         if !ask.figures.contains(&VIOLATIONS) {
-            self.planned.push((key.clone(), VIOLATIONS, planned(VIOLATIONS, base, new, &ask.terms)));
+            self.plan(key, pair, Chosen { figure: VIOLATIONS, role: Role::Decides }, ask);
         }
     }
 
-    /// The rows, and how many comparisons were corrected together.
-    fn conclude(self, rise: Option<FloorRise>) -> (Vec<Row>, usize, Vec<LeftOut>) {
-        let p: Vec<Option<f64>> = self
-            .planned
-            .iter()
-            .filter(|(_, figure, planned)| planned.takes_a_test(*figure))
-            .map(|(.., planned)| planned.p())
-            .collect();
-        let family = p.len();
-        let mut adjusted = holm(&p).into_iter();
-        let row = |(cell, figure, planned): (CellUnderLoad, Figure, Planned)| {
-            let takes_a_test = planned.takes_a_test(figure);
-            let adjusted = if takes_a_test { adjusted.next().flatten() } else { None };
-            let compared = match planned {
-                Planned::Done(compared) => *compared,
-                Planned::Tested(test) => test.conclude(adjusted, family),
+    fn plan(&mut self, key: &CellUnderLoad, pair: &CellPair<'_>, chosen: Chosen, ask: &Ask) {
+        self.planned.push(PlannedRow {
+            cell: key.clone(),
+            strategies: Vec::new(),
+            planned: pair.plan(chosen.figure, &ask.terms),
+            chosen,
+            caveats: pair.caveats.clone(),
+        });
+    }
+
+    fn take_together(&mut self, together: Together, ask: &Ask) {
+        self.planned.push(PlannedRow {
+            planned: Planned::Tested(together.test(&ask.terms)),
+            cell: together.cell,
+            strategies: together.strategies,
+            chosen: Chosen { figure: together.figure, role: Role::Decides },
+            caveats: together.caveats,
+        });
+    }
+
+    fn conclude(self) -> Concluded {
+        // What is only shown is a family of its own: it must not take from the sharpness of what decides.
+        let [mut deciding, mut shown] =
+            [Role::Decides, Role::Shown].map(|role| Correction::of(&self.planned, role));
+        let tested = deciding.size;
+        let row = |row: PlannedRow| {
+            let correction = match row.chosen.role {
+                Role::Decides => &mut deciding,
+                Role::Shown => &mut shown,
             };
-            let compared = match rise {
-                Some(rise) => rise.unless(figure, compared),
-                None => compared,
-            };
-            let compared = match self.generator.get(&cell) {
-                Some(shares) if takes_time(figure) => unless_generator(shares, compared),
-                _ => compared,
-            };
-            let compared = unless(self.doubts.get(&cell).map(String::as_str), compared);
-            let unit = if losses::has(figure) { Unit::Share } else { figure.unit() };
-            Row {
-                cell,
-                figure: figure.to_string(),
-                unit: unit.name(),
-                better: worse_if_more(figure, figure.better()).name(),
-                compared,
-                measured_in: Some(unit),
-            }
+            row.conclude(correction)
         };
-        (self.planned.into_iter().map(row).collect(), family, self.left_out)
+        Concluded {
+            rows: self.planned.into_iter().map(row).collect(),
+            deciding: tested,
+            left_out: self.left_out,
+        }
+    }
+}
+
+/// Holm's correction of a family, in the order in which it was planned.
+struct Correction {
+    size: usize,
+    adjusted: std::vec::IntoIter<Option<f64>>,
+}
+
+impl Correction {
+    fn of(planned: &[PlannedRow], role: Role) -> Self {
+        let tested = planned.iter().filter(|row| row.chosen.role == role && row.takes_a_test());
+        let p: Vec<Option<f64>> = tested.map(|row| row.planned.p()).collect();
+        Self { size: p.len(), adjusted: holm(&p).into_iter() }
+    }
+}
+
+impl PlannedRow {
+    fn takes_a_test(&self) -> bool {
+        self.planned.takes_a_test(self.chosen.figure)
+    }
+
+    fn conclude(self, correction: &mut Correction) -> Row {
+        let Chosen { figure, role } = self.chosen;
+        let adjusted = if self.takes_a_test() { correction.adjusted.next().flatten() } else { None };
+        let compared = match self.planned {
+            Planned::Done(compared) => *compared,
+            Planned::Tested(test) => test.conclude(adjusted, correction.size),
+        };
+        let unit = if losses::has(figure) { Unit::Share } else { figure.unit() };
+        Row {
+            cell: self.cell,
+            strategies: self.strategies,
+            figure: figure.to_string(),
+            unit: unit.name(),
+            better: losses::better(figure).name(),
+            role,
+            compared: self.caveats.allow(figure, compared),
+            measured_in: Some(unit),
+        }
     }
 }
 
@@ -446,9 +391,6 @@ fn applies_to_neither(figure: Figure, base: &[&Trial], new: &[&Trial]) -> Option
 fn is_tail(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(_, Statistic::Percentile(at)) if at >= 90_000)
 }
-
-/// Texts are no longer than this: a directory may have anything in it.
-const LINE: usize = 300;
 
 fn info(side: &Side) -> SideInfo {
     let run = |Loaded { path, stored }: &Loaded| RunInfo {
@@ -480,12 +422,15 @@ impl About {
 impl Conclusion {
     fn of(rows: &[Row], only_new: &[CellUnderLoad], about: &str) -> Self {
         let mut counts: BTreeMap<ComparisonVerdict, usize> = BTreeMap::new();
-        for row in rows {
+        let (deciding, shown): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| row.role == Role::Decides);
+        for row in &deciding {
             *counts.entry(row.compared.verdict).or_default() += 1;
         }
-        let worst = rows.iter().map(|row| row.compared.regression).max();
+        let worst = deciding.iter().map(|row| row.compared.regression).max();
         let regression = worst.unwrap_or(Regression::Unknown);
         let told: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
+        let shown = only_shown(&shown);
         let only_new = match only_new.len() {
             0 => String::new(),
             some => format!("; {} only the new has", counted(some, "cell", "cells")),
@@ -498,10 +443,10 @@ impl Conclusion {
             }
             Regression::No => "Nothing regressed",
         };
-        let of = counted(rows.len(), "comparison", "comparisons");
+        let of = counted(deciding.len(), "comparison", "comparisons");
         Self {
             regression,
-            sentence: format!("{what} {about}: of {of} {}{only_new}", told.join(", ")),
+            sentence: format!("{what} {about}: of {of} {}{shown}{only_new}", told.join(", ")),
             counts,
             exit_code: regression.exit() as u8,
         }
@@ -509,5 +454,15 @@ impl Conclusion {
 
     pub fn exit(&self) -> Exit {
         self.regression.exit()
+    }
+}
+
+/// How many figures are not part of the answer, and how many of them look worse all the same.
+fn only_shown(rows: &[&Row]) -> String {
+    let worse = rows.iter().filter(|row| row.compared.regression == Regression::Yes).count();
+    match (rows.len(), worse) {
+        (0, _) => String::new(),
+        (count, 0) => format!("; {count} more are only shown"),
+        (count, worse) => format!("; {count} more are only shown, of which {worse} regressed"),
     }
 }

@@ -301,9 +301,10 @@ pub struct FloorRise(Floors);
 
 impl FloorRise {
     /// `None` where it did not rise, and where the servers differ on purpose: what they cost is then part of the answer.
-    pub fn between(base: &Side, new: &Side) -> Option<Self> {
+    /// `apart` is all in which the sides differ.
+    pub fn between(base: &Side, new: &Side, apart: &[Difference]) -> Option<Self> {
         let rise = Self(Floors::of(base, new)?);
-        let is_part_of_it = differences(base, new).iter().any(|one| one.of_servers);
+        let is_part_of_it = apart.iter().any(|one| one.of_servers);
         (rise.share() > Floor::APART - 1.0 && !is_part_of_it).then_some(rise)
     }
 

@@ -2,7 +2,7 @@
 //! serves, so that no other figure shows it.
 
 use crate::results::record::figures::{self, FigureEntry};
-use crate::results::record::{Figure, Trial};
+use crate::results::record::{Better, Figure, Trial};
 
 const ALL: [&FigureEntry; 5] = [
     &figures::DROPPED,
@@ -15,6 +15,11 @@ const ALL: [&FigureEntry; 5] = [
 /// Whether a figure counts what was lost, so that it is compared as a share of what was asked for.
 pub(super) fn has(figure: Figure) -> bool {
     ALL.iter().any(|entry| entry.figure() == figure)
+}
+
+/// Which way a figure is better: it is worse to lose more, also where the figure by itself is that of the load.
+pub(super) fn better(figure: Figure) -> Better {
+    if has(figure) { Better::Lower } else { figure.better() }
 }
 
 /// Which are compared under that load: at the end of a closed one somebody always waits, which is no loss.

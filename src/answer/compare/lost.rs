@@ -44,6 +44,16 @@ impl<'a> Repetitions<'a> {
         self.runs.concat()
     }
 
+    /// The same, run by run, of every run of the side.
+    pub(super) fn runs(&self) -> &[Vec<&'a Trial>] {
+        &self.runs
+    }
+
+    /// Those of a run that count.
+    pub(super) fn sound_in(&self, run: usize) -> impl Iterator<Item = &'a Trial> {
+        self.runs.get(run).into_iter().flatten().copied().filter(|trial| trial.is_sound())
+    }
+
     /// What there is one of for each sound repetition, by run; runs without any are left out.
     pub(super) fn by_run<T: Clone>(&self, of_each: &[T]) -> Vec<Vec<T>> {
         let mut left = of_each;

@@ -1,28 +1,33 @@
 //! Was it really slower? Two sides of runs, cell by cell and figure by figure, with a verdict on each.
 //!
 //! The unit is the repetition: what happened within one says nothing of how much another differs. `stats` has the tests,
-//! `test` makes one, `judge` says what follows from it, `comparison` has the family of them; `docs/compare.md` says the same for users.
+//! `test` makes one, `judge` says what follows from it, `chosen` names the figures and which of them decide, `comparison` has the
+//! family of them; `docs/compare.md` says the same for users.
 
+mod caveats;
 mod cell;
+mod cell_pair;
+mod chosen;
 mod comparison;
 mod differences;
-mod family;
 mod faster;
 mod generator;
 mod judge;
 mod losses;
 mod lost;
-mod margins;
 mod power;
 mod side;
 mod terms;
 mod test;
+mod together;
 mod verdict;
 
 pub use cell::CellUnderLoad;
+pub use cell_pair::CellPair;
+pub use chosen::Role;
 pub use comparison::{
     About, Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
-    comparison_schema, figure_of_cell,
+    comparison_schema,
 };
 pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;

@@ -5,11 +5,13 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::cell::{CellUnderLoad, readings};
+use super::cell_pair::CellPair;
+use super::chosen::{Chosen, Role, VIOLATIONS, chosen, is_determined};
 use super::comparison::{Ask, cells};
-use super::family::{VIOLATIONS, is_determined, usual};
 use super::judge::Sample;
 use super::losses;
 use super::side::Side;
+use super::together::together;
 use crate::answer::stats::MannWhitney;
 use crate::results::record::{Figure, Reading, Unit};
 
@@ -52,17 +54,19 @@ pub struct PowerRow {
     pub measured_in: Option<Unit>,
 }
 
-/// By how much the repetitions of each figure of that side differ, and how many therefore see that change.
+/// By how much the repetitions of each figure that decides differ on that side, and how many therefore see that change.
 pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
-    let figures =
-        |key: &CellUnderLoad, trials: &[&crate::results::record::Trial]| match ask.figures.is_empty() {
-            true => usual(key, trials, trials),
-            false => ask.figures.clone(),
-        };
     let mut asked: Vec<(CellUnderLoad, Figure, Vec<Reading>)> = Vec::new();
-    for (key, repetitions) in cells(base) {
-        let trials = repetitions.trials();
-        for figure in figures(&key, &trials) {
+    let pairs: Vec<(CellUnderLoad, CellPair<'_>)> = cells(base)
+        .into_iter()
+        .map(|(key, repetitions)| (key, CellPair::of(repetitions.clone(), repetitions, None)))
+        .collect();
+    let of_all = together(&pairs, &ask.figures).into_iter();
+    asked.extend(of_all.map(|all| (all.cell.clone(), all.figure, all.of_base())));
+    for (key, pair) in &pairs {
+        let trials = pair.base.trials();
+        let deciding = chosen(&ask.figures, key, &trials, &trials).into_iter();
+        for Chosen { figure, .. } in deciding.filter(|chosen| chosen.role == Role::Decides) {
             // What takes no test is seen in one repetition; how often something is lost has no logarithm.
             let no_test = figure == VIOLATIONS
                 || losses::has(figure)

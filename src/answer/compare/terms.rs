@@ -6,8 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::judge::Limits;
-use super::margins;
-use crate::results::record::Figure;
+use super::losses;
+use crate::results::record::figures::THROUGHPUT;
+use crate::results::record::{Figure, Statistic};
+use crate::words::measure::Measure;
 
 /// What is asked of a comparison of many figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +38,32 @@ impl Terms {
 
     /// What is asked of that figure.
     pub fn of(&self, figure: Figure) -> Limits {
+        self.with_margin(figure, usual_margin(figure))
+    }
+
+    /// What is asked of its mean over all strategies.
+    pub(super) fn of_all(&self, figure: Figure) -> Limits {
+        self.with_margin(figure, OF_ALL_STRATEGIES)
+    }
+
+    fn with_margin(&self, figure: Figure, usual: f64) -> Limits {
         let chosen = self.margins.get(&figure.to_string()).copied().or(self.margin);
-        Limits { margin: chosen.unwrap_or_else(|| margins::of(figure)), alpha: self.alpha }
+        Limits { margin: chosen.unwrap_or(usual), alpha: self.alpha }
     }
 }
+
+/// The margin of a figure unless another is chosen, as a share: by how much two equal runs may differ.
+fn usual_margin(figure: Figure) -> f64 {
+    match figure {
+        Figure::Latency(Measure::Handoff | Measure::Uncontended, _) => 0.30,
+        Figure::Latency(_, Statistic::Percentile(at)) if at > 75_000 => 0.25,
+        Figure::Latency(_, Statistic::Max) => 0.50,
+        Figure::Latency(..) => 0.10,
+        figure if losses::has(figure) => 0.02,
+        figure if figure == THROUGHPUT.figure() => 0.10,
+        Figure::Plain(_) => 0.05,
+    }
+}
+
+/// The same of the mean over all strategies, which differs less.
+const OF_ALL_STRATEGIES: f64 = 0.05;

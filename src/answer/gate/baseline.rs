@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Check, Outcome};
 use crate::answer::compare::{
-    CellUnderLoad, Compared, Comparison, Difference, FloorRise, Method, Regression, Row, Side, Terms,
-    differences, figure_of_cell,
+    CellPair, CellUnderLoad, Compared, Comparison, Difference, FloorRise, Method, Regression, Role, Row,
+    Side, Terms, differences,
 };
 use crate::results::record::CellKey;
 use crate::scenario::gate::Scope;
@@ -27,7 +27,7 @@ pub struct Family<'a> {
     size: usize,
     /// Why nothing can follow from any of it; empty where something can.
     meaningless: Vec<String>,
-    rise: Option<FloorRise>,
+    floor: Option<FloorRise>,
 }
 
 /// What was found of one figure in one cell.
@@ -45,7 +45,8 @@ impl<'a> Family<'a> {
         let differences = differences(sides.base, sides.new);
         let meaningless =
             differences.iter().filter(|one| one.meaningless).map(Difference::describe).collect();
-        Self { sides, size, meaningless, rise: FloorRise::between(sides.base, sides.new) }
+        let floor = FloorRise::between(sides.base, sides.new, &differences);
+        Self { sides, size, meaningless, floor }
     }
 
     /// Whether that figure has become worse by more than so many percent.
@@ -72,11 +73,7 @@ impl<'a> Family<'a> {
                 sentence: why,
             };
         }
-        let compared = figure_of_cell(&base, &new, figure, &terms, self.size);
-        let compared = match self.rise {
-            Some(rise) => rise.unless(figure, compared),
-            None => compared,
-        };
+        let compared = CellPair::of(base, new, self.floor).compare(figure, &terms, self.size);
         found(figure, &compared, percent / 100.0)
     }
 }
@@ -123,7 +120,8 @@ impl Outcome {
         let (verdict, mut checks) = match comparison {
             Ok(comparison) => {
                 let conclusion = &comparison.conclusion;
-                let checks = comparison.rows.iter().map(row).collect();
+                let deciding = comparison.rows.iter().filter(|row| row.role == Role::Decides);
+                let checks = deciding.map(row).collect();
                 (conclusion.regression.verdict(&conclusion.sentence), checks)
             }
             Err(error) => {

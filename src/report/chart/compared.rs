@@ -2,7 +2,7 @@
 //! of both sides by percentile.
 
 use super::percentile;
-use crate::answer::compare::{CellUnderLoad, Comparison, Row, Side, StoredRatio};
+use crate::answer::compare::{CellUnderLoad, Comparison, Role, Row, Side, StoredRatio};
 use crate::report::document::{Axis, Chart, Curve, Kind, Lines, Mark, Panels, RatioRow, Ratios};
 use crate::words::measure::Measure;
 use crate::words::units::number;
@@ -44,8 +44,9 @@ fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
 
 fn ratio_row(row: &Row) -> RatioRow {
     let [above, below] = relative(row);
+    let shown = if row.role == Role::Shown { " (only shown)" } else { "" };
     RatioRow {
-        label: format!("{}, {}: {}", row.cell.strategy, row.cell.contenders, row.figure),
+        label: format!("{}, {}: {}{shown}", row.cell.strategy, row.cell.contenders, row.figure),
         verdict: row.compared.verdict,
         // An infinite one is drawn at the edge.
         interval: row.compared.ratio.map(|one| StoredRatio { ratio: Some(one.ratio), ..one.into() }),
@@ -69,7 +70,7 @@ const SIDES: [&str; 2] = ["base", "new"];
 /// The waits of both sides by percentile on the same axes, a panel for each cell, those with the worst verdicts first; says
 /// why when neither side has a sample.
 pub fn percentiles(base: &Side, new: &Side, compared: &Comparison) -> Result<Chart, String> {
-    let mut rows: Vec<_> = compared.rows.iter().collect();
+    let mut rows: Vec<_> = compared.rows.iter().filter(|row| row.strategies.is_empty()).collect();
     rows.sort_by_key(|row| row.compared.verdict);
     let mut cells: Vec<&CellUnderLoad> = Vec::new();
     for row in rows {

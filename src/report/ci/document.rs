@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::answer::compare::{Compared, Comparison, Method, Row};
+use crate::answer::compare::{Compared, Comparison, Method, Role, Row};
 use crate::answer::gate::Outcome;
 use crate::report::View;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
@@ -179,7 +179,8 @@ impl CiReport {
             seen: vec![clean(&conclusion.sentence)],
             took: Duration::ZERO,
         };
-        self.with_checks(std::iter::once(whole).chain(comparison.rows.iter().map(of_row)))
+        let deciding = comparison.rows.iter().filter(|row| row.role == Role::Decides);
+        self.with_checks(std::iter::once(whole).chain(deciding.map(of_row)))
     }
 
     /// Of something that broke off before anything was measured, and why.

@@ -1,7 +1,7 @@
 //! The document of a comparison of stored runs.
 
 use super::{drawn, filled, noted, section, table};
-use crate::answer::compare::{Comparison, Row, Side};
+use crate::answer::compare::{Comparison, Role, Row, Side};
 use crate::report::chart;
 use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
 use crate::report::table::comparison::{faster, forced, grid, legend, notes, sides, times};
@@ -60,7 +60,8 @@ fn doubtful(sentence: String) -> Finding {
 /// A figure that differs for sure.
 fn finding(row: &Row) -> Option<Finding> {
     let tone = Value::from(row.compared.verdict).tone();
-    matches!(tone, Tone::Good | Tone::Bad).then(|| {
+    let is_clear = row.role == Role::Decides && matches!(tone, Tone::Good | Tone::Bad);
+    is_clear.then(|| {
         let ratio = row
             .compared
             .ratio

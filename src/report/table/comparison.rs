@@ -4,7 +4,7 @@ use super::markdown::{bullets, escaped, folded, table};
 use super::terminal::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::compare::{
-    About, Comparison, ComparisonVerdict, LeftOut, Method, Row, Sample, Scale, SideInfo, SideRatio,
+    About, Comparison, ComparisonVerdict, LeftOut, Method, Role, Row, Sample, Scale, SideInfo, SideRatio,
 };
 use crate::report::document::Value;
 use crate::results::record::Unit;
@@ -25,7 +25,7 @@ pub fn comparison(compared: &Comparison, style: Style) -> String {
 pub fn comparison_markdown(compared: &Comparison) -> String {
     let mut said = vec![format!("### {}", escaped(&compared.conclusion.sentence))];
     said.extend(forced(compared).map(|why| format!("**{}**", escaped(&why))));
-    let is_news = |row: &Row| row.compared.verdict != ComparisonVerdict::Same;
+    let is_news = |row: &Row| row.role == Role::Decides && row.compared.verdict != ComparisonVerdict::Same;
     let (news, same) = (grid(compared, is_news), grid(compared, |row| !is_news(row)));
     if !news.rows.is_empty() {
         said.push(table(&news));
@@ -33,7 +33,7 @@ pub fn comparison_markdown(compared: &Comparison) -> String {
     said.extend(faster(compared).iter().map(|line| escaped(line)));
     said.extend(bullets(notes(compared)));
     if !same.rows.is_empty() {
-        said.push(folded(&format!("{} the same", same.rows.len()), &table(&same)));
+        said.push(folded(&format!("{} the same or only shown", same.rows.len()), &table(&same)));
     }
     let sides = bullets(sides(compared)).unwrap_or_default();
     said.push(folded("How to read this", &[sides, escaped(&legend(compared))].join("\n\n")));
@@ -65,7 +65,7 @@ pub(in crate::report) fn forced(compared: &Comparison) -> impl Iterator<Item = S
 /// The rows that are shown: that there was no violation on either side takes no row for each cell.
 pub(in crate::report) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> bool) -> Table {
     let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| !is_idle(row) && is_shown(row)).collect();
-    rows.sort_by_key(|row| row.compared.verdict);
+    rows.sort_by_key(|row| (row.role, row.compared.verdict));
     let columns = vec![
         words("strategy"),
         numbers("contenders", 0),
@@ -107,7 +107,10 @@ fn row(row: &Row) -> Vec<Value> {
         interval.into(),
         Value::or_missing(compared.p_adjusted, |p| probability(p).into()),
         if was == is { Value::Count(was as u64) } else { format!("{was}, {is}").into() },
-        Value::from(compared.verdict),
+        match row.role {
+            Role::Decides => Value::from(compared.verdict),
+            Role::Shown => format!("({})", compared.verdict).into(),
+        },
     ]
 }
 
@@ -154,7 +157,7 @@ pub(in crate::report) fn legend(compared: &Comparison) -> String {
     format!(
         "{unit}, with its interval of {} at least; p: corrected for {} (Holm). {} Regressed or improved: the interval \
          widened for the number of comparisons lies wholly beyond the margin; the same: the interval lies within it. \
-         exact: counts that the load determines.",
+         exact: counts that the load determines. (In parentheses): only shown, not part of the answer.",
         percent(1.0 - compared.terms.alpha),
         counted(compared.family, "comparison", "comparisons"),
         super::margins(margins),
@@ -195,7 +198,7 @@ pub(in crate::report) fn notes(compared: &Comparison) -> Vec<String> {
 
 /// What is said of verdicts, once for all that it is said of.
 fn whys(compared: &Comparison) -> Vec<String> {
-    let mut rows: Vec<&Row> = compared.rows.iter().collect();
+    let mut rows: Vec<&Row> = compared.rows.iter().filter(|row| row.role == Role::Decides).collect();
     rows.sort_by_key(|row| row.compared.verdict);
     let groups = grouped(rows.into_iter().filter_map(|row| {
         let name = format!("{} of {} at {}", row.figure, row.cell.strategy, row.cell.contenders);
