@@ -5,10 +5,12 @@
 //! contender is free, and none depends on how slow the lock is.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::record::{Arrived, Bound, Dispersion};
+use super::gaps::Gap;
+use crate::record::{ArrivalWaits, Arrived, Dispersion, Disturbance};
 use crate::scenario::Late;
 use crate::scenario::schedule::{Arrival, Coming};
 use crate::words::clock::Stamp;
@@ -56,6 +58,66 @@ impl fmt::Debug for Arrivals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Arrivals({})", self.outcomes.len())
     }
+}
+
+/// The wait of an arrival; `None` where it was not served.
+#[derive(Debug, Clone, Copy)]
+struct WaitOfOne {
+    due: Stamp,
+    us: Option<u64>,
+}
+
+/// What a fault did to one lock.
+struct DisturbedLock {
+    before: Vec<WaitOfOne>,
+    during: Vec<WaitOfOne>,
+    /// How long after the gap as few waited as at most before it.
+    drained_us: Option<u64>,
+}
+
+impl DisturbedLock {
+    fn of(waits: &[WaitOfOne], before: &Range<Stamp>, gap: Gap) -> Self {
+        // One more at a time, one fewer at another.
+        let come = waits.iter().map(|wait| (wait.due, 1_i64));
+        let got = waits.iter().filter_map(|wait| Some((wait.due + wait.us?, -1)));
+        let mut changes: Vec<(Stamp, i64)> = come.chain(got).collect();
+        changes.sort_unstable_by_key(|(at, by)| (*at, -by));
+        let (mut waiting, mut usual, mut drained) = (0, 0, None);
+        // In the gap itself as few may wait as before: it is from its end on that the queue is served.
+        for (at, by) in changes {
+            if drained.is_none() && at > gap.end && waiting <= usual {
+                drained = Some(0);
+            }
+            waiting += by;
+            if at < before.end {
+                usual = usual.max(waiting);
+            } else if drained.is_none() && at >= gap.end && waiting <= usual {
+                drained = Some(at - gap.end);
+            }
+        }
+        let until = drained.map_or(Stamp::MAX, |drained| gap.end + drained);
+        let due_in =
+            |range: Range<Stamp>| waits.iter().filter(|wait| range.contains(&wait.due)).copied().collect();
+        Self { before: due_in(before.clone()), during: due_in(before.end..until), drained_us: drained }
+    }
+
+    fn together(locks: &[Self]) -> Option<Disturbance> {
+        let all = |of: fn(&Self) -> &Vec<WaitOfOne>| {
+            ArrivalWaits::of(locks.iter().flat_map(of).map(|wait| wait.us))
+        };
+        let drained: Option<Vec<u64>> = locks.iter().map(|lock| lock.drained_us).collect();
+        Some(Disturbance {
+            locks: locks.len() as u64,
+            waits: all(|lock| &lock.during)?,
+            usual_wait_us: all(|lock| &lock.before).map(|usual| usual.mean.us),
+            drained_us: drained.and_then(|drained| drained.into_iter().max()),
+        })
+    }
+}
+
+/// How long an arrival waited, by its outcome; `None` of one that was not served.
+fn waited(outcome: u32) -> Option<u64> {
+    (outcome != OPEN && outcome != UNSERVED).then(|| u64::from(outcome - 1))
 }
 
 fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -185,17 +247,32 @@ impl Arrivals {
         (arrived, never_taken)
     }
 
-    /// The 99th percentile of the waits of all that were due within that time. Those that were not served have waited for
-    /// longer than all others; those that were dropped have not waited. `None` where none was served.
-    pub fn wait_p99(&self, from: Stamp, to: Stamp) -> Option<Bound> {
-        let counting: Vec<u32> = self.outcomes_of(from, to).filter(|outcome| *outcome != DROPPED).collect();
-        let mut waits: Vec<u32> =
-            counting.iter().copied().filter(|outcome| ![OPEN, UNSERVED].contains(outcome)).collect();
-        waits.sort_unstable();
-        let longest = waits.last()?;
-        let rank = (99 * counting.len()).div_ceil(100).saturating_sub(1);
-        let (wait, at_least) = waits.get(rank).map_or((longest, true), |wait| (wait, false));
-        Some(Bound { us: u64::from(wait - 1), at_least })
+    /// The waits of all that were due within that time. Those that were not served have waited for longer than all others;
+    /// those that were dropped have not waited. `None` where none was served.
+    pub fn waits(&self, due: Range<Stamp>) -> Option<ArrivalWaits> {
+        let outcomes = self.outcomes_of(due.start, due.end);
+        ArrivalWaits::of(outcomes.filter(|outcome| *outcome != DROPPED).map(waited))
+    }
+
+    /// What those got that were due at the locks with these gaps, which a fault caused, until as few waited as before:
+    /// `before` is the time up to the fault in which the load was as usual. `None` where no lock had a gap.
+    pub fn disturbed(&self, before: Range<Stamp>, gaps: &[Option<Gap>]) -> Option<Disturbance> {
+        let mut waits: Vec<Vec<WaitOfOne>> = vec![Vec::new(); gaps.len()];
+        let begin = self.begin.load(Ordering::Acquire);
+        let end = self.end.load(Ordering::Acquire);
+        for (number, arrival) in (self.draw)().take_while(|arrival| arrival.at_us < end).enumerate() {
+            let due = begin + arrival.at_us;
+            let outcome = self.outcomes[number].load(Ordering::Acquire);
+            let is_disturbed = gaps.get(arrival.lock).is_some_and(Option::is_some);
+            if due >= before.start && outcome != DROPPED && is_disturbed {
+                waits[arrival.lock].push(WaitOfOne { due, us: waited(outcome) });
+            }
+        }
+        let of_lock = |(gap, waits): (&Option<Gap>, &Vec<WaitOfOne>)| {
+            gap.map(|gap| DisturbedLock::of(waits, &before, gap))
+        };
+        let locks: Vec<DisturbedLock> = gaps.iter().zip(&waits).filter_map(of_lock).collect();
+        DisturbedLock::together(&locks)
     }
 
     /// How many arrivals were due and had not got their lock at the end of each slot of that length, beginning with the
@@ -272,10 +349,55 @@ mod tests {
     }
 
     #[test]
+    fn those_that_came_in_a_gap_waited_and_those_of_other_locks_are_not_among_them() {
+        // Given an arrival every 100 us at each of two locks, that waits for 10 us
+        let all: Vec<Arrival> = (0..200_u64)
+            .map(|at| Arrival {
+                at_us: at * 50,
+                lock: (at % 2) as usize,
+                mode: Mode::Write,
+                hold: Duration::ZERO,
+            })
+            .collect();
+        let arrivals = Arrivals::new(move || Box::new(all.clone().into_iter()), Late::Keep);
+        arrivals.begin_at(0);
+        // When the first lock is not served from 5,000 to 6,000, and one each 50 us after that
+        for number in 0..200_usize {
+            let due = number as u64 * 50;
+            let late = (number % 2 == 0 && due >= 5_000).then(|| 6_000 + (due - 5_000) / 2);
+            arrivals.served(number, late.map_or(10, |served| served.saturating_sub(due).max(10)));
+        }
+        let gap = Gap { begin: 5_000, end: 6_000 };
+        let found = arrivals.disturbed(1_000..5_000, &[Some(gap), None]).unwrap();
+        // Then about twenty of it waited before the queue was as short as before, less than a thousand after the gap
+        assert_eq!((found.locks, found.usual_wait_us), (1, Some(10)));
+        assert!((800..=1_000).contains(&found.drained_us.unwrap()), "{found:?}");
+        let ArrivalWaits { arrivals: count, mean, p99, .. } = found.waits;
+        assert!((19..=20).contains(&count), "{found:?}");
+        assert!((450..=550).contains(&mean.us) && !mean.at_least, "{found:?}");
+        assert_eq!((p99.us, p99.at_least), (1_000, false));
+        // And where no lock had a gap there is nothing to say
+        assert_eq!(arrivals.disturbed(1_000..5_000, &[None, None]), None);
+    }
+
+    #[test]
+    fn a_queue_that_does_not_get_shorter_again_is_not_drained() {
+        let arrivals = at(&[0, 100, 200, 300, 400], Late::Keep);
+        (0..2).for_each(|number| arrivals.served(number, 10));
+        let gap = Gap { begin: 1_200, end: 1_450 };
+        let found = arrivals.disturbed(1_000..1_200, &[Some(gap)]);
+        assert_eq!(found, None, "none of those that came was served");
+        arrivals.served(2, 250);
+        let found = arrivals.disturbed(1_000..1_200, &[Some(gap)]).unwrap();
+        assert_eq!((found.waits.arrivals, found.drained_us), (3, None));
+        assert!(found.waits.p99.at_least && found.waits.mean.at_least);
+    }
+
+    #[test]
     fn who_was_not_served_has_waited_for_longer_than_all_others() {
         let arrivals = at(&(0..200).collect::<Vec<_>>(), Late::Keep);
         (0..200).for_each(|number| arrivals.served(number, 1_000 + number as u64));
-        let p99 = |from, to| arrivals.wait_p99(from, to).map(|wait| (wait.us, wait.at_least));
+        let p99 = |from, to| arrivals.waits(from..to).map(|waits| (waits.p99.us, waits.p99.at_least));
         assert_eq!(p99(0, Stamp::MAX), Some((1_197, false)));
         (150..160).for_each(|number| arrivals.not_served(number));
         assert_eq!(p99(0, Stamp::MAX), Some((1_199, true)));

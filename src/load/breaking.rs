@@ -182,6 +182,8 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
         longest_gap_us: None,
         wait_p99: None,
         recovered_us: None,
+        disturbance: None,
+        meanwhile: None,
     }
 }
 
@@ -190,13 +192,24 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
 pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
     let stamp = |at: i64| begin.saturating_add_signed(at);
     let now = clock::now();
+    // From when on the load is as it usually is.
+    let mut since = begin;
     for fault in faults {
         let from = stamp(fault.asked_us);
         let until = fault.ended_us.or(fault.effective_us).map_or(from, stamp);
-        fault.longest_gap_us = shared.gaps.longest_between(from, until, now);
+        let gaps = shared.gaps.between(from, until, now);
+        fault.longest_gap_us = gaps.iter().flatten().map(|gap| gap.lasted_us()).max();
         // An arrival in a gap waits for longest.
-        let until = until.saturating_add(fault.longest_gap_us.unwrap_or(0));
-        fault.wait_p99 = shared.open.as_ref().and_then(|open| open.wait_p99(from, until));
+        let over = until.saturating_add(fault.longest_gap_us.unwrap_or(0));
+        if let Some(open) = &shared.open {
+            fault.wait_p99 = open.waits(from..over).map(|waits| waits.p99);
+            fault.disturbance = open.disturbed(since..from, &gaps);
+            let drained = fault.disturbance.and_then(|of| of.drained_us).unwrap_or(0);
+            let settled = gaps.iter().flatten().map(|gap| gap.end).max().unwrap_or(from) + drained;
+            fault.meanwhile =
+                fault.ended_us.and_then(|ended| open.waits(settled.min(stamp(ended))..stamp(ended)));
+        }
+        since = over;
         fault.recovered_us = fault.effective_us.and_then(|at| shared.gaps.recovered_after(stamp(at)));
     }
 }

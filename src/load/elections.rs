@@ -161,6 +161,8 @@ mod tests {
             elected_us: None,
             longest_gap_us: None,
             wait_p99: None,
+            disturbance: None,
+            meanwhile: None,
             recovered_us: None,
         }
     }

@@ -24,7 +24,20 @@ struct OfLock {
     since: Option<Stamp>,
     given_up: Stamp,
     acquired: Option<Stamp>,
-    long: Vec<(Stamp, Stamp)>,
+    long: Vec<Gap>,
+}
+
+/// From when a lock was wanted and not acquired, and until when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    pub begin: Stamp,
+    pub end: Stamp,
+}
+
+impl Gap {
+    pub fn lasted_us(self) -> u64 {
+        self.end - self.begin
+    }
 }
 
 impl Gaps {
@@ -55,7 +68,7 @@ impl Gaps {
         self.change(lock, |of| {
             let began = of.since.unwrap_or(at);
             if at.saturating_sub(began) >= SHORTEST_GAP_US && of.long.len() < GAPS_KEPT {
-                of.long.push((began, at));
+                of.long.push(Gap { begin: began, end: at });
             }
             of.waiting = of.waiting.saturating_sub(1);
             of.since = (of.waiting > 0 || self.always_wanted).then_some(at);
@@ -71,24 +84,23 @@ impl Gaps {
         });
     }
 
-    /// The longest gap of any lock that was open at any time between these two; `None` when all were shorter than 5 ms. One
-    /// that has not ended by now is as long as one has waited.
-    pub fn longest_between(&self, from: Stamp, to: Stamp, now: Stamp) -> Option<u64> {
-        let longest = |of: &OfLock| {
-            let open = of.open(now).filter(|(begin, end)| end - begin >= SHORTEST_GAP_US);
+    /// The longest gap of each lock that was open at any time between these two; `None` of one whose gaps were shorter than 5
+    /// ms. One that has not ended by now is as long as one has waited.
+    pub fn between(&self, from: Stamp, to: Stamp, now: Stamp) -> Vec<Option<Gap>> {
+        self.each(|of| {
+            let open = of.open(now).filter(|gap| gap.lasted_us() >= SHORTEST_GAP_US);
             let all = of.long.iter().copied().chain(open);
-            all.filter(|(begin, end)| *begin <= to && *end >= from).map(|(begin, end)| end - begin).max()
-        };
-        self.each(longest).into_iter().flatten().max()
+            all.filter(|gap| gap.begin <= to && gap.end >= from).max_by_key(|gap| gap.lasted_us())
+        })
     }
 
     /// How long after that time every lock with a gap then was acquired again; 0 when no gap of 5 ms was open. `None` when
     /// one of them was acquired no more, or none was at all.
     pub fn recovered_after(&self, at: Stamp) -> Option<u64> {
         let of_lock = |of: &OfLock| {
-            let ended = of.long.iter().find(|(begin, end)| *begin <= at && *end >= at);
+            let ended = of.long.iter().find(|gap| gap.begin <= at && gap.end >= at);
             match ended {
-                Some((_, end)) => Recovery::After(end - at),
+                Some(gap) => Recovery::After(gap.end - at),
                 None if of.since.is_some_and(|since| since <= at) => Recovery::Never,
                 None if of.acquired.is_some_and(|last| last > at) => Recovery::After(0),
                 None => Recovery::NotWanted,
@@ -112,9 +124,9 @@ enum Recovery {
 
 impl OfLock {
     /// The gap that has not ended, up to when a contender waited last.
-    fn open(&self, now: Stamp) -> Option<(Stamp, Stamp)> {
-        let since = self.since?;
-        Some((since, if self.waiting > 0 { now } else { self.given_up }.max(since)))
+    fn open(&self, now: Stamp) -> Option<Gap> {
+        let begin = self.since?;
+        Some(Gap { begin, end: if self.waiting > 0 { now } else { self.given_up }.max(begin) })
     }
 }
 
@@ -133,10 +145,15 @@ mod tests {
         gaps
     }
 
+    /// The longest gap of any lock, in microseconds.
+    fn longest(gaps: &Gaps, from: Stamp, to: Stamp, now: Stamp) -> Option<u64> {
+        gaps.between(from, to, now).into_iter().flatten().map(Gap::lasted_us).max()
+    }
+
     #[test]
     fn the_longest_gap_and_the_recovery_are_those_of_the_time_asked_for() {
         let gaps = acquired_at(&[1_000, 2_000, 10_000, 500_000, 501_000, 520_000]);
-        let longest = |from, to| gaps.longest_between(from, to, 520_000);
+        let longest = |from, to| longest(&gaps, from, to, 520_000);
         assert_eq!(longest(20_000, 30_000), Some(490_000));
         assert_eq!(longest(505_000, 510_000), Some(19_000));
         assert_eq!(longest(1_200, 1_500), None);
@@ -153,10 +170,10 @@ mod tests {
             gaps.asks(0, at);
             gaps.acquired(0, at);
         }
-        assert_eq!(gaps.longest_between(100_000, 200_000, 1_000_000), Some(950_000), "it does not end");
+        assert_eq!(longest(&gaps, 100_000, 200_000, 1_000_000), Some(950_000), "it does not end");
         assert_eq!(gaps.recovered_after(100_000), None);
         gaps.acquired(1, 1_000_000);
-        assert_eq!(gaps.longest_between(100_000, 200_000, 2_000_000), Some(950_000));
+        assert_eq!(longest(&gaps, 100_000, 200_000, 2_000_000), Some(950_000));
         assert_eq!(gaps.recovered_after(100_000), Some(900_000));
     }
 
@@ -165,14 +182,14 @@ mod tests {
         let gaps = Gaps::of(1, false);
         gaps.asks(0, 0);
         gaps.acquired(0, 1_000);
-        assert_eq!(gaps.longest_between(0, 900_000, 900_000), None);
+        assert_eq!(longest(&gaps, 0, 900_000, 900_000), None);
         // A contender that tries again after an error has waited since the first time
         gaps.asks(0, 300_000);
         gaps.gives_up(0, 400_000);
-        assert_eq!(gaps.longest_between(0, 900_000, 900_000), Some(100_000));
+        assert_eq!(longest(&gaps, 0, 900_000, 900_000), Some(100_000));
         gaps.asks(0, 450_000);
         gaps.acquired(0, 700_000);
-        assert_eq!(gaps.longest_between(0, 900_000, 900_000), Some(400_000));
+        assert_eq!(longest(&gaps, 0, 900_000, 900_000), Some(400_000));
     }
 
     #[test]
@@ -182,6 +199,6 @@ mod tests {
             gaps.asks(0, at);
             gaps.acquired(0, at);
         }
-        assert_eq!(gaps.longest_between(100_000, 200_000, 900_000), Some(899_000));
+        assert_eq!(longest(&gaps, 100_000, 200_000, 900_000), Some(899_000));
     }
 }

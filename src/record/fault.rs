@@ -38,6 +38,67 @@ pub struct FaultRecord {
     pub wait_p99: Option<Bound>,
     /// From when its effect was seen to the next acquisition.
     pub recovered_us: Option<u64>,
+    /// What those got that came while it disturbed a lock. `None` of loads without arrivals, where no lock was interrupted for 5
+    /// ms or more, and in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbance: Option<Disturbance>,
+    /// The waits of all that came after that and before it ended, such as while a server was down and another one led. `None` of
+    /// loads without arrivals, and in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meanwhile: Option<ArrivalWaits>,
+}
+
+/// What arrivals got that were due while a fault disturbed their lock: from when it was asked for until the queue was as short
+/// as before. Those of locks that were not interrupted are not among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Disturbance {
+    /// How many locks were interrupted.
+    pub locks: u64,
+    /// The waits.
+    #[serde(flatten)]
+    pub waits: ArrivalWaits,
+    /// The mean wait of those that were due at these locks before, in microseconds; `None` of none.
+    pub usual_wait_us: Option<u64>,
+    /// From the end of a lock's longest gap until no more waited for it than at most before: the longest of any lock; `None`
+    /// where it did not come to that before the load ended.
+    pub drained_us: Option<u64>,
+}
+
+/// The waits of arrivals that were due within some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArrivalWaits {
+    /// How many there were, those that were dropped left out.
+    pub arrivals: u64,
+    /// Their mean.
+    pub mean: Bound,
+    /// Their median.
+    pub p50: Bound,
+    /// The 99th percentile.
+    pub p99: Bound,
+}
+
+impl ArrivalWaits {
+    /// Of waits in microseconds, `None` of those that were not served: these have waited for longer than all others. `None` where
+    /// none was served.
+    #[must_use]
+    pub fn of(waits: impl IntoIterator<Item = Option<u64>>) -> Option<Self> {
+        let all: Vec<Option<u64>> = waits.into_iter().collect();
+        let mut served: Vec<u64> = all.iter().copied().flatten().collect();
+        served.sort_unstable();
+        let longest = *served.last()?;
+        let percentile = |percent: usize| {
+            let rank = (percent * all.len()).div_ceil(100).saturating_sub(1);
+            let beyond = Bound { us: longest, at_least: true };
+            served.get(rank).map_or(beyond, |us| Bound { us: *us, at_least: false })
+        };
+        let mean = served.iter().sum::<u64>() / served.len() as u64;
+        Some(Self {
+            arrivals: all.len() as u64,
+            mean: Bound { us: mean, at_least: served.len() < all.len() },
+            p50: percentile(50),
+            p99: percentile(99),
+        })
+    }
 }
 
 /// A time that may be a lower bound.

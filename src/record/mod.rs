@@ -39,7 +39,7 @@ pub use calibration::{
 pub use cell::CellKey;
 pub use derived::Derived;
 pub use dispersion::Dispersion;
-pub use fault::{Bound, FaultRecord, FencingCounts, Stuck};
+pub use fault::{ArrivalWaits, Bound, Disturbance, FaultRecord, FencingCounts, Stuck};
 pub use figure::{Missing, Reading, usual_samples};
 pub use figures::{FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAIRNESS};
 pub use floor::{Floor, Timing};

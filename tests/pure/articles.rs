@@ -364,6 +364,8 @@ fn fault(kind: &str) -> FaultRecord {
         elected_us: None,
         longest_gap_us: Some(1_000_000),
         wait_p99: None,
+        disturbance: None,
+        meanwhile: None,
         recovered_us: Some(1_000_000),
     }
 }

@@ -60,6 +60,8 @@ fn fault(proved: bool, proof: &str, left: Option<&str>) -> FaultRecord {
         elected_us: None,
         longest_gap_us: None,
         wait_p99: None,
+        disturbance: None,
+        meanwhile: None,
         recovered_us: None,
     }
 }

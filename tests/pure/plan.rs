@@ -7,15 +7,16 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::answer::model::{Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench::answer::plan::{
-    Answer, Candidate, Effort, Evidence, Headroom, Load, MapChoice, Question, QuestionLoad, map, objective,
-    recommend,
+    Answer, Candidate, Effort, Evidence, Failure, FailureCost, Headroom, Load, MapChoice, Question,
+    QuestionLoad, map, objective, recommend,
 };
 use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench::load;
+use zklockbench::record::{ArrivalWaits, Bound, Disturbance, FaultRecord, Trial};
 use zklockbench::scenario::{Plan, TrialSpec, parse};
 use zklockbench::words::verdict::Verdict;
 
-use crate::support::{depth, plans};
+use crate::support::{depth, plans, records, views};
 
 /// A trial whose handoffs are lognormal with that mean, in microseconds.
 fn trial(handoff: f64, rate: f64) -> Observation {
@@ -440,4 +441,68 @@ fn of_those_that_hold_noise_in_room_and_requests_decides_nothing() {
     wide.headroom = Some(Headroom { low: Some(5.1), ..wide.headroom.unwrap() });
     let told = recommended(&[wide, of("b", 1.5, 20.0)]);
     assert!(told.starts_with("b; it has the most room"), "{told}");
+}
+
+/// A trial over four locks in which the leader was killed, which interrupted so many of them.
+fn with_failure(locks: u64, p99_us: u64, meanwhile: Option<ArrivalWaits>) -> Trial {
+    let bound = |us| Bound { us, at_least: false };
+    let mut trial = records::trial(0);
+    trial.spec.locks = 4;
+    let waits = ArrivalWaits {
+        arrivals: 10 * locks,
+        mean: bound(p99_us / 2),
+        p50: bound(p99_us / 2),
+        p99: bound(p99_us),
+    };
+    trial.faults = vec![FaultRecord {
+        longest_gap_us: Some(p99_us),
+        disturbance: (locks > 0).then_some(Disturbance {
+            locks,
+            waits,
+            usual_wait_us: Some(5_000),
+            drained_us: Some(40_000),
+        }),
+        meanwhile,
+        ..views::fault("kill leader for 2s", 500_000)
+    }];
+    trial
+}
+
+#[test]
+fn what_a_failure_costs_is_told_of_the_load_that_was_asked_about_with_how_much_it_differs() {
+    let failures = |trials: &[Trial]| -> Vec<Failure> {
+        trials.iter().map(|trial| Failure::of(trial, &trial.faults[0], true).unwrap()).collect()
+    };
+    let slo = objective("wait.p99 < 200ms").unwrap();
+    // Given three kills of a leader that interrupted all four locks, each with ten requests
+    let kills = [600_000, 700_000, 1_200_000].map(|p99| with_failure(4, p99, None));
+    let [cost] = &FailureCost::of_each(&failures(&kills), 2, &slo)[..] else { panic!("one kind") };
+    // Then they cost a load over two locks twenty requests each time
+    let gap = cost.gap.unwrap();
+    assert_eq!((cost.times, gap.least_us, gap.median_us, gap.most_us), (3, 600_000, 700_000.0, 1_200_000));
+    assert_eq!((cost.requests, cost.usual_wait_us, cost.not_drained), (Some(20.0), Some(5_000.0), 0));
+    assert!((cost.yearly_share(10.0).unwrap() - 20.0 / 6_048_000.0).abs() < 1e-9);
+    assert_eq!(cost.meanwhile, None);
+    // And one that interrupts a single lock costs that one's
+    let one = &FailureCost::of_each(&failures(&[with_failure(1, 600_000, None)]), 2, &slo)[0];
+    assert_eq!(one.requests, Some(10.0));
+    // And one that was not seen to have an effect is none
+    let mut unproved = with_failure(4, 600_000, None);
+    unproved.faults[0].proved = false;
+    assert_eq!(Failure::of(&unproved, &unproved.faults[0], true), None);
+}
+
+#[test]
+fn whether_the_objective_holds_with_a_server_missing_takes_as_many_waits_as_its_percentile() {
+    let slo = objective("wait.p99 < 200ms").unwrap();
+    let word = |arrivals: u64, p99_us: u64| {
+        let waits = ArrivalWaits::of((0..arrivals).map(|_| Some(p99_us)));
+        let trial = with_failure(4, 600_000, waits);
+        let failure = Failure::of(&trial, &trial.faults[0], true).unwrap();
+        FailureCost::of_each(&[failure], 1, &slo)[0].meanwhile.as_ref().unwrap().word()
+    };
+    assert_eq!(
+        [word(1_000, 150_000), word(999, 150_000), word(50, 300_000)],
+        ["held", "unknown", "violated"]
+    );
 }

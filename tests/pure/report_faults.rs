@@ -227,6 +227,8 @@ fn recorded() -> Trial {
         elected_us: Some(370_000),
         longest_gap_us: Some(900_000),
         wait_p99: None,
+        disturbance: None,
+        meanwhile: None,
         recovered_us: Some(800_000),
     }];
     trial.stuck = vec![Stuck {

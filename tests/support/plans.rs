@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zklockbench::answer::model::{Fit, FitRange, Part, Predicted, Prediction};
 use zklockbench::answer::plan::{
-    Answer, Because, Checked, CurvePoint, Headroom, PlanFile, Question, Recommendation, Sensitivity, VERSION,
-    Verification, objective,
+    Answer, Because, Checked, CurvePoint, FailureCost, Headroom, MeasuredRange, PlanFile, Question,
+    Recommendation, Sensitivity, VERSION, Verification, objective,
 };
 use zklockbench::record::{EnsembleInfo, ServerInfo};
 use zklockbench::words::verdict::Verdict;
@@ -31,6 +31,40 @@ fn prediction(p99: f64) -> Prediction {
         pool_runs_out: 0.0,
         simulations: 60,
     }
+}
+
+fn range(least_us: u64, median_us: f64, most_us: u64) -> Option<MeasuredRange> {
+    Some(MeasuredRange { least_us, median_us, most_us, at_least: false })
+}
+
+/// What was measured of one strategy only: the leader killed three times, and a holder that crashed.
+fn failures(strategy: &str) -> Vec<FailureCost> {
+    if strategy != "predecessor-watch" {
+        return Vec::new();
+    }
+    let leader = FailureCost {
+        fault: "kill leader for 2s".into(),
+        times: 3,
+        gap: range(594_000, 712_000.0, 1_210_000),
+        requests: Some(7.0),
+        wait_mean: range(310_000, 405_000.0, 702_000),
+        wait_p99: range(590_000, 708_000.0, 1_190_000),
+        usual_wait_us: Some(31_000.0),
+        drained: range(48_000, 102_000.0, 233_000),
+        not_drained: 0,
+        meanwhile: Some(Verdict::Unknown(vec!["wait.p99 takes 1000 waits, and 240 were measured".into()])),
+    };
+    let holder = FailureCost {
+        fault: "crash holder".into(),
+        times: 1,
+        gap: range(9_800_000, 9_800_000.0, 9_800_000),
+        requests: Some(80.0),
+        not_drained: 1,
+        drained: None,
+        meanwhile: None,
+        ..leader.clone()
+    };
+    vec![leader, holder]
 }
 
 /// What a plan says of a strategy with that 99th percentile of the wait.
@@ -73,6 +107,7 @@ pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
         watches: Some(0.25),
         outage_us: None,
         outage_wait: None,
+        failures: failures(strategy),
         sources: vec!["measure-1, trial 0".into()],
         missing: vec![
             "what happens while a server is down: no run with a failing server is among the results".into(),

@@ -221,6 +221,8 @@ pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
         elected_us: None,
         longest_gap_us: Some(recovered_us + 1_000),
         wait_p99: None,
+        disturbance: None,
+        meanwhile: None,
         recovered_us: Some(recovered_us),
     }
 }

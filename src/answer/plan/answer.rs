@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::objective::{judge, predicted, wait_of};
-use super::{Load, SIMULATED};
+use super::{Failure, FailureCost, Load, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, Prediction, Unfit, fit, predict};
 use crate::answer::objective::Objective;
 use crate::results::record::Bound;
@@ -45,16 +45,18 @@ const SPREAD_MOST: usize = 64;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Evidence {
     pub trials: Vec<Observation>,
-    /// How long no lock was acquired while a server was down, as far as it was measured, in microseconds.
-    pub outages_us: Vec<u64>,
-    /// The 99th percentile of the waits of those that came around such a time.
-    pub outage_waits: Vec<Bound>,
+    /// Failures that were measured.
+    pub failures: Vec<Failure>,
     /// Synced writes a second that the ensemble takes, where a calibration says so.
     pub writes_per_s: Option<f64>,
     pub watches: bool,
 }
 
 impl Evidence {
+    fn outages(&self) -> impl Iterator<Item = &Failure> {
+        self.failures.iter().filter(|failure| failure.hits_servers())
+    }
+
     /// The trials that count, if there are enough of them; otherwise all, which still say more than none, although no
     /// verdict rests on them. Whether they count.
     fn usable(&self) -> (Vec<Observation>, bool) {
@@ -161,6 +163,9 @@ pub struct Answer {
     /// The longest 99th percentile of the waits of those that came around such a failure. Older versions did not keep it.
     #[serde(default)]
     pub outage_wait: Option<Bound>,
+    /// What each kind of failure that was measured costs. Older versions did not keep it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailureCost>,
     /// Trials that it rests on.
     pub sources: Vec<String>,
     /// What could not be said, and why.
@@ -182,6 +187,7 @@ impl Answer {
         let (trials, counts) = evidence.usable();
         let trials = &trials;
         let mut answer = Self::nothing(strategy, evidence, trials);
+        answer.failures = FailureCost::of_each(&evidence.failures, load.locks(), objective);
         let fitted = match fit(trials) {
             Ok(fitted) => fitted,
             Err(unfit) => {
@@ -232,7 +238,7 @@ impl Answer {
 
     fn nothing(strategy: &str, evidence: &Evidence, trials: &[Observation]) -> Self {
         let mut missing = Vec::new();
-        let outage_us = evidence.outages_us.iter().max().copied();
+        let outage_us = evidence.outages().filter_map(Failure::gap_us).max();
         if outage_us.is_none() {
             missing.push(
                 "what happens while a server is down: no run with a failing server is among the results"
@@ -257,7 +263,8 @@ impl Answer {
             ensemble_utilisation: None,
             watches: None,
             outage_us,
-            outage_wait: evidence.outage_waits.iter().max().copied(),
+            outage_wait: evidence.outages().filter_map(Failure::wait_p99).max(),
+            failures: Vec::new(),
             sources: trials.iter().map(|trial| trial.source.clone()).collect(),
             missing,
         }

@@ -2,6 +2,7 @@
 //! tried.
 
 mod answer;
+mod failure;
 mod file;
 mod load;
 mod map;
@@ -11,6 +12,7 @@ mod recommendation;
 mod verification;
 
 pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity, VariableHolds};
+pub use failure::{Failure, FailureCost, MeasuredRange};
 pub use file::{FILE, PlanFile, RUNS, VERSION, read, schema};
 pub use load::{Load, SIMULATED};
 pub use map::{Candidate, MapCell, MapChoice, map};

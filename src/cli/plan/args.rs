@@ -51,6 +51,10 @@ pub struct PlanArgs {
     /// Answer from these runs, sweeps, calibrations or baseline stores instead of measuring
     #[arg(long, value_name = "DIR", num_args = 1..)]
     pub from: Vec<PathBuf>,
+    /// Break things so often under each strategy, and say what each kind of failure costs: the leader, a follower and a holder
+    /// killed, and a rolling restart; takes half a minute a time and strategy [default: the leader once]
+    #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..=20))]
+    pub failures: Option<u32>,
     /// Then run exactly this load with the recommended strategy, or with each of --strategies if none is recommended
     #[arg(long)]
     pub verify: bool,

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::answer::model::Observation;
-use crate::answer::plan::{self, Evidence};
-use crate::results::record::{Bound, EnsembleInfo, HostInfo};
+use crate::answer::plan::{self, Evidence, Failure};
+use crate::results::record::{EnsembleInfo, HostInfo};
 use crate::results::{self, layout};
 use crate::scenario::each_way;
 use crate::words::catalog::fault::FaultCard;
@@ -26,10 +26,8 @@ pub struct StoredEvidence {
     /// How much longer round trips must have been made in trials that say something.
     round_trip: Option<Duration>,
     trials: Vec<Observation>,
-    /// How long a failing server kept everybody waiting, by strategy.
-    outages: BTreeMap<String, Vec<u64>>,
-    /// How long those waited that came then.
-    outage_waits: BTreeMap<String, Vec<Bound>>,
+    /// What failures did, by strategy.
+    failures: BTreeMap<String, Vec<Failure>>,
     writes_per_s: Option<f64>,
     sources: Vec<PathBuf>,
     place: Option<(HostInfo, EnsembleInfo)>,
@@ -97,13 +95,11 @@ impl StoredEvidence {
         self.fits(dir, &stored.run.host, &stored.run.ensemble)?;
         let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
         for trial in &stored.trials {
-            let outages = trial.faults.iter().filter(|one| one.proved && hits_servers(&one.kind));
-            let label = &trial.spec.strategy.label;
-            let waits = outages.clone().filter_map(|one| one.wait_p99);
-            self.outage_waits.entry(label.clone()).or_default().extend(waits);
-            let outages: Vec<u64> = outages.filter_map(|one| one.longest_gap_us).collect();
-            self.outages.entry(trial.spec.strategy.label.clone()).or_default().extend(outages);
             let added = trial.spec.added_round_trip();
+            // A distance that is added throughout is no failure.
+            let failures = trial.faults.iter().filter(|fault| added.is_none() || hits_servers(&fault.kind));
+            let failures = failures.filter_map(|fault| Failure::of(trial, fault, hits_servers(&fault.kind)));
+            self.failures.entry(trial.spec.strategy.label.clone()).or_default().extend(failures);
             match Observation::of(&name, trial) {
                 Ok(observation) if added.map(each_way) == self.round_trip.map(each_way) => {
                     if only.is_none_or(|only| only.contains(&observation.source)) {
@@ -158,22 +154,23 @@ impl StoredEvidence {
                 servers(before),
             )));
         }
-        let in_memory = ensemble.is_in_memory();
-        if let (Some(before), Some(is)) = (self.in_memory, in_memory)
-            && before != is
-        {
-            let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
+        if let Some([is, before]) = self.other_placement(ensemble) {
             return Err(Error::usage(format!(
-                "{}: its servers kept their data {}, those of the results before it {}, and a write takes another time \
-                 there: name results of one",
+                "{}: its servers kept their data {is}, those of the results before it {before}, and a write takes another \
+                 time there: name results of one",
                 dir.display(),
-                said(is),
-                said(before),
             )));
         }
-        self.in_memory = in_memory.or(self.in_memory);
+        self.in_memory = ensemble.is_in_memory().or(self.in_memory);
         self.place = Some((host.clone(), ensemble.clone()));
         Ok(())
+    }
+
+    /// Where the data of that ensemble lies and where that of these results, if not at the same place.
+    fn other_placement(&self, ensemble: &EnsembleInfo) -> Option<[&'static str; 2]> {
+        let (is, before) = (ensemble.is_in_memory()?, self.in_memory?);
+        let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
+        (is != before).then(|| [is, before].map(said))
     }
 
     /// Refuses results of which none can be used.
@@ -191,14 +188,9 @@ impl StoredEvidence {
 
     /// What must be said of a trial on that ensemble, if it is another one than that of these results.
     pub fn differs_from(&self, ensemble: &EnsembleInfo) -> Option<String> {
-        if let (Some(before), Some(is)) = (self.in_memory, ensemble.is_in_memory())
-            && before != is
-        {
-            let said = |in_memory| if in_memory { "in memory" } else { "on disk" };
+        if let Some([is, before]) = self.other_placement(ensemble) {
             return Some(format!(
-                "its servers kept their data {}, those of what was predicted from {}",
-                said(is),
-                said(before)
+                "its servers kept their data {is}, those of what was predicted from {before}"
             ));
         }
         let (_, own) = self.place.as_ref().filter(|(_, own)| !is_like(own, ensemble))?;
@@ -220,8 +212,7 @@ impl StoredEvidence {
     pub fn evidence(&self, strategy: &str, watches: bool) -> Evidence {
         Evidence {
             trials: self.trials.iter().filter(|trial| trial.strategy == strategy).cloned().collect(),
-            outages_us: self.outages.get(strategy).cloned().unwrap_or_default(),
-            outage_waits: self.outage_waits.get(strategy).cloned().unwrap_or_default(),
+            failures: self.failures.get(strategy).cloned().unwrap_or_default(),
             writes_per_s: self.writes_per_s,
             watches,
         }

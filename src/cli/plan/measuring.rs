@@ -9,6 +9,7 @@ use super::site::PlanRuns;
 use crate::answer::plan::{Question, QuestionLoad};
 use crate::cli::output;
 use crate::words::error::Error;
+use crate::words::units::format_duration;
 
 /// How busy the ensemble is made while it is measured, in acquisitions a second, unless the question itself asks for more.
 const BUSY: f64 = 120.0;
@@ -24,11 +25,7 @@ const REPETITIONS: u32 = 2;
 /// How many times as long where trials of that length disagree: what disturbs them comes and goes, and longer trials have a
 /// more equal share of it.
 const LONGER: u32 = 3;
-/// How long the trial lasts in which the leader is killed.
-const LOSES_ITS_LEADER: Duration = Duration::from_secs(8);
 const OUTAGE: &str = "outage";
-const KILLED_LEADER: &str =
-    "\n[[fault]]\nkind = \"kill\"\ntarget = \"leader\"\nat = \"2s\"\nduration = \"2s\"\n";
 
 /// Measures for one question, at one place.
 pub struct Measuring<'a> {
@@ -105,11 +102,16 @@ impl Measuring<'_> {
     }
 
     async fn outage(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
-        self.note("killing the leader once for each strategy, on servers of their own");
         let question = self.question;
         let base = question.copies(copies(question));
-        let ask = QuestionLoad { lasts: LOSES_ITS_LEADER, seed: self.args.seed, ..base };
-        let text = question.scenario(OUTAGE, strategies, &ask) + KILLED_LEADER;
+        let failures = Failures::of(self.args.failures);
+        self.note(&format!(
+            "{} under each strategy, on servers of their own: {}",
+            self.args.failures.map_or("killing the leader once", |_| "breaking servers and holders"),
+            format_duration(failures.last)
+        ));
+        let ask = QuestionLoad { lasts: failures.last, seed: self.args.seed, ..base };
+        let text = question.scenario(OUTAGE, strategies, &ask) + &failures.toml;
         match self.runs.run_apart(OUTAGE, &text).await {
             Ok(run) => library.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
@@ -141,4 +143,56 @@ fn busier(question: &Question, load: QuestionLoad) -> Option<QuestionLoad> {
 /// that this host can bear.
 pub fn copies(question: &Question) -> f64 {
     (BUSY / question.rate).clamp(1.0, (100.0 / question.locks as f64).max(1.0)).floor()
+}
+
+/// What is broken in a trial, one after the other.
+struct Failures {
+    /// As faults of a scenario.
+    toml: String,
+    /// How long the trial lasts.
+    last: Duration,
+}
+
+/// A failure, and until when after it everything is as before.
+struct KindOfFailure {
+    fault: &'static str,
+    takes: Duration,
+}
+
+const LEADER: KindOfFailure = KindOfFailure {
+    fault: "kind = \"kill\"\ntarget = \"leader\"\nduration = \"2s\"\n",
+    takes: Duration::from_secs(8),
+};
+/// For so long that it shows how those fare that come while a server is missing.
+const FOLLOWER: KindOfFailure = KindOfFailure {
+    fault: "kind = \"kill\"\ntarget = \"follower\"\nduration = \"10s\"\n",
+    takes: Duration::from_secs(16),
+};
+/// Its lock stands still until its session has expired.
+const HOLDER: KindOfFailure =
+    KindOfFailure { fault: "kind = \"crash\"\ntarget = \"holder\"\n", takes: Duration::from_secs(16) };
+const ROLLING: KindOfFailure =
+    KindOfFailure { fault: "kind = \"rolling-restart\"\n", takes: Duration::from_secs(30) };
+
+impl Failures {
+    /// Each kind so often, and one rolling restart of all servers; the loss of a leader where it is not said how often.
+    fn of(times: Option<u32>) -> Self {
+        let mut all = Self { toml: String::new(), last: Duration::from_secs(2) };
+        match times {
+            None => all.add(&LEADER),
+            Some(times) => {
+                for kind in [&LEADER, &FOLLOWER, &HOLDER] {
+                    (0..times).for_each(|_| all.add(kind));
+                }
+                all.add(&ROLLING);
+            }
+        }
+        all
+    }
+
+    fn add(&mut self, kind: &KindOfFailure) {
+        let at = self.last.as_secs();
+        self.toml.push_str(&format!("\n[[fault]]\nat = \"{at}s\"\n{}", kind.fault));
+        self.last += kind.takes;
+    }
 }

@@ -150,7 +150,12 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
 /// What has to be the same for the plan to go on.
 fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_json::Value {
     let (seed, threads) = (args.seed, args.generator.threads);
-    json!({ "question": question, "strategies": strategies, "seed": seed, "threads": threads })
+    let mut asked =
+        json!({ "question": question, "strategies": strategies, "seed": seed, "threads": threads });
+    if let Some(times) = args.failures {
+        asked["failures"] = times.into();
+    }
+    asked
 }
 
 /// The strategies that are asked for, each of which lets in one at a time.

@@ -8,7 +8,7 @@ use crate::report::document::{
     Mark, Tone, Value, Weight,
 };
 use crate::report::table::plan::{
-    Explained, checked, doubt, ensemble, fits, left_out, map as plan_map, missing, recommendation,
+    Explained, checked, doubt, ensemble, failures, fits, left_out, map as plan_map, missing, recommendation,
     sensitivities, unverified, verified, waits, word,
 };
 use crate::words::units::{as_a_word, capitalised, number};
@@ -21,7 +21,7 @@ const VERIFICATION: Link = Link { section: "verification", text: "verification" 
 /// All that is said of a plan.
 #[must_use]
 pub fn of_plan(plan: &PlanFile) -> Document {
-    let figures = [waits(plan), ensemble(plan)].into_iter().flatten().map(table).collect();
+    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(table).collect();
     let verification = plan.verifications.iter().flat_map(|one| {
         [Block::Text(verified(one)), table(checked(one))].into_iter().chain(noted(one.notes.clone()))
     });

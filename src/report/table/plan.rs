@@ -4,7 +4,8 @@ use super::terminal::fitted;
 use super::{Style, Table, numbers, words};
 use crate::answer::model::{Fit, Part, Predicted, Prediction};
 use crate::answer::plan::{
-    Answer, Checked, Headroom, MapCell, MapChoice, PlanFile, Sensitivity, Verification,
+    Answer, Checked, FailureCost, Headroom, MapCell, MapChoice, MeasuredRange, PlanFile, Sensitivity,
+    Verification,
 };
 use crate::report::document::{Column, Tone, Value};
 use crate::results::record::figures::THROUGHPUT;
@@ -19,7 +20,8 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     said.extend([String::new(), format!("{recommended}{}", recommendation(plan))]);
     said.extend(doubt(plan));
     said.push(String::new());
-    for Explained { table, legend, .. } in [waits(plan), ensemble(plan), fits(plan)].into_iter().flatten() {
+    let tables = [waits(plan), ensemble(plan), failures(plan), fits(plan)];
+    for Explained { table, legend, .. } in tables.into_iter().flatten() {
         said.extend([fitted(table, style).0, String::new(), legend.to_owned(), String::new()]);
     }
     said.extend(sensitivities(plan));
@@ -200,6 +202,62 @@ pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<Explained> {
                  all who came around that time. ensemble busy: the \
                  share of its write capacity that is used.",
     })
+}
+
+/// What each kind of failure costs each strategy; `None` where none was measured that costs anything.
+pub(in crate::report) fn failures(plan: &PlanFile) -> Option<Explained> {
+    let row = |answer: &Answer, cost: &FailureCost| {
+        vec![
+            answer.strategy.as_str().into(),
+            cost.fault.as_str().into(),
+            Value::Count(cost.times as u64),
+            Value::or_missing(cost.gap, measured),
+            Value::or_missing(cost.requests, Value::Amount),
+            Value::or_missing(cost.usual_wait_us, Value::Duration),
+            Value::or_missing(cost.wait_mean, measured),
+            Value::or_missing(cost.wait_p99, measured),
+            match cost.not_drained {
+                0 => Value::or_missing(cost.drained, measured),
+                _ => Value::verdict("not in time", Tone::Bad),
+            },
+            Value::or_missing(cost.yearly_share(plan.question.rate), Value::Share),
+            Value::or_missing(cost.meanwhile.as_ref(), word),
+        ]
+    };
+    let rows: Vec<Vec<Value>> =
+        plan.answers.iter().flat_map(|one| one.failures.iter().map(move |cost| row(one, cost))).collect();
+    let columns = vec![
+        words("strategy"),
+        words("failure"),
+        numbers("times", 3),
+        numbers("no lock for", 0),
+        numbers("requests", 0),
+        numbers("usual wait", 2),
+        numbers("wait then", 0),
+        numbers("p99 then", 0),
+        numbers("drained after", 2),
+        numbers("of a year", 1),
+        words("meanwhile"),
+    ];
+    (!rows.is_empty()).then(|| Explained {
+        caption: "What failures cost",
+        table: table(columns, rows).without_idle_columns(),
+        legend: "Medians over the times, with the least and the most. no lock for: the longest time that nobody acquired a lock \
+                 that somebody wanted. requests: of your load, those that come each time until the queue is as short as before; \
+                 wait then, p99 then: how long they wait. drained after: how long that takes once the lock is acquired again. of a \
+                 year: the share of its requests that are delayed if it happens once a week. meanwhile: whether the objective \
+                 holds after that, while the server is still missing.",
+    })
+}
+
+/// The median of a few, with the least and the most.
+fn measured(range: MeasuredRange) -> Value {
+    let MeasuredRange { least_us, median_us, most_us, at_least } = range;
+    let [least, most] = [least_us, most_us].map(|us| Value::Duration(us as f64));
+    match least_us == most_us {
+        true => Value::Duration(median_us).at_least(at_least),
+        false => Value::Duration(median_us).between(least, most.at_least(at_least)),
+    }
 }
 
 /// What the handoffs of each strategy were fitted to; `None` where there is no fit.
