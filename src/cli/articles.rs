@@ -8,18 +8,27 @@ use crate::answer::articles::{CURATOR_WATCHES, CuratorWatches, Decisions, Eviden
 use crate::results::{self, layout};
 use crate::words::disk::{self, MIB, Unreadable};
 use crate::words::error::{Error, Exit};
+use crate::words::units::counted;
 
 /// Decides each claim from the runs and calibrations given.
 pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     let mut evidence = Evidence::default();
+    let mut kept_at: Vec<PathBuf> = args.keep.iter().cloned().collect();
     for given in &args.runs {
-        for dir in directories(given)? {
+        let found = directories(given)?;
+        found.tell_others(given);
+        for dir in found.usable {
             add(&mut evidence, &dir)?;
+        }
+        if disk::has(given, DECISIONS) {
+            kept_at.push(given.join(DECISIONS));
         }
     }
     let mut decisions = Decisions::by(&evidence, args.note.clone());
-    if let Some(kept) = args.keep.as_deref().map(kept).transpose()?.flatten() {
-        decisions = decisions.or_kept(kept);
+    for file in kept_at {
+        if let Some(kept) = kept(&file)? {
+            decisions = decisions.or_kept(kept);
+        }
     }
     if let Some(file) = &args.keep {
         let json = serde_json::to_string_pretty(&decisions).map_err(Error::environment)?;
@@ -35,6 +44,9 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     }
     Ok(Exit::Held)
 }
+
+/// The decisions that lie beside what is left of the runs that they were made from.
+const DECISIONS: &str = "decisions.json";
 
 /// The decisions in that file; `None` where there is none yet.
 fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
@@ -55,25 +67,50 @@ fn is_one(dir: &Path) -> bool {
     [layout::RUN, layout::CALIBRATION, CURATOR_WATCHES].iter().any(|file| disk::has(dir, file))
 }
 
-/// The directory itself, or, where it is neither a run nor a calibration, those in it that are.
-fn directories(given: &Path) -> Result<Vec<PathBuf>, Error> {
-    if is_one(given) {
-        return Ok(vec![given.to_owned()]);
+/// What lies in a directory.
+#[derive(Default)]
+struct FoundDirectories {
+    /// Runs and calibrations.
+    usable: Vec<PathBuf>,
+    others: Vec<PathBuf>,
+}
+
+impl FoundDirectories {
+    /// Says what of them was not looked at.
+    fn tell_others(&self, given: &Path) {
+        let Some(first) = self.others.first().and_then(|dir| dir.file_name()) else { return };
+        let kept = match disk::has(given, DECISIONS) {
+            true => format!("; what {DECISIONS} says of theirs stands"),
+            false => String::new(),
+        };
+        output::note(&format!(
+            "{}: {} neither a run nor a calibration, such as {}: left out{kept}",
+            given.display(),
+            counted(self.others.len() as u64, "directory is", "directories are"),
+            first.to_string_lossy()
+        ));
     }
-    let mut within = disk::directories(given).map_err(|error| {
+}
+
+/// The directory itself, or, where it is neither a run nor a calibration, those in it that are.
+fn directories(given: &Path) -> Result<FoundDirectories, Error> {
+    if is_one(given) {
+        return Ok(FoundDirectories { usable: vec![given.to_owned()], others: Vec::new() });
+    }
+    let within = disk::directories(given).map_err(|error| {
         Error::usage(format!(
             "{}: {error}; name a run, a calibration, or a directory of such",
             given.display()
         ))
     })?;
-    within.retain(|dir| is_one(dir));
-    if within.is_empty() {
+    let (usable, others): (Vec<PathBuf>, Vec<PathBuf>) = within.into_iter().partition(|dir| is_one(dir));
+    if usable.is_empty() {
         return Err(Error::usage(format!(
             "{} is neither a run nor a calibration, and there is none in it; scripts/articles makes them",
             given.display()
         )));
     }
-    Ok(within)
+    Ok(FoundDirectories { usable, others })
 }
 
 fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {

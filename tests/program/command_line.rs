@@ -366,3 +366,22 @@ fn a_reader_that_goes_away_is_no_error() {
     assert!(child.wait().unwrap().success(), "{said}");
     assert_eq!(said, "");
 }
+
+#[test]
+fn articles_of_the_kept_summaries_are_as_their_decisions_say_and_what_was_left_out_is_told() {
+    // Given the decisions in the repository, and of the runs that they were made from little more than a summary
+    let bench = Bench::new();
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/results/articles");
+    let output = bench.output(&["articles", kept]);
+    // Then each claim is decided as on the page
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/articles.md")).unwrap();
+    let on_page = page.lines().filter(|line| line.ends_with("| **not decided** |")).count();
+    let told = stdout(&output);
+    let not_decided = told.lines().filter(|line| line.get(4..15) == Some("not decided")).count();
+    assert_eq!((output.status.code(), not_decided), (Some(0), on_page), "{told}");
+    assert!(
+        stderr(&output).contains("neither a run nor a calibration, such as articles-"),
+        "{}",
+        stderr(&output)
+    );
+}
