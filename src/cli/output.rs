@@ -50,18 +50,33 @@ fn wrapped(text: &str, width: Option<u16>) -> String {
         let indent = line.chars().take_while(|c| *c == ' ').count();
         let mut at = 0;
         for word in line.split_inclusive(' ') {
-            let long = word.trim_end().chars().count();
-            if at > indent && at + long > width {
+            let long = shown_width(word.trim_end());
+            if long > 0 && at > indent && at + long > width {
                 out.truncate(out.trim_end_matches(' ').len());
                 out.push('\n');
                 out.extend(std::iter::repeat_n(' ', indent));
                 at = indent;
             }
             out.push_str(word);
-            at += word.chars().count();
+            at += shown_width(word);
         }
     }
     out
+}
+
+/// How many characters of a text are seen: colours take no room.
+fn shown_width(text: &str) -> usize {
+    let (mut width, mut rest) = (0, text);
+    while let Some(letter) = rest.chars().next() {
+        match colour_at(rest) {
+            Some(sequence) => rest = &rest[sequence.len()..],
+            None => {
+                width += 1;
+                rest = &rest[letter.len_utf8()..];
+            }
+        }
+    }
+    width
 }
 
 /// The version of the shape of what `--json` prints. A field may be added without a new one.
@@ -259,6 +274,14 @@ mod tests {
         let shown = "strategy   acq/s\n  the first of all\n  words, then others\nshort\n";
         assert_eq!(wrapped(text, Some(21)), shown);
         assert_eq!(wrapped(text, None), text);
+    }
+
+    #[test]
+    fn colours_take_no_room_and_what_is_padded_is_not_broken() {
+        let row = "\u{1b}[1mstrategy            \u{1b}[0m \u{1b}[38;5;9mVIOLATED   \u{1b}[39m\n";
+        assert_eq!(wrapped(row, Some(30)), row);
+        let text = "the \u{1b}[1;31mfirst\u{1b}[0m of all words, then others\n";
+        assert_eq!(wrapped(text, Some(21)), "the \u{1b}[1;31mfirst\u{1b}[0m of all\nwords, then others\n");
     }
 
     #[test]

@@ -92,9 +92,11 @@ pub fn accounting_table(view: &View<'_>, style: Style) -> String {
     if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }
 }
 
-/// The table without as many columns as it takes to fit, and the headings of those.
+/// The table without as many columns as it takes to fit, and the headings of those. Where those that must stay don't fit, its
+/// labels are wrapped between words or, if they have no room for a word, its rows are told one below the other.
 pub(super) fn fitted(mut grid: Table, style: Style) -> (String, Vec<&'static str>) {
     let mut left_out = Vec::new();
+    let whole = grid.clone();
     loop {
         let wide = draw(&grid, style, None);
         let fits = style.width.is_none_or(|width| width_of(&grid) <= usize::from(width));
@@ -102,7 +104,10 @@ pub(super) fn fitted(mut grid: Table, style: Style) -> (String, Vec<&'static str
             return (wide, left_out);
         }
         let Some((narrower, heading)) = grid.without_spare_column() else {
-            return (draw(&grid, style, style.width), left_out);
+            return match style.width.filter(|width| has_room_for_labels(&grid, *width)) {
+                Some(width) => (draw(&grid, style, Some(width)), left_out),
+                None => (stacked(&whole, style), Vec::new()),
+            };
         };
         grid = narrower;
         left_out.push(heading);
@@ -113,6 +118,49 @@ pub(super) fn fitted(mut grid: Table, style: Style) -> (String, Vec<&'static str
 fn width_of(grid: &Table) -> usize {
     let plain = draw(grid, Style::default(), None);
     plain.lines().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// Whether the labels at the left have as much room as their longest word takes.
+fn has_room_for_labels(grid: &Table, width: u16) -> bool {
+    let texts = |at: usize| {
+        let values = grid.rows.iter().map(move |row| row[at].shown());
+        std::iter::once(grid.columns[at].heading.to_owned()).chain(values)
+    };
+    let longest = |at: usize, of: fn(&str) -> usize| texts(at).map(|text| of(&text)).max().unwrap_or(0);
+    let sum = |of: fn(&str) -> usize| (0..grid.labels).map(|at| longest(at, of)).sum::<usize>();
+    let whole = |text: &str| text.chars().count();
+    let word = |text: &str| text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+    width_of(grid) - sum(whole) + sum(word) <= usize::from(width)
+}
+
+/// Each row as a line of its own, with the headings in it, below what it is about.
+fn stacked(grid: &Table, style: Style) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut last: &[Value] = &[];
+    for row in &grid.rows {
+        let (labels, values) = row.split_at(grid.labels);
+        if labels != last {
+            lines.push(labels.iter().map(Value::shown).collect::<Vec<_>>().join(", "));
+        }
+        last = labels;
+        let columns = grid.columns[grid.labels..].iter().zip(values);
+        let told = columns
+            .filter(|(_, value)| !value.is_not_measured())
+            .map(|(column, value)| format!("{} {}", column.heading, painted(value, style)));
+        lines.push(format!("  {}", told.collect::<Vec<_>>().join("; ")));
+    }
+    lines.join("\n")
+}
+
+fn painted(value: &Value, style: Style) -> String {
+    let text = console::style(value.shown()).force_styling(style.colour);
+    match value.tone() {
+        Tone::Bad => text.red().bold(),
+        Tone::Doubtful => text.yellow(),
+        Tone::Good => text.green(),
+        Tone::Plain => text,
+    }
+    .to_string()
 }
 
 fn draw(grid: &Table, style: Style, width: Option<u16>) -> String {
