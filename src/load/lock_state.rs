@@ -99,6 +99,8 @@ pub struct LockState {
     /// The latest release that was called while more wanted in than fit.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
+    /// The latest entry.
+    entered: AtomicU64,
     arrivals: AtomicU64,
     latest_served: AtomicU64,
     pub fence: Fence,
@@ -141,6 +143,7 @@ impl LockState {
             shut_to_readers: Shut::default(),
             handed_over: AtomicU64::new(0),
             writer_left: AtomicU64::new(0),
+            entered: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             latest_served: AtomicU64::new(0),
             fence: Fence::default(),
@@ -354,6 +357,13 @@ impl LockState {
         }
         let latest = if mode == Mode::Read { &self.writer_left } else { &self.handed_over };
         latest.load(Ordering::Acquire)
+    }
+
+    /// When the one before entered that enters now; `None` of the first, and where several may be inside.
+    pub fn follows(&self, claim: LockClaim, now: Stamp) -> Option<Stamp> {
+        let before = self.entered.swap(now, Ordering::AcqRel);
+        let is_alone = claim.mode == Mode::Write && self.capacity == 1;
+        Some(before).filter(|before| is_alone && *before > 0)
     }
 
     /// The last release that was called before that time: its queue number, and when it was called.

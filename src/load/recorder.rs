@@ -56,6 +56,8 @@ pub struct AcquiredLock {
     attempt: Attempt,
     pub acquired: Stamp,
     released_before: Stamp,
+    /// When the holder before entered.
+    entered_before: Option<Stamp>,
     overtaken: bool,
     lag_us: u64,
     busy_us: u64,
@@ -191,6 +193,7 @@ impl Recorder {
         let released_before = lock_state.handed_over(claim.mode, held);
         let kept_out_us = lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
         let inside = lock_state.enter(self.id, held, claim, acquired);
+        let entered_before = lock_state.follows(claim, acquired);
         lock_state.waits_no_longer(claim);
         let overtaken = lock_state.serve(attempt.arrival);
         if let Some(inside) = inside {
@@ -219,6 +222,7 @@ impl Recorder {
             attempt,
             acquired,
             released_before,
+            entered_before,
             overtaken,
             lag_us: session.take_lag_us(),
             busy_us: session.take_busy_us(),
@@ -355,7 +359,12 @@ impl Recorder {
         // Beside contenders of other workers it is not known whether the lock was free.
         let has_strangers = shared.slice.is_part();
         match handoff {
-            Some(handoff) => sheet.record(Measure::Handoff, acquired, handoff),
+            Some(handoff) => {
+                sheet.record(Measure::Handoff, acquired, handoff);
+                if let Some(before) = entry.entered_before {
+                    sheet.record(Measure::Turn, acquired, acquired.saturating_sub(before));
+                }
+            }
             None if has_strangers => {}
             None => sheet.record(Measure::Uncontended, acquired, since_call),
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Floor, Timing, Workers};
 use crate::words::error::Exit;
-use crate::words::units::{as_utc, contenders, counted, format_micros, number};
+use crate::words::units::{as_utc, contenders, counted, format_micros, percent};
 use crate::words::verdict::Verdict;
 
 /// The machine that the generator ran on.
@@ -154,10 +154,6 @@ impl Precision {
         let rounds = counted(self.rounds, "repetition", "repetitions");
         format!("± {asked} {reached} after {rounds}{widest}")
     }
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", number(100.0 * share))
 }
 
 /// The strategy and number of contenders whose interval is the widest.

@@ -15,7 +15,7 @@ use super::plan::{Plan, scaled_fault};
 use crate::scenario::gate::Gate;
 use crate::words::catalog::fault::{FaultChoice, Start};
 use crate::words::clock::micros;
-use crate::words::units::{contenders, counted, format_duration, number};
+use crate::words::units::{contenders, counted, format_duration, number, percent};
 
 /// A valid scenario as `validate` shows it: [`fmt::Display`] for people, [`Serialize`] for programs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -321,8 +321,8 @@ impl fmt::Display for Preview {
             None => writeln!(f, "\n{trials}, about {whole} in all")?,
             Some(precision) => writeln!(
                 f,
-                "\nat least {trials}, about {whole} in all; for ± {} % at most {}, about {}",
-                number(100.0 * precision.asked),
+                "\nat least {trials}, about {whole} in all; for ± {} at most {}, about {}",
+                percent(precision.asked),
                 counted(precision.trials_at_most, "trial", "trials"),
                 format_duration(Duration::from_micros(precision.estimated_at_most_us))
             )?,

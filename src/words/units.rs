@@ -86,6 +86,12 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A share as people write it: `5 %` for 0.05.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    format!("{} %", number(100.0 * share))
+}
+
 /// Prints a count with its noun, of which there is one form for one and one for any other number.
 pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);

@@ -61,6 +61,16 @@ async fn one_waiter_is_woken_by_a_release_or_nearly_all_of_them() {
         let fan_out = figures::FAN_OUT.of(&trial).unwrap();
         let expected = if trial.spec.strategy.name == "parent-watch" { 17.0..=20.0 } else { 0.95..=1.05 };
         assert!(expected.contains(&fan_out), "{}: {fan_out}", trial.spec.strategy.label);
+        // And each turn of the lock is a hold and a handoff
+        let of = |measure| &trial.histograms[&measure];
+        let (turn, handoff) = (of(Measure::Turn), of(Measure::Handoff));
+        assert_eq!(turn.len(), handoff.len());
+        let both = of(Measure::Hold).mean() + handoff.mean();
+        assert!(
+            turn.min() >= 50_000 && (0.97..1.03).contains(&(turn.mean() / both)),
+            "{} {both}",
+            turn.mean()
+        );
     }
 }
 
@@ -87,6 +97,7 @@ async fn where_all_find_room_nobody_is_handed_anything() {
         // Then every acquisition is uncontended, and that nobody waited is no evidence
         let samples = |measure| trial.histograms.get(&measure).map_or(0, |histogram| histogram.len());
         assert!(trial.measured.acquired() > 10, "{}", trial.spec.strategy.label);
+        assert_eq!(samples(Measure::Turn), 0, "{}", trial.spec.strategy.label);
         let expected = (0, trial.measured.acquired());
         assert_eq!(
             (samples(Measure::Handoff), samples(Measure::Uncontended)),

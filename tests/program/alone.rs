@@ -28,7 +28,7 @@ fn run(bench: &Bench, connect: &str, id: &str, text: &str, more: &[&str]) -> Pat
 /// Whether the second is found worse.
 fn regressed(bench: &Bench, base: &Path, new: &Path) -> bool {
     let (base, new) = (base.to_str().unwrap(), new.to_str().unwrap());
-    let compared = bench.output(&["compare", base, new, "--figure", "throughput", "--figure", "wait.p50"]);
+    let compared = bench.output(&["compare", base, new, "--figure", "turn.p50", "--figure", "wait.p50"]);
     println!("{}{}", stdout(&compared), stderr(&compared));
     assert!(matches!(compared.status.code(), Some(0 | 1 | 4)), "{}", stderr(&compared));
     compared.status.code() == Some(1)

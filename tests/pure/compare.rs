@@ -68,7 +68,7 @@ fn what_takes_half_as_long_again_has_regressed_and_the_other_way_round_improved(
         slower
             .conclusion
             .sentence
-            .starts_with("Regressed between these two runs: of 6 comparisons 2 regressed"),
+            .starts_with("Regressed between these two runs: of 7 comparisons 3 regressed"),
         "{}",
         slower.conclusion.sentence
     );
@@ -97,8 +97,8 @@ fn three_repetitions_a_side_show_no_regression_however_large_and_say_how_many_wo
     let few = compared(&taking("base", 1.0, 3), &taking("new", 3.0, 3));
     let wait = &row(&few, "wait.p99").compared;
     assert_eq!((wait.verdict, wait.regression), (ComparisonVerdict::Inconclusive, Regression::Unknown));
-    // Five comparisons: five a side can carry them.
-    assert_eq!((few.family, wait.repetitions_needed), (5, Some(5)));
+    // Six comparisons: five a side can carry them.
+    assert_eq!((few.family, wait.repetitions_needed), (6, Some(5)));
     assert_eq!(few.conclusion.exit(), Exit::Unknown);
     let shown = report::comparison(&few, report::Style::default());
     assert!(shown.contains("needs about 5 repetitions a side"), "{shown}");
@@ -132,7 +132,7 @@ fn a_cell_that_the_new_run_lacks_is_not_measured_and_never_green() {
     let missing: Vec<&Row> = lacking.rows.iter().filter(|row| row.cell.strategy == "other").collect();
     assert!(missing.iter().all(|row| row.compared.verdict == ComparisonVerdict::NotMeasured), "{missing:#?}");
     // What is missing stays in the family.
-    assert_eq!(lacking.family, 10);
+    assert_eq!(lacking.family, 11);
     // What only the new has is told, and fails nothing.
     let more = compared(&taking("base", 1.0, 10), &side("new", &both));
     assert_eq!((more.only_new.len(), more.conclusion.exit()), (1, Exit::Held));
@@ -426,6 +426,17 @@ fn whatever_a_directory_says_does_nothing_to_a_terminal_or_a_page() {
 }
 
 #[test]
+fn where_a_table_has_no_room_its_rows_are_told_one_below_the_other_and_no_word_is_cut() {
+    let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
+    for (width, colour) in [(40, false), (60, false), (60, true), (80, true)] {
+        let shown = report::comparison(&compared, report::Style { colour, width: Some(width) });
+        assert!(shown.lines().all(|line| line.is_empty() || line.trim().chars().count() > 1), "{shown}");
+        assert!(shown.contains("predecessor-watch"), "{shown}");
+        assert!(shown.contains("figure throughput; base 2.39/s; new 1.6/s; new/base 0.667"), "{shown}");
+    }
+}
+
+#[test]
 fn the_chart_has_a_row_for_every_ratio_and_a_word_beside_every_colour() {
     let dir = tempfile::tempdir().unwrap();
     let found = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
@@ -433,7 +444,7 @@ fn the_chart_has_a_row_for_every_ratio_and_a_word_beside_every_colour() {
     report::chart::draw_comparison(&found, &svg).unwrap();
     report::chart::draw_comparison(&found, &png).unwrap();
     let text = fs::read_to_string(&svg).unwrap();
-    assert_eq!((text.matches("\nregressed\n").count(), text.matches("\nsame\n").count()), (4, 5), "{text}");
+    assert_eq!((text.matches("\nregressed\n").count(), text.matches("\nsame\n").count()), (5, 5), "{text}");
     assert!(fs::read(&png).unwrap().starts_with(b"\x89PNG"));
     let error = report::chart::draw_comparison(&found, &dir.path().join("c.gif")).unwrap_err();
     assert!(error.to_string().contains("must end with .svg or .png"), "{error}");

@@ -52,6 +52,7 @@ pub fn trial_taking(index: usize, times: f64) -> Trial {
     let samples: Vec<u64> = (0..1_200).map(|at| ((1_000.0 + f64::from(at)) * 10.0 * times) as u64).collect();
     trial.histograms.insert(Measure::Wait, histogram(&samples));
     trial.histograms.insert(Measure::Handoff, histogram(&samples[..100]));
+    trial.histograms.insert(Measure::Turn, histogram(&samples[..100]));
     trial.measured_us = (2_500_000.0 * times) as u64;
     trial.spec.repetition = u32::try_from(index).unwrap() + 1;
     trial

@@ -35,14 +35,19 @@ pub(super) struct Chosen {
 /// What a load is judged by first: what its contenders get.
 ///
 /// In a batch, which ends with the last of its contenders, there is no throughput; in an open load it is the one that is
-/// offered.
-pub(super) fn leading(load: &str) -> Figure {
-    match load {
+/// offered. In a closed one a single long pause moves it, and not the median turn of a lock for which somebody waits.
+pub(super) fn leading(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Figure {
+    // Versions that did not measure turns have none.
+    let has_turns = |side: &[&Trial]| side.iter().any(|trial| trial.histograms.contains_key(&Measure::Turn));
+    match key.load.as_str() {
         "batch" => Figure::Latency(Measure::Wait, Statistic::Mean),
         "open" => Figure::Latency(Measure::Wait, Statistic::percent(50)),
+        _ if key.contenders > key.locks && has_turns(base) && has_turns(new) => TURN,
         _ => figures::THROUGHPUT.figure(),
     }
 }
+
+const TURN: Figure = Figure::Latency(Measure::Turn, Statistic::percent(50));
 
 /// What is compared in a cell, [`VIOLATIONS`] apart: what was asked for, which then decides, or the usual.
 ///
@@ -58,7 +63,11 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
     let median = |measure| Figure::Latency(measure, Statistic::percent(50));
     // Alone there is no one to hand over to.
     let passed_on = if key.contenders > key.locks { Measure::Handoff } else { Measure::Uncontended };
-    let mut chosen = vec![decides(leading(&key.load))];
+    let leading = leading(key, base, new);
+    let mut chosen = vec![decides(leading)];
+    if leading == TURN {
+        chosen.push(decides(figures::THROUGHPUT.figure()));
+    }
     if key.load == "batch" {
         chosen.push(shown(Figure::Latency(passed_on, Statistic::Mean)));
     } else {

@@ -4,7 +4,7 @@ use super::judge::Compared;
 use super::verdict::{ComparisonVerdict, Regression};
 use crate::answer::stats::median;
 use crate::results::record::Trial;
-use crate::words::units::number;
+use crate::words::units::percent;
 
 /// A share of what is measured that is the generator's.
 struct OwnShare {
@@ -54,7 +54,7 @@ impl ShareApart {
     }
 
     pub fn told(&self) -> [String; 2] {
-        [self.base, self.new].map(|share| format!("{} %", number(100.0 * share)))
+        [self.base, self.new].map(percent)
     }
 }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::verdict::{ComparisonVerdict, Regression};
 use crate::answer::stats::{Interval, RatioEstimate, median};
 use crate::results::record::{Better, Reading};
-use crate::words::units::number;
 
 /// What the comparison of one figure asks for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -282,9 +281,4 @@ impl Judged {
             _ => Regression::Unknown,
         }
     }
-}
-
-/// A share as people write it.
-pub(super) fn percent(share: f64) -> String {
-    format!("{} %", number(100.0 * share))
 }

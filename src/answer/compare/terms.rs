@@ -42,7 +42,7 @@ impl Terms {
     }
 
     /// What is asked of its mean over all strategies.
-    pub(super) fn of_all(&self, figure: Figure) -> Limits {
+    pub fn of_all(&self, figure: Figure) -> Limits {
         self.with_margin(figure, OF_ALL_STRATEGIES)
     }
 
@@ -60,7 +60,7 @@ fn usual_margin(figure: Figure) -> f64 {
         Figure::Latency(_, Statistic::Max) => 0.50,
         Figure::Latency(..) => 0.10,
         figure if losses::has(figure) => 0.02,
-        figure if figure == THROUGHPUT.figure() => 0.10,
+        figure if figure == THROUGHPUT.figure() => 0.15,
         Figure::Plain(_) => 0.05,
     }
 }

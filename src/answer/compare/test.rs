@@ -1,12 +1,12 @@
 //! Two samples of one figure, tested: what is the unit, which test that takes, and what its verdict lacks.
 
-use super::judge::{Compared, Judged, Limits, Method, Sample, Scale, SideRatio, percent};
+use super::judge::{Compared, Judged, Limits, Method, Sample, Scale, SideRatio};
 use super::verdict::ComparisonVerdict;
 use crate::answer::stats::{
     Interval, MannWhitney, Pair, RatioEstimate, SignedRank, StudentRatio, holm, median,
 };
 use crate::results::record::{Better, Reading};
-use crate::words::units::{counted, number};
+use crate::words::units::{counted, number, percent};
 
 /// Compares one figure of two sides that have nothing to do with each other, as one of `family` comparisons.
 ///
@@ -159,26 +159,51 @@ impl Design {
 /// A test that was made, or could not be: everything but the correction, which takes the whole family.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Test {
+    data: TestData,
+    found: Result<OneTest, String>,
+}
+
+/// What is tested, and what is asked of it.
+#[derive(Debug, Clone, PartialEq)]
+struct TestData {
     design: Design,
     better: Better,
     limits: Limits,
     scale: Scale,
     base: Vec<Reading>,
     new: Vec<Reading>,
-    found: Result<OneTest, String>,
+}
+
+impl TestData {
+    fn made(self) -> Test {
+        let found = match (self.base.is_empty(), self.new.is_empty()) {
+            (true, true) => Err("neither side has it"),
+            (true, false) => Err("the base does not have it"),
+            (false, true) => Err("the new run does not have it"),
+            (false, false) => self.leaving_out(self.limits.alpha).ok_or("a value is negative or no number"),
+        };
+        Test { found: found.map_err(str::to_owned), data: self }
+    }
+
+    /// The test, with an interval that leaves out `alpha`.
+    fn leaving_out(&self, alpha: f64) -> Option<OneTest> {
+        let on_scale = |side: &[Reading]| -> Vec<Reading> {
+            side.iter().map(|reading| Reading { value: self.scale.of(reading.value), ..*reading }).collect()
+        };
+        self.design.test(&on_scale(&self.base), &on_scale(&self.new), alpha)
+    }
 }
 
 impl Test {
     /// Of two sides that have nothing to do with each other.
     pub fn unpaired(base: &[Reading], new: &[Reading], better: Better, limits: Limits) -> Self {
-        let sides = (base.to_vec(), new.to_vec());
-        Self { base: sides.0, new: sides.1, ..Self::open(Design::Unpaired, better, limits) }.made()
+        let (design, scale) = (Design::Unpaired, Scale::Values);
+        TestData { design, better, limits, scale, base: base.to_vec(), new: new.to_vec() }.made()
     }
 
     pub fn paired(blocks: &[Block], better: Better, limits: Limits) -> Self {
-        let base = blocks.iter().map(|block| block.base).collect();
-        let new = blocks.iter().map(|block| block.new).collect();
-        Self { base, new, ..Self::open(Design::Paired, better, limits) }.made()
+        let (base, new) = blocks.iter().map(|block| (block.base, block.new)).unzip();
+        TestData { design: Design::Paired, better, limits, scale: Scale::Values, base, new }.made()
     }
 
     /// Of what was measured side by side: as pairs where there are enough of these for a family of that size; else the sides
@@ -203,30 +228,7 @@ impl Test {
     pub fn of_runs(runs: &Runs, better: Better, limits: Limits, scale: Scale) -> Self {
         let design = RunMedians::of(&runs.base, &runs.new, scale).map_or(Design::Unpaired, Design::Runs);
         let (base, new) = (runs.base.concat(), runs.new.concat());
-        Self { base, new, scale, ..Self::open(design, better, limits) }.made()
-    }
-
-    fn open(design: Design, better: Better, limits: Limits) -> Self {
-        let (base, new) = (Vec::new(), Vec::new());
-        Self { design, better, limits, scale: Scale::Values, base, new, found: Err(String::new()) }
-    }
-
-    fn made(self) -> Self {
-        let found = match (self.base.is_empty(), self.new.is_empty()) {
-            (true, true) => Err("neither side has it"),
-            (true, false) => Err("the base does not have it"),
-            (false, true) => Err("the new run does not have it"),
-            (false, false) => self.leaving_out(self.limits.alpha).ok_or("a value is negative or no number"),
-        };
-        Self { found: found.map_err(str::to_owned), ..self }
-    }
-
-    /// The test, with an interval that leaves out `alpha`.
-    fn leaving_out(&self, alpha: f64) -> Option<OneTest> {
-        let on_scale = |side: &[Reading]| -> Vec<Reading> {
-            side.iter().map(|reading| Reading { value: self.scale.of(reading.value), ..*reading }).collect()
-        };
-        self.design.test(&on_scale(&self.base), &on_scale(&self.new), alpha)
+        TestData { design, better, limits, scale, base, new }.made()
     }
 
     /// Its p before any correction.
@@ -242,22 +244,20 @@ impl Test {
     }
 
     pub(super) fn conclude(self, adjusted: Option<f64>, family: usize) -> Compared {
-        let (base, new) = (Sample::of(&self.base), Sample::of(&self.new));
-        let (found, adjusted) = match (&self.found, adjusted) {
-            (Ok(found), Some(adjusted)) => (*found, adjusted),
+        let Self { data, found } = self;
+        let (base, new) = (Sample::of(&data.base), Sample::of(&data.new));
+        let (found, adjusted) = match (found, adjusted) {
+            (Ok(found), Some(adjusted)) => (found, adjusted),
             // Whatever was found has a p, so that it is adjusted.
-            (found, _) => {
-                let why = found.clone().err().unwrap_or_default();
-                return Compared::not_measured(base, new, why);
-            }
+            (found, _) => return Compared::not_measured(base, new, found.err().unwrap_or_default()),
         };
-        let (limits, better) = (self.limits, self.better);
-        let widened = self.leaving_out(limits.alpha / family.max(1) as f64);
+        let (limits, better) = (data.limits, data.better);
+        let widened = data.leaving_out(limits.alpha / family.max(1) as f64);
         let in_family = widened.and_then(|widened| widened.ratio.interval);
         let judged = Judged { alone: found.ratio, in_family, significant: adjusted <= limits.alpha };
         let verdict = judged.verdict(better, limits);
         let regression = judged.regression(verdict, better, limits);
-        let doubt = Doubt { test: &self, judged, found, adjusted, family };
+        let doubt = Doubt { data: &data, judged, found, adjusted, family };
         let (needed, why) = match verdict {
             ComparisonVerdict::Inconclusive => (doubt.needed(), Some(doubt.why_inconclusive())),
             ComparisonVerdict::Differs if better == Better::Neither => {
@@ -270,10 +270,10 @@ impl Test {
             verdict,
             regression,
             why,
-            method: Some(self.design.method()),
+            method: Some(data.design.method()),
             base,
             new,
-            scale: self.scale,
+            scale: data.scale,
             margin: Some(limits.margin),
             ratio: Some(SideRatio::of(found.ratio.ratio, found.ratio.interval)),
             in_family: Some(SideRatio::of(found.ratio.ratio, in_family)),
@@ -328,7 +328,7 @@ fn between(
 
 /// Why a verdict is none, or not a clear one, and what it would take.
 struct Doubt<'a> {
-    test: &'a Test,
+    data: &'a TestData,
     judged: Judged,
     found: OneTest,
     adjusted: f64,
@@ -338,14 +338,14 @@ struct Doubt<'a> {
 impl Doubt<'_> {
     /// Repetitions of the side with the fewer, pairs, or runs.
     fn count(&self) -> usize {
-        self.test.design.count(&self.test.base, &self.test.new)
+        self.data.design.count(&self.data.base, &self.data.new)
     }
 
     /// About how many repetitions it would take: as many as the family demands and, if the interval is what is too wide,
     /// as many as would narrow it enough if it narrows with the root of their number. `None` beyond [`MOST`].
     fn needed(&self) -> Option<usize> {
-        let limits = self.test.limits;
-        let demanded = self.test.design.needed(self.family, limits.alpha)? as f64;
+        let limits = self.data.limits;
+        let demanded = self.data.design.needed(self.family, limits.alpha)? as f64;
         let middle = self.found.ratio.ratio.ln().abs();
         // What seems to lie beyond the margin has to by the interval of the family.
         let beyond = middle > limits.above().ln();
@@ -363,8 +363,8 @@ impl Doubt<'_> {
     }
 
     fn more(&self) -> String {
-        let units = |count| self.test.design.units(count);
-        match (self.needed(), &self.test.design) {
+        let units = |count| self.data.design.units(count);
+        match (self.needed(), &self.data.design) {
             (Some(needed), _) => format!("needs about {}", units(needed)),
             (None, Design::Runs(_)) => format!("not even {} would be enough", units(MOST)),
             (None, _) => format!("not even {} would be enough: make each repetition longer", units(MOST)),
@@ -372,10 +372,10 @@ impl Doubt<'_> {
     }
 
     fn why_inconclusive(&self) -> String {
-        let alpha = self.test.limits.alpha;
-        let has = self.test.design.units(self.count());
+        let alpha = self.data.limits.alpha;
+        let has = self.data.design.units(self.count());
         let (family, more) = (counted(self.family, "comparison", "comparisons"), self.more());
-        let smallest = self.test.design.smallest_p(self.test.base.len(), self.test.new.len());
+        let smallest = self.data.design.smallest_p(self.data.base.len(), self.data.new.len());
         let least = (smallest * self.family as f64).min(1.0);
         match self.found.ratio.interval {
             Some(interval) if least <= alpha && !interval.contains(1.0) => {
@@ -391,7 +391,7 @@ impl Doubt<'_> {
     }
 
     fn why_not_beyond_the_margin(&self) -> String {
-        let margin = percent(self.test.limits.margin);
+        let margin = percent(self.data.limits.margin);
         format!("it does, but perhaps by less than {margin}; {}", self.more())
     }
 }

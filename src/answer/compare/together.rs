@@ -5,6 +5,7 @@ use super::caveats::Caveats;
 use super::cell::{CellUnderLoad, reading};
 use super::cell_pair::CellPair;
 use super::chosen::leading;
+use super::differences::takes_time;
 use super::judge::Scale;
 use super::losses;
 use super::lost::Repetitions;
@@ -13,7 +14,7 @@ use super::test::{Runs, Test};
 use crate::results::record::{Figure, Reading, Trial};
 use crate::words::units::grouped;
 
-/// The leading figure of a load over all strategies with as many contenders and locks.
+/// A figure over all strategies with as many contenders and locks.
 pub(super) struct Together {
     pub cell: CellUnderLoad,
     pub strategies: Vec<String>,
@@ -33,8 +34,8 @@ impl Together {
     }
 }
 
-/// One for each number of contenders and locks for which both sides have two strategies or more; none if the figure was
-/// measured of some of them only, or others were asked for.
+/// One for each number of contenders and locks for which both sides have two strategies or more: of the leading figure or, where
+/// others were asked for, of the first, if it takes time. None if it was measured of some of them only.
 pub(super) fn together(pairs: &[(CellUnderLoad, CellPair<'_>)], asked: &[Figure]) -> Vec<Together> {
     let on_both_sides = pairs.iter().filter(|(_, pair)| {
         let has = |side: &Repetitions<'_>| !side.trials().is_empty();
@@ -45,10 +46,16 @@ pub(super) fn together(pairs: &[(CellUnderLoad, CellPair<'_>)], asked: &[Figure]
         (of_all, (key.strategy.as_str(), pair))
     }));
     let of_group = |(cell, members): (CellUnderLoad, Vec<(&str, &CellPair<'_>)>)| {
-        let figure = leading(&cell.load);
-        if members.len() < 2 || !(asked.is_empty() || asked.contains(&figure)) {
+        if members.len() < 2 {
             return None;
         }
+        let (were, are): (Vec<_>, Vec<_>) =
+            members.iter().map(|(_, pair)| (pair.base.trials(), pair.new.trials())).unzip();
+        let figure = match asked {
+            [] => leading(&cell, &were.concat(), &are.concat()),
+            [first, ..] if takes_time(*first) => *first,
+            _ => return None,
+        };
         let [base, new]: [Vec<&Repetitions<'_>>; 2] = [
             members.iter().map(|(_, pair)| &pair.base).collect(),
             members.iter().map(|(_, pair)| &pair.new).collect(),

@@ -11,7 +11,7 @@ use crate::results::record::CellKey;
 use crate::scenario::gate::Scope;
 use crate::words::error::Error;
 use crate::words::measure::{Better, Figure};
-use crate::words::units::number;
+use crate::words::units::{number, percent};
 use crate::words::verdict::Verdict;
 
 /// A run, and those that it is compared with, whose repetitions are taken together.
@@ -50,7 +50,7 @@ impl<'a> Family<'a> {
     }
 
     /// Whether that figure has become worse by more than so many percent.
-    pub fn judge(&self, figure: Figure, cell: &CellKey, percent: f64) -> ComparedFigure {
+    pub fn judge(&self, figure: Figure, cell: &CellKey, percents: f64) -> ComparedFigure {
         if !self.meaningless.is_empty() {
             let why = format!("it cannot be compared with the baseline: {}", self.meaningless.join("; "));
             return ComparedFigure {
@@ -60,7 +60,7 @@ impl<'a> Family<'a> {
             };
         }
         let own = |side: &'a Side| side.repetitions(|trial| cell.is_of(trial));
-        let terms = Terms::of_one_margin(percent / 100.0);
+        let terms = Terms::of_one_margin(percents / 100.0);
         let (base, new) = (own(self.sides.base), own(self.sides.new));
         let both = base.trials().into_iter().chain(new.trials());
         let asked: BTreeSet<CellUnderLoad> = both.map(CellUnderLoad::of).collect();
@@ -74,7 +74,7 @@ impl<'a> Family<'a> {
             };
         }
         let compared = CellPair::of(base, new, self.floor).compare(figure, &terms, self.size);
-        found(figure, &compared, percent / 100.0)
+        found(figure, &compared, percents / 100.0)
     }
 }
 
@@ -104,7 +104,7 @@ fn ratio(compared: &Compared) -> Option<String> {
     let ratio = compared.ratio.filter(|ratio| ratio.ratio.is_finite())?;
     let interval = match (ratio.low, ratio.high, ratio.coverage) {
         (Some(low), Some(high), Some(coverage)) if high.is_finite() => {
-            format!(" (between {} and {} with {} %)", number(low), number(high), number(100.0 * coverage))
+            format!(" (between {} and {} with {})", number(low), number(high), percent(coverage))
         }
         _ => String::new(),
     };

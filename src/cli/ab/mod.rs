@@ -34,12 +34,12 @@ use crate::results::{self, StoredRun, layout};
 use crate::scenario::{EnsembleChoice, Plan};
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
-use crate::words::units::{counted, listed, number};
+use crate::words::units::{counted, listed, number, percent};
 use crate::words::verdict::Verdict;
 use crate::world::zk::Access;
 use args::AbArgs;
 use questions::questions;
-use side::Side;
+use side::{BySide, Side};
 
 /// Blocks by default: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
@@ -82,20 +82,20 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     if series.count() > 0 {
         output::note(&series.going_on());
     }
+    let sides = BySide { a, b };
     let mut places =
         ComparedEnsembles { opened: BTreeMap::new(), described: BTreeMap::new(), shared, access };
     for turn in Turn::ALL {
-        let side = if turn == Turn::B { &b } else { &a };
+        let side = sides.of(turn);
         if !places.is_opened_anew(turn, side) && places.owner(turn, side) == turn {
             places.open(turn, side, &args, &series, stop).await?;
         }
     }
     let mut session = ComparisonInProgress {
-        seed: a.scenario().seed,
+        seed: sides.a.scenario().seed,
         terms: args.judging.terms(Some(MARGIN)),
         args,
-        a,
-        b,
+        sides,
         questions,
         length,
         estimate,
@@ -103,7 +103,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         places,
         blocks: Vec::new(),
         answers: Vec::new(),
-        judged: [Verdict::Held, Verdict::Held],
+        judged: BySide { a: Verdict::Held, b: Verdict::Held },
     };
     let ran = session.run(stop).await;
     session.conclude(ran.map_or_else(
@@ -211,7 +211,7 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
     let blocks = counted(estimate.blocks, "block", "blocks");
     let comparisons = counted(questions.len(), "comparison", "comparisons");
     let more = args.until.map_or_else(String::new, |share| {
-        format!("; more until every interval is within ± {} %", number(100.0 * share))
+        format!("; more until every interval is within ± {}", percent(share))
     });
     output::note(&format!(
         "{comparisons}; {blocks} of A, B and A again: {} runs, about {}{more}",
@@ -312,8 +312,7 @@ impl ComparedEnsembles {
 /// A comparison under way.
 struct ComparisonInProgress {
     args: AbArgs,
-    a: Side,
-    b: Side,
+    sides: BySide<Side>,
     seed: u64,
     questions: Vec<FigureQuestion>,
     terms: Terms,
@@ -324,8 +323,8 @@ struct ComparisonInProgress {
     blocks: Vec<BlockRecord>,
     /// Of each block that ran to its end, what it said to each question.
     answers: Vec<(u32, Vec<Answers>)>,
-    /// Whether the locks held: of A's runs, and of B's.
-    judged: [Verdict; 2],
+    /// Whether the locks held, in all runs of a side.
+    judged: BySide<Verdict>,
 }
 
 /// One run that ended with results.
@@ -365,12 +364,12 @@ impl ComparisonInProgress {
 
     async fn block(&mut self, block: Block, stop: &CancellationToken) -> Result<(), Error> {
         let ran_before = Turn::ALL.iter().all(|turn| self.series.has(&key(block.number, *turn)));
-        let is_anew = |turn: &Turn| self.places.is_opened_anew(*turn, self.side_of(*turn));
+        let is_anew = |turn: &Turn| self.places.is_opened_anew(*turn, self.sides.of(*turn));
         let anew: Vec<Turn> = block.order.into_iter().filter(is_anew).collect();
         // Of a block whose runs are there already nothing is needed but what its ensembles were like.
         let is_needed = !ran_before || self.places.described.is_empty();
         for turn in anew.iter().filter(|_| is_needed) {
-            let side = if *turn == Turn::B { &self.b } else { &self.a };
+            let side = self.sides.of(*turn);
             self.places.open(*turn, side, &self.args, &self.series, stop).await?;
         }
         let mut done = Vec::new();
@@ -393,10 +392,9 @@ impl ComparisonInProgress {
             self.tell(&block);
         }
         for one in &done {
-            let side = usize::from(one.record.turn == Turn::B);
             let at = |why| format!("{}: {why}", one.record.directory);
-            let so_far = std::mem::replace(&mut self.judged[side], Verdict::Held);
-            self.judged[side] = so_far.and(one.judged().with_reasons(at));
+            let judged = self.judged.of_mut(one.record.turn);
+            *judged = std::mem::replace(judged, Verdict::Held).and(one.judged().with_reasons(at));
         }
         let runs = done.into_iter().map(|one| one.record).collect();
         self.blocks.push(BlockRecord { number: block.number, seed: block.seed, runs });
@@ -404,7 +402,7 @@ impl ComparisonInProgress {
     }
 
     async fn run_one(&mut self, block: &Block, turn: Turn, stop: &CancellationToken) -> Result<Done, Error> {
-        let side = if turn == Turn::B { &self.b } else { &self.a };
+        let side = self.sides.of(turn);
         let access = &self.args.opening.access;
         let AbArgs { scenario, generator, .. } = &self.args;
         let load = LoadOptions { generator: generator.clone(), job: None };
@@ -426,11 +424,6 @@ impl ComparisonInProgress {
             verdict: stored.run.judged.verdict.clone(),
         };
         Ok(Done { record, stored })
-    }
-
-    /// The side that the run of a turn is of.
-    fn side_of(&self, turn: Turn) -> &Side {
-        if turn == Turn::B { &self.b } else { &self.a }
     }
 
     fn next(&self, file: &AbFile) -> Next {
@@ -492,7 +485,7 @@ impl ComparisonInProgress {
             schema_version: VERSION,
             tool_version: env!("CARGO_PKG_VERSION").into(),
             tool_commit: tool_commit(),
-            scenario: self.a.scenario().name.clone(),
+            scenario: self.sides.a.scenario().name.clone(),
             seed: self.seed,
             host: host::describe(),
             started_at: self.series.started_at(),
@@ -520,8 +513,7 @@ impl ComparisonInProgress {
     }
 
     fn side(&self, turn: Turn) -> SideRecord {
-        let (side, judged) =
-            if turn == Turn::B { (&self.b, &self.judged[1]) } else { (&self.a, &self.judged[0]) };
+        let (side, judged) = (self.sides.of(turn), self.judged.of(turn));
         let owner = self.places.owner(turn, side);
         let described = self.places.described.get(&owner).cloned();
         SideRecord {

@@ -20,6 +20,23 @@ const DECIDED: [(&str, &str); 4] = [
     ("seed", "each block draws its own seed from the comparison's --seed"),
 ];
 
+/// One of each side.
+pub struct BySide<T> {
+    pub a: T,
+    pub b: T,
+}
+
+impl<T> BySide<T> {
+    /// That of the side whose turn it is.
+    pub fn of(&self, turn: Turn) -> &T {
+        if turn == Turn::B { &self.b } else { &self.a }
+    }
+
+    pub fn of_mut(&mut self, turn: Turn) -> &mut T {
+        if turn == Turn::B { &mut self.b } else { &mut self.a }
+    }
+}
+
 pub struct Side {
     /// Which: [`Turn::A`] or [`Turn::B`].
     pub turn: Turn,

@@ -9,7 +9,7 @@ use crate::report::view::Cell;
 use crate::results::StoredRun;
 use crate::results::record::{Better, Counted, Figure, Reading, Statistic, Trial, figures};
 use crate::words::measure::Measure;
-use crate::words::units::{contenders, counted, listed, number};
+use crate::words::units::{contenders, counted, listed, number, percent};
 
 /// What tells how fast a lock is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,7 +231,7 @@ impl Standing {
                 against.verdict == crate::answer::compare::ComparisonVerdict::Improved
             });
             let beaten = self.compared_with(beaten);
-            let margin = format!("{} %", number(100.0 * limits.margin));
+            let margin = percent(limits.margin);
             let names = names(&leaders);
             match (leaders.len(), self.leaders_are_same()) {
                 (1, _) => {

@@ -1,7 +1,7 @@
 //! A value that knows what it is.
 
 use crate::answer::compare;
-use crate::words::units::{format_micros, number, one_line};
+use crate::words::units::{format_micros, number, one_line, percent};
 use crate::words::verdict::Verdict;
 
 /// What stands in a cell of a table, or in a sentence.
@@ -95,7 +95,7 @@ impl Value {
             Self::Count(count) => count.to_string(),
             Self::Amount(amount) => number(*amount),
             Self::Duration(us) => format_micros(us.round().max(0.0) as u64),
-            Self::Share(share) => format!("{} %", number(100.0 * share)),
+            Self::Share(share) => percent(*share),
             Self::Rate(rate) => format!("{}/s", number(*rate)),
             Self::Multiple(times) => format!("{}×", number(*times)),
             Self::Range(low, high) => format!("{}-{}", number(*low), number(*high)),

@@ -8,7 +8,7 @@ use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
 use crate::answer::compare::{self, StoredRatio};
 use crate::report::document::{Tone, Value};
-use crate::words::units::{counted, format_micros, grouped, listed, number};
+use crate::words::units::{counted, format_micros, grouped, listed, number, percent};
 use crate::words::verdict::Verdict;
 
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
@@ -163,8 +163,7 @@ pub(in crate::report) fn ratio(ratio: Option<StoredRatio>) -> String {
 }
 
 pub(in crate::report) fn legend(file: &AbFile) -> String {
-    let percent = |share: f64| format!("{} %", number(100.0 * share));
-    let margins = file.comparisons.iter().filter_map(|one| Some((one.figure.as_str(), file.margin_of(one)?)));
+    let margins = file.comparisons.iter().filter_map(|one| Some((one.figure.clone(), file.margin_of(one)?)));
     format!(
         "A, B: medians over the pairs. B/A: the ratio within a pair, with its {} interval, not widened for the \
          number of comparisons. p: Wilcoxon's signed ranks, corrected for {} (Holm). {} Regressed and improved: the \
@@ -221,11 +220,11 @@ pub(in crate::report) fn notes(file: &AbFile) -> Vec<String> {
     notes.extend(file.judged().why().map(|why| format!("{}: {why}", file.judged().word())));
     notes.extend(reasons(&file.comparisons));
     if let (Some(until), Some(reached)) = (file.asked.until, file.asked.reached) {
-        let until = number(100.0 * until);
+        let until = percent(until);
         notes.push(if reached {
-            format!("every interval is within ± {until} %; only their width decided when to stop")
+            format!("every interval is within ± {until}; only their width decided when to stop")
         } else {
-            format!("± {until} % was asked for but not reached")
+            format!("± {until} was asked for but not reached")
         });
     }
     notes

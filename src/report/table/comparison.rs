@@ -8,7 +8,7 @@ use crate::answer::compare::{
 };
 use crate::report::document::Value;
 use crate::results::record::Unit;
-use crate::words::units::{counted, grouped, number};
+use crate::words::units::{counted, grouped, number, percent};
 
 pub fn comparison(compared: &Comparison, style: Style) -> String {
     let mut said = vec![format!("{}.", compared.conclusion.sentence)];
@@ -142,7 +142,6 @@ fn value(sample: &Sample, unit: Option<Unit>) -> String {
 }
 
 pub(in crate::report) fn legend(compared: &Comparison) -> String {
-    let percent = |share: f64| format!("{} %", number(100.0 * share));
     let unit = match compared.about {
         About::TheseRuns => {
             "Medians over the repetitions, which are the unit: it is said of these runs, as how much others would differ \
@@ -153,7 +152,10 @@ pub(in crate::report) fn legend(compared: &Comparison) -> String {
              medians (Student's t)"
         }
     };
-    let margins = compared.rows.iter().filter_map(|row| Some((row.figure.as_str(), row.compared.margin?)));
+    let margins = compared.rows.iter().filter_map(|row| {
+        let together = if row.strategies.is_empty() { "" } else { " together" };
+        Some((format!("{}{together}", row.figure), row.compared.margin?))
+    });
     format!(
         "{unit}, with its interval of {} at least; p: corrected for {} (Holm). {} Regressed or improved: the interval \
          widened for the number of comparisons lies wholly beyond the margin; the same: the interval lies within it. \

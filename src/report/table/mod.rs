@@ -30,7 +30,7 @@ pub use trend::{date, trend};
 
 use super::View;
 use super::document::{Table, numbers, words};
-use crate::words::units::{counted, format_micros, grouped, listed, number};
+use crate::words::units::{counted, format_micros, grouped, listed, number, percent};
 use crate::words::verdict::Verdict;
 
 /// What stands where nothing was measured, in tables whose cells are texts.
@@ -42,18 +42,18 @@ fn probability(p: f64) -> String {
 }
 
 /// The margin of each figure in a sentence, the figures that share one together; nothing where there is none.
-fn margins<'a>(of_figures: impl IntoIterator<Item = (&'a str, f64)>) -> String {
+fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
     groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));
-    let told = |(margin, figures): &(f64, Vec<&str>)| {
+    let told = |(margin, figures): &(f64, Vec<String>)| {
         let mut figures = figures.clone();
         figures.sort_unstable();
         figures.dedup();
-        format!("{} % of {}", number(100.0 * margin), listed(&figures))
+        format!("{} of {}", percent(*margin), listed(&figures))
     };
     match groups.as_slice() {
         [] => String::new(),
-        [(margin, _)] => format!("Margin: {} %.", number(100.0 * margin)),
+        [(margin, _)] => format!("Margin: {}.", percent(*margin)),
         some => format!("Margins: {}.", some.iter().map(told).collect::<Vec<_>>().join("; ")),
     }
 }

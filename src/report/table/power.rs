@@ -5,10 +5,9 @@ use super::{Style, Table, numbers, words};
 use crate::answer::compare::{Power, PowerRow};
 use crate::report::document::Value;
 use crate::results::record::Unit;
-use crate::words::units::{counted, number};
+use crate::words::units::{counted, percent};
 
 pub fn power(power: &Power, style: Style) -> String {
-    let percent = |share: f64| format!("{} %", number(100.0 * share));
     let legend = format!(
         "spread: how far the repetitions lie apart (standard deviation); needed: about so many a side, so that the change is seen \
          with {} among {}. A change within a figure's margin fails nothing: lower --margin with it.",
@@ -29,7 +28,7 @@ pub fn power(power: &Power, style: Style) -> String {
 }
 
 fn headline(power: &Power) -> String {
-    let change = format!("{} %", number(100.0 * power.change));
+    let change = percent(power.change);
     let most = power.rows.iter().filter_map(|row| row.repetitions).max();
     let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
     let Some(most) = most else {

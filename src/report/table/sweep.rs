@@ -6,7 +6,7 @@ use crate::answer::sweep::{
     Collapse, Decision, Edge, Ending, Estimate, Finding, Fit, Knee, KneeFigure, NoLaw, Opinion, Point,
     Saturation, State, SweepFile, Values, Variable,
 };
-use crate::words::units::{counted, format_micros, number, shown};
+use crate::words::units::{counted, format_micros, number, percent, shown};
 
 /// What was found of each strategy, in words; each point; and what must be said beside the figures.
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
@@ -144,7 +144,7 @@ pub(in crate::report) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<S
 fn law(opinion: &Opinion) -> String {
     let fit = |fit: &Fit| {
         let law = fit.law;
-        format!("contention {}, coherence {}, {} % off", number(law.a), short(law.b), number(100.0 * fit.off))
+        format!("contention {}, coherence {}, {} off", number(law.a), short(law.b), percent(fit.off))
     };
     match opinion {
         Opinion::Peak { at, low, high, fit: found } => format!(
@@ -166,8 +166,8 @@ fn law(opinion: &Opinion) -> String {
             format!("Universal Scalability Law: no knee up to {}: {why} ({}).", number(*up_to), fit(found))
         }
         Opinion::Silent(NoLaw::BadFit { off }) => format!(
-            "Universal Scalability Law: it does not describe these points ({} % off), so it says nothing.",
-            number(100.0 * off)
+            "Universal Scalability Law: it does not describe these points ({} off), so it says nothing.",
+            percent(*off)
         ),
         Opinion::Silent(NoLaw::NoFit) => {
             "Universal Scalability Law: no curve of its shape comes near these points, so it says nothing."

@@ -4,7 +4,7 @@ use super::{Cell, OpenFigures, View};
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Arrived, Election, FaultRecord, Stuck, Trial};
 use crate::words::measure::{HIGHEST_US, Measure};
-use crate::words::units::{contenders, counted, format_micros, number};
+use crate::words::units::{contenders, counted, format_micros, number, percent};
 
 impl View<'_> {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
@@ -125,11 +125,8 @@ fn of_open_load(name: &str, trial: &Trial) -> Vec<String> {
     if let (Some(offered), Some(achieved), false) =
         (open.offered_per_s, THROUGHPUT.of(trial), open.limits.is_empty())
     {
-        let used: Vec<String> = open
-            .limits
-            .iter()
-            .map(|limit| format!("{} {} %", limit.what, number(100.0 * limit.share)))
-            .collect();
+        let used: Vec<String> =
+            open.limits.iter().map(|limit| format!("{} {}", limit.what, percent(limit.share))).collect();
         notes.push(format!(
             "missed: {of}: {} of {} acquisitions a second; in use: {}",
             number(achieved),
