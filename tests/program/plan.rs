@@ -247,3 +247,82 @@ fn an_interrupt_while_a_plan_is_verified_leaves_the_answer() {
     let stored: Value = serde_json::from_slice(&std::fs::read(dir.join("plan.json")).unwrap()).unwrap();
     assert_eq!(stored, printed["plan"]);
 }
+
+#[test]
+#[ignore = "long: two minutes of a plan's measurements, and servers that are killed"]
+fn what_failures_cost_is_measured_for_each_kind_and_told() {
+    // When things are broken once of each kind, under a load of two locks
+    let bench = Bench::new();
+    let words = [
+        "--strategies",
+        "predecessor-watch",
+        "--locks",
+        "2",
+        "--failures",
+        "1",
+        "--data-dir",
+        "data",
+        "--json",
+    ];
+    let output = asked(&bench, &words);
+    let code = output.status.code();
+    assert!(code == Some(0) || code == Some(4), "{code:?} {}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let costs = printed["plan"]["answers"][0]["failures"].as_array().unwrap();
+    let of = |kind: &str| {
+        costs
+            .iter()
+            .find(|cost| cost["fault"].as_str().unwrap().contains(kind))
+            .unwrap_or_else(|| panic!("no {kind} in {costs:#?}"))
+    };
+    // Then the loss of a leader interrupts every lock for an election
+    let leader = of("leader");
+    let us = |value: &Value| value.as_f64().unwrap();
+    assert!((50_000.0..5e6).contains(&us(&leader["gap"]["median_us"])), "{leader}");
+    assert!(us(&leader["wait_p99"]["median_us"]) > us(&leader["usual_wait_us"]), "{leader}");
+    assert!(us(&leader["requests"]) >= 2.0, "{leader}");
+    // And a holder that crashed blocks one lock until its session has expired
+    let holder = of("crash");
+    assert!((8e6..14e6).contains(&us(&holder["gap"]["median_us"])), "{holder}");
+    // And the objective is judged while a server is missing, and what was drained is told or that it was not
+    assert!(of("follower")["meanwhile"].is_object() || of("follower")["meanwhile"].is_string(), "{costs:#?}");
+    assert_eq!(of("rolling")["times"], 1);
+}
+
+#[test]
+#[ignore = "long: a plan measures for minutes"]
+fn a_plan_for_clients_that_come_back_is_verified_by_that_very_load() {
+    let bench = Bench::new();
+    let scenario = bench.scenario(
+        "name = \"workers\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"closed\"\n\
+         think = { exponential = { mean = \"100ms\" } }\nhold = { exponential = { mean = \"10ms\" } }\n\
+         duration = \"60s\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n",
+    );
+    let words = ["plan", "--from-scenario", scenario.to_str().unwrap(), "--slo", "wait.p99 < 1s"];
+    let how = [
+        "--strategies",
+        "predecessor-watch",
+        "--simulate",
+        "4000",
+        "--verify",
+        "--data-dir",
+        "data",
+        "--json",
+    ];
+    let output = bench.output(&[&words[..], &how[..]].concat());
+    let code = output.status.code();
+    assert!(code == Some(0) || code == Some(4), "{code:?} {}", stderr(&output));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let plan = &printed["plan"];
+    let answer = &plan["answers"][0];
+    assert!(answer["headroom"]["clients"].as_u64().is_some_and(|clients| clients >= 10), "{answer}");
+    // Ten clients that hold for a tenth of their time, and wait for each other
+    let throughput = answer["prediction"]["throughput"]["middle"].as_f64().unwrap();
+    assert!((50.0..91.0).contains(&throughput), "{throughput}");
+    let verified = &plan["verifications"][0]["figures"];
+    for figure in verified.as_array().unwrap() {
+        let ratio = figure["by_observed_service"].as_f64().unwrap() / figure["measured"].as_f64().unwrap();
+        let within = if figure["figure"] == "throughput" { 0.95..1.05 } else { 0.6..1.6 };
+        assert!(within.contains(&ratio), "{figure}");
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
-use zklockbench::answer::model::{Fit, LoadCase, Observation, fit, predict, simulate};
+use zklockbench::answer::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench::answer::plan::{
     Answer, Candidate, Effort, Evidence, Failure, FailureCost, Headroom, Load, MapChoice, Question,
     QuestionLoad, map, objective, recommend,
@@ -59,7 +59,7 @@ fn case_of<T>(then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
         (0..2_000_usize).map(arrival).collect()
     };
     then(&LoadCase {
-        arrivals: &draw,
+        coming: Coming::Arrivals(&draw),
         locks: 4,
         sessions: 400,
         rate: 100.0,
@@ -108,6 +108,7 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
         holds: None,
         locks,
         arrivals: "\"poisson\"".into(),
+        think: None,
         round_trip: None,
         scenario: None,
         objective: objective(slo).unwrap(),
@@ -505,4 +506,35 @@ fn whether_the_objective_holds_with_a_server_missing_takes_as_many_waits_as_its_
         [word(1_000, 150_000), word(999, 150_000), word(50, 300_000)],
         ["held", "unknown", "violated"]
     );
+}
+
+/// What is said of so many clients that come back after 180 ms on average and hold for 20.
+fn closed(slo: &str, clients: usize) -> Answer {
+    let evidence = Evidence { trials: trials(1, 6, 0.02), watches: true, ..Evidence::default() };
+    let text = format!(
+        "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = {clients}\nload = \"closed\"\n\
+         think = {{ exponential = {{ mean = \"180ms\" }} }}\nhold = {{ exponential = {{ mean = \"20ms\" }} }}\n\
+         duration = \"60s\"\nwarm_up = \"2s\"\n"
+    );
+    let load = Load::of(&spec(&text), Order::Fifo).unwrap();
+    Answer::of("predecessor-watch", &evidence, &load, &objective(slo).unwrap(), LITTLE)
+}
+
+#[test]
+fn clients_that_come_back_get_as_much_as_the_machine_repairman_says_and_the_limit_is_in_clients() {
+    // Given a lock that takes 4 ms to pass on, so that it is busy for 24 ms each time
+    let ten = closed("wait.p99 < 500ms", 10);
+    assert_eq!(ten.verdict, Verdict::Held, "{}", ten.sentence());
+    // Then ten clients, each of which comes every 200 ms and what it waits, get 37 to 40 a second: at most 41.7
+    let got = ten.prediction.as_ref().unwrap().throughput.middle;
+    assert!((34.0..41.0).contains(&got), "{got}");
+    // And the limit is a number of clients, which wait for each other and never grow a queue beyond
+    let limit = ten.headroom.unwrap().clients.unwrap();
+    assert!((15..=30).contains(&limit), "{limit}");
+    assert_eq!(ten.sentence(), format!("meets the objective; limit {limit} clients"));
+    assert!(ten.curve.is_empty());
+    // And far beyond it they wait for too long, but not for ever
+    let many = closed("wait.p99 < 500ms", 3 * limit);
+    assert!(matches!(many.verdict, Verdict::Violated(_)), "{}", many.sentence());
+    assert!(many.horizon_s.is_none() && many.locks_needed.is_some(), "{}", many.sentence());
 }

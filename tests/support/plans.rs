@@ -92,6 +92,7 @@ pub fn answer(strategy: &str, p99: f64, verdict: Verdict) -> Answer {
             range: FitRange { rate_from: 56.0, rate_to: 154.0, waiting_from: 1.0, waiting_to: 1.5 },
         }),
         headroom: holds.then_some(Headroom {
+            clients: None,
             rate: 7.5,
             factor: 1.5,
             at_least: false,
@@ -147,6 +148,7 @@ pub fn plan() -> PlanFile {
             holds: None,
             locks: 1,
             arrivals: "\"poisson\"".into(),
+            think: None,
             round_trip: Some(Duration::from_millis(5)),
             scenario: None,
             objective: objective("wait.p99 < 500ms").unwrap(),

@@ -9,4 +9,4 @@ mod predict;
 
 pub use fit::{Fit, FitRange, Part, Unfit, fit};
 pub use observation::Observation;
-pub use predict::{LoadCase, Predicted, Prediction, predict, simulate};
+pub use predict::{Coming, LoadCase, Predicted, Prediction, predict, simulate};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fit, Observation};
 use crate::answer::queueing::{
-    Arrival, Empirical, Handoff, Locks, Open, Order, STEP_US, SimulationOutcome, open,
+    Arrival, Closed, Empirical, Handoff, Locks, Open, Order, STEP_US, SimulationOutcome, closed, open,
 };
 
 /// A figure with the ends of its 90 % interval, which need not lie equally far from it.
@@ -39,9 +39,18 @@ impl Predicted {
     }
 }
 
+/// Who comes when. Times are in microseconds.
+#[derive(Clone)]
+pub enum Coming<'a> {
+    /// Arrivals that come when they come, for each seed others.
+    Arrivals(&'a dyn Fn(u64) -> Vec<Arrival>),
+    /// Clients, as many as there are sessions, that come back some time after their release.
+    Clients { think: Empirical, hold: Empirical },
+}
+
 /// A load that is to be predicted. Times are in microseconds.
 pub struct LoadCase<'a> {
-    pub arrivals: &'a dyn Fn(u64) -> Vec<Arrival>,
+    pub coming: Coming<'a>,
     pub locks: usize,
     pub sessions: usize,
     /// Arrivals a second, over all locks.
@@ -89,6 +98,7 @@ pub fn predict(
     seed: u64,
 ) -> Prediction {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let case = &settled(fit, trials, case, seed);
     let outcomes: Vec<(SimulationOutcome, f64)> = (0..simulations.max(1))
         .map(|_| {
             let locks = possible(fit, trials, case, &mut rng);
@@ -117,6 +127,18 @@ pub fn predict(
     }
 }
 
+/// The same load at the rate that it comes to: what clients that come back ask for follows from what they get.
+fn settled<'a>(fit: &Fit, trials: &[Observation], case: &'a LoadCase<'a>, seed: u64) -> LoadCase<'a> {
+    let rate = match &case.coming {
+        Coming::Arrivals(_) => case.rate,
+        Coming::Clients { .. } => {
+            let locks = possible(fit, trials, case, &mut ChaCha8Rng::seed_from_u64(seed));
+            1e6 * run(&locks, case, seed).throughput()
+        }
+    };
+    LoadCase { rate, coming: case.coming.clone(), ..*case }
+}
+
 /// Simulates a load with the service of one trial, as it was measured there.
 pub fn simulate(trial: &Observation, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
     let handoff = Handoff { first: trial.handoff.mean(), ..shape(trial) };
@@ -126,9 +148,26 @@ pub fn simulate(trial: &Observation, case: &LoadCase<'_>, seed: u64) -> Simulati
 }
 
 fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
-    let arrivals = (case.arrivals)(seed);
-    let load = Open { arrivals: &arrivals, sessions: case.sessions, from: case.from, to: case.to };
-    open(locks, load, seed ^ 0x5eed)
+    match &case.coming {
+        Coming::Arrivals(draw) => {
+            let arrivals = draw(seed);
+            let load = Open { arrivals: &arrivals, sessions: case.sessions, from: case.from, to: case.to };
+            open(locks, load, seed ^ 0x5eed)
+        }
+        Coming::Clients { think, hold } => {
+            let acquisitions = (case.rate * (case.to - case.from) / 1e6).ceil() as usize;
+            // Each client had a few turns by then.
+            let warm_up = (acquisitions / 50).max(3 * case.sessions);
+            let load = Closed {
+                clients: case.sessions,
+                think,
+                hold,
+                acquisitions: acquisitions.max(1) + warm_up,
+                warm_up,
+            };
+            closed(locks, load, seed ^ 0x5eed)
+        }
+    }
 }
 
 /// A service that the trials leave possible: its mean as far from the fit as a further trial's may be, its shape that of a

@@ -8,7 +8,7 @@ use super::{Failure, FailureCost, Load, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, Prediction, Unfit, fit, predict};
 use crate::answer::objective::Objective;
 use crate::results::record::Bound;
-use crate::words::units::{format_micros, number};
+use crate::words::units::{format_micros, number, percent};
 use crate::words::verdict::Verdict;
 
 /// How much is simulated, and by which seed.
@@ -38,6 +38,8 @@ const FEW: usize = 5;
 const STEPS: u32 = 7;
 /// Multiples of the rate from which on it is looked for a rate that keeps the objective for sure.
 const LOWER: [f64; 4] = [1.0, 0.5, 0.25, 0.125];
+/// As many times the clients of a closed load are tried at most.
+const CLIENTS_MOST: f64 = 16.0;
 /// Locks that a load is spread over at most, as a multiple of those asked for.
 const SPREAD_MOST: usize = 64;
 
@@ -75,7 +77,10 @@ impl Evidence {
 /// Up to which rate the objective holds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Headroom {
-    /// Arrivals a second.
+    /// Up to how many clients, where the load is one of clients that come back; `None` of arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clients: Option<usize>,
+    /// Arrivals a second; of clients that come back, those that so many would come to with a lock that takes no time.
     pub rate: f64,
     /// The same as a multiple of what was asked for.
     pub factor: f64,
@@ -196,22 +201,29 @@ impl Answer {
             }
         };
         answer.fit = Some(fitted.clone());
-        if let Some(beyond) = fitted.beyond(load.rate()) {
-            answer.verdict = Verdict::Unknown(vec![beyond]);
-            return answer;
-        }
+        let mut beyond = if load.is_closed() { None } else { fitted.beyond(load.rate()) };
         let search = Search { fit: &fitted, trials, load, objective, effort };
-        let prediction = search.predict(&fitted, load.clone(), effort.simulations);
+        let predicted = beyond.is_none().then(|| search.predict(&fitted, load.clone(), effort.simulations));
+        // Clients that come back ask for what they get.
+        let got = predicted.as_ref().filter(|_| load.is_closed()).map(|one| one.throughput.middle);
+        beyond = beyond.or_else(|| fitted.beyond(got?));
+        let prediction = match (predicted, beyond) {
+            (Some(prediction), None) => prediction,
+            (_, beyond) => {
+                answer.verdict = Verdict::Unknown(beyond.into_iter().collect());
+                return answer;
+            }
+        };
         let judged = search.known_queue(&prediction, load).and(judge(objective, &prediction));
         let mut verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
-        let demand = Demand::of(&prediction, load.rate());
+        let demand = Demand::of(&prediction, load);
         if demand.depends_on_time() {
             answer.horizon_s = Some(effort.arrivals / load.rate());
             answer
                 .missing
                 .push("waits of a load that lasts longer: the lock is so busy that they depend on it".into());
         }
-        answer.predicts(evidence, load.rate(), &prediction);
+        answer.predicts(evidence, got.unwrap_or_else(|| load.rate()), &prediction);
         answer.sensitivity = search.sensitivity();
         if search.keeps(&prediction, By::Middle) && !demand.grows() {
             let (room, doubt) = search.room();
@@ -221,7 +233,9 @@ impl Answer {
             answer.locks_needed = search.locks_needed();
         }
         verdict = verdict.and(demand.verdict());
-        answer.curve = search.curve(&prediction, answer.headroom);
+        if !load.is_closed() {
+            answer.curve = search.curve(&prediction, answer.headroom);
+        }
         answer.if_variable = load.varied().map(|load| Search { load: &load, ..search }.if_variable());
         if let Some(varied) = &answer.if_variable {
             verdict = whichever_holds(verdict, &varied.verdict);
@@ -300,6 +314,9 @@ impl Answer {
         match (&self.verdict, self.headroom, self.locks_needed) {
             (Verdict::Held, Some(headroom), _) => {
                 let at_least = if headroom.at_least { "at least " } else { "" };
+                if let Some(clients) = headroom.clients {
+                    return format!("meets the objective; limit {at_least}{clients} clients");
+                }
                 let varied = self.if_variable.as_ref().and_then(|varied| varied.headroom);
                 let varied = varied.map_or_else(String::new, |room| {
                     let at_least = if room.at_least { "at least " } else { "" };
@@ -334,10 +351,14 @@ const DEPENDS_ON_TIME: f64 = 0.95;
 const ALL_OF_THE_TIME: f64 = 0.995;
 
 impl Demand {
-    /// A lock is never busier than all the time; what it is asked for beyond that it does not serve.
-    fn of(prediction: &Prediction, rate: f64) -> Self {
+    /// A lock is never busier than all the time; what it is asked for beyond that it does not serve. Clients that come back after
+    /// their release ask for no more than they get.
+    fn of(prediction: &Prediction, load: &Load) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
-        let asked = |busy: f64, served: f64| busy * (rate / served).max(1.0);
+        if load.is_closed() {
+            return Self { low: 0.0, middle: 0.0, high: utilisation.high };
+        }
+        let asked = |busy: f64, served: f64| busy * (load.rate() / served).max(1.0);
         Self {
             low: asked(utilisation.low, throughput.high),
             middle: asked(utilisation.middle, throughput.middle),
@@ -355,11 +376,10 @@ impl Demand {
     }
 
     fn verdict(self) -> Verdict {
-        let busy = |share: f64| format!("{} %", number(100.0 * share));
         if self.low >= 1.0 {
             return Verdict::Violated(vec![format!(
                 "the lock would have to be busy for {} of the time, so its queue grows for as long as the load lasts",
-                busy(self.middle)
+                percent(self.middle)
             )]);
         }
         let may_grow = self.grows() || self.depends_on_time() && self.high >= ALL_OF_THE_TIME;
@@ -367,7 +387,7 @@ impl Demand {
             may_grow.then(|| {
                 format!(
                     "the lock would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
-                    busy(self.middle)
+                    percent(self.middle)
                 )
             })
             .into_iter()
@@ -435,7 +455,7 @@ pub(super) fn fitted(evidence: &Evidence) -> Option<(Fit, Vec<Observation>)> {
 impl Search<'_> {
     fn if_variable(&self) -> VariableHolds {
         let prediction = self.predict(self.fit, self.load.clone(), self.effort.simulations);
-        let demand = Demand::of(&prediction, self.load.rate());
+        let demand = Demand::of(&prediction, self.load);
         let verdict = judge(self.objective, &prediction).and(demand.verdict());
         let holds = self.keeps(&prediction, By::Middle) && !demand.grows();
         let headroom = if holds { self.room().0 } else { None };
@@ -479,7 +499,7 @@ impl Search<'_> {
 
     /// Whether a load keeps the objective; `None` where its queues are longer than those that were measured.
     fn keeps_at(&self, load: Load, by: By) -> Option<bool> {
-        let locks = load.locks();
+        let (locks, is_closed) = (load.locks(), load.is_closed());
         let prediction = self.predict(self.fit, load, self.effort.for_curve);
         let Predicted { low, middle, high } = prediction.utilisation;
         let busy = match by {
@@ -488,8 +508,9 @@ impl Search<'_> {
             By::Any => low,
         };
         let waiting = 1.0 + prediction.waiting.middle / locks as f64;
-        // A queue that grows has short waits only at first.
-        (!self.fit.guesses_queue(waiting)).then(|| busy < 0.98 && self.keeps(&prediction, by))
+        // A queue that grows has short waits only at first; that of a closed load does not.
+        let is_steady = is_closed || busy < 0.98;
+        (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
     }
 
     /// The wait at rates below what was asked for, there, and above up to where the objective breaks: closer where waits rise
@@ -531,10 +552,16 @@ impl Search<'_> {
             return (Some(self.headroom()), None);
         }
         let below = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::Middle));
-        let limit = below.map(|factor| self.load.rate() * self.last_that_holds(factor, By::Middle).factor);
+        let limit = below.map(|factor| self.last_that_holds(factor, By::Middle).factor);
         let why = limit.map_or_else(
-            || "no rate is found that surely holds".to_owned(),
-            |limit| format!("the limit is about {}/s, below what is asked for", number(limit)),
+            || "no load is found that surely holds".to_owned(),
+            |factor| {
+                let limit = match self.load.is_closed() {
+                    true => format!("{} clients", self.load.clone().times(factor).sessions()),
+                    false => format!("{}/s", number(factor * self.load.rate())),
+                };
+                format!("the limit is about {limit}, below what is asked for")
+            },
         );
         (None, Some(why))
     }
@@ -546,7 +573,9 @@ impl Search<'_> {
         let low = low.map(|factor| self.last_that_holds(factor, By::All));
         let high = self.last_that_holds(middle.factor, By::Any);
         let rate = |last: Last| self.load.rate() * last.factor;
+        let clients = self.load.is_closed().then(|| self.load.clone().times(middle.factor).sessions());
         Headroom {
+            clients,
             rate: rate(middle),
             factor: middle.factor,
             at_least: middle.is_open,
@@ -561,7 +590,10 @@ impl Search<'_> {
         let (mut holds, mut breaks) = (from, 2.0 * from);
         // Whether it is known that it breaks there.
         let mut is_known = loop {
-            if self.fit.beyond(self.load.rate() * breaks).is_some() {
+            if self.load.is_closed() && breaks > CLIENTS_MOST {
+                return Last { factor: holds, is_open: true };
+            }
+            if !self.load.is_closed() && self.fit.beyond(self.load.rate() * breaks).is_some() {
                 // The last rate of which something can be said.
                 breaks = 1.3 * self.fit.range.rate_to / self.load.rate();
                 if breaks <= holds {

@@ -103,7 +103,12 @@ impl PlanFile {
         versions.dedup();
         let servers = counted(ensemble.servers.len() as u64, "server", "servers");
         let host = if ensemble.shares_host { " on the load generator's own host" } else { "" };
-        Some(format!("Measured on {servers} (ZooKeeper {}){host}", versions.join(", ")))
+        let data = match ensemble.is_in_memory() {
+            Some(true) => ", their data in memory",
+            Some(false) => ", their data on disk",
+            None => "",
+        };
+        Some(format!("Measured on {servers} (ZooKeeper {}){host}{data}", versions.join(", ")))
     }
 
     /// What must be known of that place, in full sentences.

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use crate::answer::model::LoadCase;
-use crate::answer::queueing::{Arrival, Order};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use crate::answer::model::{Coming, LoadCase};
+use crate::answer::queueing::{Arrival, Empirical, Order};
 use crate::scenario::{self, Arrivals, Distribution, Stop, TrialSpec, schedule};
 use crate::words::clock::micros;
 
@@ -21,11 +24,13 @@ pub struct Load {
 }
 
 impl Load {
-    /// Of a trial of an open load that ends by the clock; `None` of any other.
+    /// Of a trial of an open or a closed load that ends by the clock; `None` of any other.
     #[must_use]
     pub fn of(spec: &TrialSpec, order: Order) -> Option<Self> {
         let Stop::After(lasts) = spec.stop else { return None };
-        spec.load.open()?;
+        if spec.load == scenario::Load::Batch {
+            return None;
+        }
         Some(Self { spec: spec.clone(), order, lasts, knows_mean_only: false })
     }
 
@@ -65,9 +70,18 @@ impl Load {
         self
     }
 
-    /// The same with so many times the rate.
+    /// Whether it is one of clients that come back some time after their release, and not of arrivals.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.spec.load == scenario::Load::Closed
+    }
+
+    /// The same with so many times the rate or, of a closed one, the clients.
     #[must_use]
     pub fn times(mut self, factor: f64) -> Self {
+        if self.is_closed() {
+            self.spec.contenders = ((self.spec.contenders as f64 * factor).round() as usize).max(1);
+        }
         if let scenario::Load::Open(open) = &mut self.spec.load {
             match &open.arrivals {
                 // What a file says comes as often in less time.
@@ -113,10 +127,15 @@ impl Load {
         self.spec.locks
     }
 
-    /// Arrivals a second.
+    /// Arrivals a second; of a closed load as many as there are at most, because a client thinks and holds, and a lock is held by
+    /// one at a time.
     #[must_use]
     pub fn rate(&self) -> f64 {
-        self.spec.load.open().map_or(0.0, |open| open.arrivals.mean_rate(self.lasts))
+        let TrialSpec { contenders, locks, hold, think, .. } = &self.spec;
+        match self.spec.load.open() {
+            Some(open) => open.arrivals.mean_rate(self.lasts),
+            None => most_acquisitions(*contenders, *locks, hold.mean(), think.mean()),
+        }
     }
 
     /// Has something done with it as the model takes it. `seed` makes arrivals of their own for each simulation; with `None`
@@ -134,8 +153,12 @@ impl Load {
             };
             schedule::draw(&spec, whole).into_iter().map(of).collect()
         };
+        let coming = match self.is_closed() {
+            true => Coming::Clients { think: drawn(&self.spec.think), hold: drawn(&self.spec.hold) },
+            false => Coming::Arrivals(&draw),
+        };
         then(&LoadCase {
-            arrivals: &draw,
+            coming,
             locks: self.spec.locks,
             sessions: self.spec.contenders,
             rate: self.rate(),
@@ -144,4 +167,19 @@ impl Load {
             order: self.order,
         })
     }
+}
+
+/// How many acquisitions a second so many clients come to at most, with locks that take no time.
+#[must_use]
+pub fn most_acquisitions(clients: usize, locks: usize, hold: Duration, think: Duration) -> f64 {
+    let by_clients = clients as f64 / (hold + think).as_secs_f64().max(1e-6);
+    by_clients.min(locks as f64 / hold.as_secs_f64().max(1e-6))
+}
+
+/// A distribution as many of its values, in microseconds.
+fn drawn(distribution: &Distribution) -> Empirical {
+    const VALUES: usize = 10_000;
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let values: Vec<f64> = (0..VALUES).map(|_| 1e6 * distribution.sample(&mut rng).as_secs_f64()).collect();
+    Empirical::of_values(&values).unwrap_or_else(|| Empirical::fixed(0.0))
 }

@@ -72,7 +72,7 @@ impl<'a> Candidate<'a> {
 /// The map of these strategies, by rates and within a rate by clients.
 #[must_use]
 pub fn map(candidates: &[Candidate<'_>], objective: &Objective, effort: Effort) -> Vec<MapCell> {
-    let Some(first) = candidates.first() else { return Vec::new() };
+    let Some(first) = candidates.first().filter(|first| !first.load.is_closed()) else { return Vec::new() };
     let effort = Effort { arrivals: ARRIVALS.min(effort.arrivals), ..effort };
     let asked = first.load.sessions();
     let mut clients: Vec<usize> =

@@ -27,6 +27,10 @@ pub struct Question {
     pub locks: usize,
     /// How they come, as a scenario says it in TOML.
     pub arrivals: String,
+    /// For how long clients think after a release before they ask again, as a scenario says it in TOML: the load is one of clients
+    /// that come back. `None` where it is one of arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think: Option<String>,
     /// How much longer every round trip between clients and servers is made; `None` where nothing is added, and in files of
     /// versions that could not.
     #[serde(rename = "round_trip_us", with = "as_us_if_any", default)]
@@ -62,6 +66,9 @@ impl Question {
         let held = self.rate * self.hold.as_secs_f64();
         if self.clients == 0 || self.locks == 0 {
             return Err("--clients and --locks are at least 1".to_owned());
+        }
+        if self.think.is_some() {
+            return Ok(());
         }
         if held >= self.locks as f64 {
             let needed = (held.floor() as usize).saturating_add(1);
@@ -109,29 +116,37 @@ impl Question {
             strategies.iter().map(|name| toml::Value::from(name.as_str()).to_string()).collect();
         let (lasts, warm_up) = (ask.lasts.as_millis(), ask.warm_up.as_millis());
         let QuestionLoad { rate, locks, clients, repetitions, seed, .. } = ask;
+        let coming = match &self.think {
+            Some(think) => format!("load = \"closed\"\nthink = {think}"),
+            None => format!("load = \"open\"\nrate = {rate}\narrivals = {}", self.arrivals),
+        };
         let fault = self.round_trip.map_or_else(String::new, |added| {
             format!("\n[[fault]]\n{}", distance(added, &format!("{lasts}ms")))
         });
         format!(
-            "name = \"{name}\"\nstrategies = [{}]\ncontenders = {clients}\nload = \"open\"\nrate = {rate}\narrivals = {}\n\
-             locks = {locks}\nhold = {}\nduration = \"{lasts}ms\"\nwarm_up = \"{warm_up}ms\"\n\
+            "name = \"{name}\"\nstrategies = [{}]\ncontenders = {clients}\n{coming}\nlocks = {locks}\nhold = {}\nduration = \"{lasts}ms\"\nwarm_up = \"{warm_up}ms\"\n\
              warm_up_at_most = \"{warm_up}ms\"\nrepetitions = {repetitions}\nseed = {seed}\n{fault}",
             strategies.join(", "),
-            self.arrivals,
             self.holds.clone().unwrap_or_else(|| format!("\"{}us\"", self.hold.as_micros())),
         )
     }
 
     #[must_use]
     pub fn describe(&self) -> String {
+        let coming = match (&self.think, &self.scenario) {
+            (Some(think), _) => format!("that come back after {}", shown(think.trim_matches('"'), 60)),
+            (None, None) => {
+                let arrivals = self.arrivals.trim_matches('"');
+                format!("with {} lock requests a second ({arrivals} arrivals)", number(self.rate))
+            }
+            (None, Some(_)) => {
+                format!("with {} lock requests a second (the scenario's arrivals)", number(self.rate))
+            }
+        };
+        let held = if self.think.is_some() { "and" } else { "that" };
         format!(
-            "{} with {} lock requests a second ({} arrivals) that hold for {}{}, over {}{}: is {}?",
+            "{} {coming} {held} hold for {}{}, over {}{}: is {}?",
             counted(self.clients, "client", "clients"),
-            number(self.rate),
-            match self.scenario {
-                None => self.arrivals.trim_matches('"'),
-                Some(_) => "the scenario's",
-            },
             format_duration(self.hold),
             match &self.holds {
                 None => " on average".to_owned(),
@@ -181,6 +196,7 @@ mod tests {
             holds: None,
             locks,
             arrivals: "\"poisson\"".into(),
+            think: None,
             round_trip: None,
             scenario: None,
             objective: "wait.p99 < 200ms".parse().unwrap(),

@@ -96,7 +96,8 @@ impl Recommendation {
         let value = value.map(|value| format!("{figure} {}", figure.unit().show(value.middle)));
         let up_to = answer.and_then(|answer| answer.headroom).map(|room| {
             let at_least = if room.at_least { "at least " } else { "" };
-            format!("holds up to {at_least}{} times the rate", number(room.factor))
+            let of = if room.clients.is_some() { "clients" } else { "rate" };
+            format!("holds up to {at_least}{} times the {of}", number(room.factor))
         });
         let figures: Vec<String> = value.into_iter().chain(up_to).collect();
         let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join("; ")) };

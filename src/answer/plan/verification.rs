@@ -152,7 +152,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
             mean(&|one| 1e6 * one.throughput()),
         ),
     ];
-    let arrivals = trial.arrived.map_or(0, |arrived| arrived.offered);
+    let arrivals = trial.arrived.map_or(waits.count, |arrived| arrived.offered);
     let mut notes: Vec<String> =
         trial.unsound().into_iter().map(|why| format!("the trial is {why}")).collect();
     if (arrivals as f64) < SIMULATED {

@@ -29,7 +29,8 @@ pub struct PlanArgs {
     /// file
     #[arg(long, value_name = "FILE", conflicts_with = "hold")]
     pub holds: Option<PathBuf>,
-    /// Ask about the open load of this scenario: its arrivals, holds, locks, popularity and contenders
+    /// Ask about the load of this scenario: its arrivals or, if it is closed, think times; its holds, locks, popularity and
+    /// contenders
     #[arg(long, value_name = "FILE",
           conflicts_with_all = ["clients", "rate", "hold", "holds", "locks", "arrivals", "round_trip"])]
     pub from_scenario: Option<PathBuf>,

@@ -11,7 +11,7 @@ use crate::answer::plan::{Load, Question};
 use crate::answer::queueing::Order;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
 use crate::load;
-use crate::scenario::{Late, Plan, Scenario, Stop, parse};
+use crate::scenario::{self, Late, Plan, Scenario, parse};
 use crate::words::error::Error;
 
 /// A question, and the load that it is about, in the order of a queue.
@@ -48,6 +48,7 @@ impl AskedLoad {
             hold: mean,
             holds: toml,
             locks: args.locks as usize,
+            think: None,
             arrivals: if is_word { format!("\"{text}\"") } else { text.to_owned() },
             round_trip: args.round_trip,
             scenario: None,
@@ -73,12 +74,10 @@ impl AskedLoad {
             return Err(refuse("a plan is about one number of contenders: name one"));
         }
         let spec = Plan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("it has no trial"))?;
-        let Some(open) = spec.load.open() else {
-            return Err(refuse(
-                "a plan is about arrivals that come at their own pace: write load = \"open\"",
-            ));
-        };
-        if open.late == Late::Drop {
+        if spec.load == scenario::Load::Batch {
+            return Err(refuse("a plan is about a load that goes on: write load = \"open\" or \"closed\""));
+        }
+        if spec.load.open().is_some_and(|open| open.late == Late::Drop) {
             return Err(refuse("a plan says how long all wait, so none may be dropped: leave `late` out"));
         }
         if spec.read_ratio > 0.0 || spec.depth > 1 || !spec.faults.is_empty() {
@@ -86,20 +85,20 @@ impl AskedLoad {
                 "a plan is about locks that let in one at a time and are not broken: leave `read_ratio`, `depth` and faults out",
             ));
         }
-        let Stop::After(lasts) = spec.stop else { return Err(refuse("its load has no end by the clock")) };
+        let load = Load::of(&spec, Order::Fifo).ok_or_else(|| refuse("its load has no end by the clock"))?;
         let question = Question {
             clients: spec.contenders,
-            rate: open.arrivals.mean_rate(lasts),
+            rate: load.rate(),
             hold: spec.hold.mean(),
             holds: Some(spec.hold.to_toml()),
             locks: spec.locks,
             arrivals: "\"poisson\"".to_owned(),
+            think: load.is_closed().then(|| spec.think.to_toml()),
             round_trip: None,
             scenario: Some(standing_alone(&file.text, path)?),
             objective: args.slo.clone(),
         };
         question.check().map_err(|why| refuse(&why))?;
-        let load = Load::of(&spec, Order::Fifo).ok_or_else(|| refuse("it has no load of its own"))?;
         Ok(Self { question, load, scenario: scenario.clone() })
     }
 }

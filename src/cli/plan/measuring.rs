@@ -9,7 +9,7 @@ use super::site::PlanRuns;
 use crate::answer::plan::{Question, QuestionLoad};
 use crate::cli::output;
 use crate::words::error::Error;
-use crate::words::units::format_duration;
+use crate::words::units::{counted, format_duration};
 
 /// How busy the ensemble is made while it is measured, in acquisitions a second, unless the question itself asks for more.
 const BUSY: f64 = 120.0;
@@ -22,6 +22,11 @@ const BUSIER: f64 = 0.8;
 const HANDOFF: Duration = Duration::from_millis(5);
 const MEASURES: Duration = Duration::from_secs(8);
 const REPETITIONS: u32 = 2;
+/// Warm-up, the steps before and after a trial.
+const AROUND_A_TRIAL: Duration = Duration::from_secs(3);
+const CALIBRATES: Duration = Duration::from_secs(15);
+/// How long servers take to start.
+const STARTS: Duration = Duration::from_secs(8);
 /// How many times as long where trials of that length disagree: what disturbs them comes and goes, and longer trials have a
 /// more equal share of it.
 const LONGER: u32 = 3;
@@ -50,7 +55,8 @@ impl Measuring<'_> {
     /// # Errors
     /// When the ensemble cannot be used, or an interrupt has ended it.
     pub async fn run(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
-        self.note(&format!("measuring {} for a few minutes", strategies.join(", ")));
+        let whole = CALIBRATES + self.takes(strategies.len(), 0);
+        self.note(&format!("measuring {}: about {}", strategies.join(", "), in_minutes(whole)));
         library.take(&self.runs.calibrate().await?)?;
         let seed = self.args.seed;
         self.points(&Trials { name: "measure", strategies, lasts: MEASURES, seed }, library).await?;
@@ -73,11 +79,20 @@ impl Measuring<'_> {
             let name = format!("{}-{number}", trials.name);
             let text = question.scenario(&name, trials.strategies, &ask);
             let run = self.runs.run(&name, &text).await?;
-            let (rate, locks) = (ask.rate, ask.locks);
-            self.note(&format!("[{number}/{all}] {rate:.0} requests a second over {locks} locks"));
+            let left = in_minutes(self.takes(trials.strategies.len(), number as usize));
+            self.note(&format!("[{number}/{all}] {}; about {left} left", said(question, &ask)));
             library.take(&run)?;
         }
         Ok(())
+    }
+
+    /// About how long the measurements of so many strategies take after the first points.
+    fn takes(&self, strategies: usize, points: usize) -> Duration {
+        let strategies = u32::try_from(strategies).unwrap_or(u32::MAX);
+        let left = u32::try_from((POINTS.len() + 1).saturating_sub(points)).unwrap_or(0);
+        let points = left * strategies * REPETITIONS * (MEASURES + AROUND_A_TRIAL);
+        let outage = strategies * (Failures::of(self.args.failures).last + AROUND_A_TRIAL) + STARTS;
+        points + if self.runs.ensemble.may_lose_a_server() { outage } else { Duration::ZERO }
     }
 
     /// Once more, and for longer, for strategies whose trials disagree.
@@ -132,6 +147,29 @@ impl Measuring<'_> {
     }
 }
 
+/// What is measured, and why it is not just what was asked about.
+fn said(question: &Question, ask: &QuestionLoad) -> String {
+    let locks = counted(ask.locks, "lock", "locks");
+    let load = match question.think {
+        Some(_) => counted(ask.clients, "client", "clients"),
+        None => format!("{:.0} requests a second", ask.rate),
+    };
+    let for_each_lock = ask.rate / ask.locks as f64;
+    let busy = if for_each_lock > 1.05 * question.rate / question.locks as f64 {
+        "each busier than yours"
+    } else {
+        "each as busy as yours"
+    };
+    format!("{load} over {locks}, {busy}")
+}
+
+fn in_minutes(time: Duration) -> String {
+    match (time.as_secs() + 30) / 60 {
+        0 => "half a minute".to_owned(),
+        minutes => counted(minutes, "minute", "minutes"),
+    }
+}
+
 /// The same arrivals over so few locks that each is busier than the question's; `None` where it is as busy already.
 fn busier(question: &Question, load: QuestionLoad) -> Option<QuestionLoad> {
     let busy = load.rate * (question.hold + HANDOFF).as_secs_f64();
@@ -142,8 +180,14 @@ fn busier(question: &Question, load: QuestionLoad) -> Option<QuestionLoad> {
 /// How many times as many locks as were asked for keep the ensemble busy enough to measure many handoffs soon, with sessions
 /// that this host can bear.
 pub fn copies(question: &Question) -> f64 {
-    (BUSY / question.rate).clamp(1.0, (100.0 / question.locks as f64).max(1.0)).floor()
+    // Clients that come back are part of the load: each lock has to keep its own.
+    let by_clients = if question.think.is_some() { CLIENTS_AT_ONCE / question.clients as f64 } else { 100.0 };
+    let most = (100.0 / question.locks as f64).min(by_clients).max(1.0);
+    (BUSY / question.rate).clamp(1.0, most).floor()
 }
+
+/// Clients of a closed load that are run at once, unless the question itself has more.
+const CLIENTS_AT_ONCE: f64 = 200.0;
 
 /// What is broken in a trial, one after the other.
 struct Failures {

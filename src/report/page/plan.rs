@@ -38,7 +38,10 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         section("reproduce", "How to reproduce this", reproduce(plan)),
     ];
     Document {
-        title: format!("Will it carry {} requests a second?", number(plan.question.rate)),
+        title: match plan.question.think {
+            Some(_) => format!("Will it carry {} clients?", plan.question.clients),
+            None => format!("Will it carry {} requests a second?", number(plan.question.rate)),
+        },
         verdict: word(&plan.verdict()),
         subtitle: capitalised(&plan.question.describe()),
         comes_to: "Answer",
@@ -92,6 +95,7 @@ fn curve(plan: &PlanFile) -> Block {
     if series.is_empty() {
         let is_predicted = plan.answers.iter().any(|answer| answer.prediction.is_some());
         let why = match is_predicted {
+            true if question.think.is_some() => "clients that come back have no rate of their own",
             true => "the version that made this plan kept no predictions for other rates",
             false => "nothing could be predicted",
         };

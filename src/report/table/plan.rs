@@ -83,6 +83,9 @@ fn rate(Predicted { low, middle, high }: Predicted) -> Value {
 
 /// Up to which rate the objective holds.
 fn room(room: Headroom) -> Value {
+    if let Some(clients) = room.clients {
+        return Value::Text(format!("{clients} clients")).at_least(room.at_least);
+    }
     let rate = Value::Rate(room.rate).at_least(room.at_least);
     match (room.low, room.high) {
         (Some(low), Some(high)) => rate.between(Value::Amount(low), Value::Amount(high)),
