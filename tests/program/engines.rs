@@ -10,6 +10,7 @@ use crate::support::docker::{available, docker};
 use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, stderr, stdout, went_through};
 use crate::support::skip::skipped;
+use zklockbench::record::Trial;
 use zklockbench::results::read;
 
 const SCENARIO: &str = "name = \"shared\"

@@ -196,6 +196,10 @@ fn where_the_floor_rose_as_well_it_is_not_known_whether_the_lock_got_slower() {
         why.contains("the floor of a handoff rose from 1 ms to 2 ms, so the host is the likely cause"),
         "{why}"
     );
+    // And more than a floor explains of which requests are a part of each turn has regressed all the same
+    let found = compared(&base, &with_floor(side("new", &[1.5]), 1_300));
+    assert_eq!(row(&found, "turn.p50").compared.regression, Regression::Yes);
+    assert_eq!(row(&found, "wait.p50").compared.regression, Regression::Unknown);
     // With the floor as it was, it has
     let quiet = compared(&base, &with_floor(side("new", &[1.5]), 1_050));
     assert_eq!(quiet.conclusion.exit(), Exit::Violated);

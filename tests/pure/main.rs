@@ -18,6 +18,7 @@ mod ci_outputs;
 mod ci_pipelines;
 mod compare;
 mod compare_bets;
+mod compare_equal_runs;
 mod compare_resampled;
 mod exclusion;
 mod gate_grammar;

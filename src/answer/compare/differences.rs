@@ -253,7 +253,7 @@ fn readable(name: &str, value: &Value) -> String {
     }
 }
 
-/// The floors of a handoff on both sides, in microseconds: medians over the runs.
+/// The floors of a handoff on both sides, in microseconds: of each run the lower one, and of those the median.
 #[derive(Debug, Clone, Copy)]
 struct Floors {
     base: f64,
@@ -263,11 +263,14 @@ struct Floors {
 impl Floors {
     /// `None` where a side has none.
     fn of(base: &Side, new: &Side) -> Option<Self> {
+        // Measured before the trials and after them: what disturbed one of the two was no longer there, or not yet.
+        let lower = |run: &Loaded| {
+            let run = &run.stored.run.run;
+            let both = [&run.floor, &run.floor_after].into_iter().flatten();
+            both.filter_map(|floor: &Floor| floor.handoff).map(|timing: Timing| timing.p50_us).min()
+        };
         let of = |side: &Side| {
-            let handoff =
-                |run: &Loaded| run.stored.run.floor.as_ref().and_then(|floor: &Floor| floor.handoff);
-            let each: Vec<f64> =
-                side.runs.iter().filter_map(handoff).map(|timing: Timing| timing.p50_us as f64).collect();
+            let each: Vec<f64> = side.runs.iter().filter_map(lower).map(|us| us as f64).collect();
             crate::answer::stats::median(&each).filter(|floor| *floor > 0.0)
         };
         Some(Self { base: of(base)?, new: of(new)? })
@@ -312,11 +315,23 @@ impl FloorRise {
         self.0.new / self.0.base - 1.0
     }
 
+    /// The floor of the base, in microseconds.
+    pub(super) fn base_us(self) -> f64 {
+        self.0.base
+    }
+
     /// What was found, unless it is worse, grows or shrinks with what a request takes, and the floor rose by more than its
-    /// margin.
-    pub fn unless(self, figure: Figure, found: Compared) -> Compared {
-        let within = found.margin.is_none_or(|margin| self.share() <= margin);
-        if found.regression != Regression::Yes || within || !takes_time(figure) {
+    /// margin and by as much as explains it: `requests` is the share of such a figure that requests take; `None` where that is
+    /// not known.
+    pub(super) fn unless(self, figure: Figure, found: Compared, requests: Option<f64>) -> Compared {
+        let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes && takes_time(figure))
+        else {
+            return found;
+        };
+        let explained = requests.map(|share| (1.0 + margin) * (1.0 + share * self.share()));
+        let surely = found.in_family.and_then(|ratio| Some(ratio.low?.max(1.0 / ratio.high?)));
+        let is_more = surely.zip(explained).is_some_and(|(surely, explained)| surely > explained);
+        if self.share() <= margin || is_more {
             return found;
         }
         let [was, is] = self.0.told();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::Limits;
 use super::losses;
-use crate::results::record::figures::THROUGHPUT;
+use crate::results::record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use crate::results::record::{Figure, Statistic};
 use crate::words::measure::Measure;
 
@@ -61,6 +61,7 @@ fn usual_margin(figure: Figure) -> f64 {
         Figure::Latency(..) => 0.10,
         figure if losses::has(figure) => 0.02,
         figure if figure == THROUGHPUT.figure() => 0.15,
+        figure if figure == REQUESTS_PER_ACQUISITION.figure() => 0.10,
         Figure::Plain(_) => 0.05,
     }
 }
