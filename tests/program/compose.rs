@@ -120,6 +120,7 @@ fn the_quick_scenario_runs_on_three_servers_in_containers_and_nothing_of_them_is
 }
 
 #[test]
+#[ignore = "long: three servers in containers, broken in five ways"]
 fn servers_that_docker_kills_pauses_isolates_and_wipes_come_back_and_no_lock_breaks() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());

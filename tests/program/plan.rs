@@ -70,7 +70,7 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
             "absent.csv",
         ),
         (plan(&["--slo", "wait.p99<1s"]), "--from-scenario"),
-        (plan(&["--from-scenario", "quick", "--slo", "wait.p99<1s"]), "write load = \"open\""),
+        (plan(&["--from-scenario", "batch", "--slo", "wait.p99<1s"]), "a plan is about a load that goes on"),
         (plan(&["--from-scenario", "quick", "--rate", "5/s", "--slo", "wait.p99<1s"]), "cannot be used with"),
         (plan(&[&QUESTION[1..], &["--round-trip", "2s"]].concat()), "give 0.1ms to 1s"),
         (plan(&[&QUESTION[1..], &["--servers", "2"]].concat()), "is not one of 1, 3, 5"),
@@ -173,6 +173,7 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
 }
 
 #[test]
+#[ignore = "long: a plan at a distance is simulated and verified"]
 fn a_plan_at_a_distance_is_answered_from_runs_at_that_distance_only_and_verified_there() {
     // Given a run whose round trips take 6 ms longer
     let connect = ensemble::place_on_shared();

@@ -70,12 +70,12 @@ impl AskedLoad {
             ScenarioFile::read(path, &Overrides::default()).map_err(|unusable| unusable.report(path))?;
         let scenario = &file.parsed.scenario;
         let refuse = |why: &str| Error::usage(format!("{}: {why}", path.display()));
-        if scenario.contenders.len() != 1 {
-            return Err(refuse("a plan is about one number of contenders: name one"));
-        }
         let spec = Plan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("it has no trial"))?;
         if spec.load == scenario::Load::Batch {
             return Err(refuse("a plan is about a load that goes on: write load = \"open\" or \"closed\""));
+        }
+        if scenario.contenders.len() != 1 {
+            return Err(refuse("a plan is about one number of contenders: name one"));
         }
         if spec.load.open().is_some_and(|open| open.late == Late::Drop) {
             return Err(refuse("a plan says how long all wait, so none may be dropped: leave `late` out"));
