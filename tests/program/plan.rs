@@ -285,8 +285,9 @@ fn what_failures_cost_is_measured_for_each_kind_and_told() {
     // And a holder that crashed blocks one lock until its session has expired
     let holder = of("crash");
     assert!((8e6..14e6).contains(&us(&holder["gap"]["median_us"])), "{holder}");
-    // And the objective is judged while a server is missing, and what was drained is told or that it was not
-    assert!(of("follower")["meanwhile"].is_object() || of("follower")["meanwhile"].is_string(), "{costs:#?}");
+    // And the objective is judged while a server is missing, unless the queue was not as short as before by then
+    let follower = of("follower");
+    assert!(!follower["meanwhile"].is_null() || follower["not_drained"] != 0, "{follower}");
     assert_eq!(of("rolling")["times"], 1);
 }
 
