@@ -70,37 +70,56 @@ fn curator_206_reproduced_with_our_mutex_its_release_is_the_first_to_say_so() {
 #[test]
 fn curator_604_reproduced_with_java_a_waiter_takes_the_node_of_its_last_session_for_its_own_and_two_are_in() {
     reactor::block_on(async {
-        // Given a holder, a waiter of Java's behind a wire, and one of ours behind that
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
-        let mut holder = Contender::of("curator-mutex", &scene).await;
-        let held = holder.acquire(Write).await.unwrap();
-        // The more addresses, the sooner it gives one up and tries the next
-        let thrice = [proxy.connect.as_str(); 3].join(",");
-        let mut java = java_by(&thrice, &scene, TIMEOUT_MS).await;
-        java.tell("acquire a mutex");
-        scene.has_nodes(2).await;
-        reactor::sleep(SETTLE).await;
-        let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
-        // When no answer reaches Java for so long that it gives its session up by itself, while its attempts to
-        // reconnect keep that session alive on the servers; and the holder releases meanwhile
-        proxy.mute();
-        java.says("state SUSPENDED").await;
-        holder.release(held).await.unwrap();
-        java.says("state LOST").await;
-        proxy.mend();
-        // Then it holds by its old session's node, although nobody keeps that alive any more
-        let ((), came) = seconds(java.says("a in mutex")).await;
-        assert!(!waiting.is_over());
-        let ((mut next, next_held), let_in) = seconds(waiting.over()).await;
+        // On a busy host Java may look for its node only after the servers have expired the session.
+        for _ in 0..4 {
+            if java_is_in_by_its_old_node().await {
+                return;
+            }
+        }
+        panic!("each time the node had gone with its session before Java looked for it");
+    });
+}
+
+/// Whether Java found the node of the session that it had given up; if so, what follows from that is checked.
+async fn java_is_in_by_its_old_node() -> bool {
+    // Given a holder, a waiter of Java's behind a wire, and one of ours behind that
+    let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+    let mut holder = Contender::of("curator-mutex", &scene).await;
+    let held = holder.acquire(Write).await.unwrap();
+    // The more addresses, the sooner it gives one up and tries the next
+    let thrice = [proxy.connect.as_str(); 3].join(",");
+    let mut java = java_by(&thrice, &scene, TIMEOUT_MS).await;
+    java.tell("acquire a mutex");
+    scene.has_nodes(2).await;
+    reactor::sleep(SETTLE).await;
+    let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
+    // When no answer reaches Java for so long that it gives its session up by itself, while its attempts to
+    // reconnect keep that session alive on the servers; and the holder releases meanwhile
+    proxy.mute();
+    java.says("state SUSPENDED").await;
+    holder.release(held).await.unwrap();
+    java.says("state LOST").await;
+    proxy.mend();
+    // Then it holds by its old session's node, although nobody keeps that alive any more
+    let ((), came) = seconds(async {
+        while !java.has_said("a in mutex") && !waiting.is_over() {
+            reactor::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    let is_in = java.has_said("a in mutex");
+    let ((mut next, next_held), let_in) = seconds(waiting.over()).await;
+    let next_held = next_held.unwrap();
+    if is_in {
         // And when the servers have expired that session, the next one is in beside it
-        let next_held = next_held.unwrap();
         java.obeys("holds a mutex", "a holds true").await;
         assert_eq!(scene.nodes().await, 1);
         println!(
             "CURATOR-604, Java: in {came:.1} s after LOST by its old node, another in {let_in:.1} s later"
         );
-        next.release(next_held).await.unwrap();
-    });
+    }
+    next.release(next_held).await.unwrap();
+    is_in
 }
 
 #[test]
