@@ -20,8 +20,9 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
         for dir in found.usable {
             add(&mut evidence, &dir)?;
         }
-        if disk::has(given, DECISIONS) {
-            kept_at.push(given.join(DECISIONS));
+        let beside = given.join(DECISIONS);
+        if disk::has(given, DECISIONS) && !kept_at.contains(&beside) {
+            kept_at.push(beside);
         }
     }
     let mut decisions = Decisions::by(&evidence, args.note.clone());
@@ -69,13 +70,13 @@ fn is_one(dir: &Path) -> bool {
 
 /// What lies in a directory.
 #[derive(Default)]
-struct FoundDirectories {
+struct SortedDirectories {
     /// Runs and calibrations.
     usable: Vec<PathBuf>,
     others: Vec<PathBuf>,
 }
 
-impl FoundDirectories {
+impl SortedDirectories {
     /// Says what of them was not looked at.
     fn tell_others(&self, given: &Path) {
         let Some(first) = self.others.first().and_then(|dir| dir.file_name()) else { return };
@@ -93,9 +94,9 @@ impl FoundDirectories {
 }
 
 /// The directory itself, or, where it is neither a run nor a calibration, those in it that are.
-fn directories(given: &Path) -> Result<FoundDirectories, Error> {
+fn directories(given: &Path) -> Result<SortedDirectories, Error> {
     if is_one(given) {
-        return Ok(FoundDirectories { usable: vec![given.to_owned()], others: Vec::new() });
+        return Ok(SortedDirectories { usable: vec![given.to_owned()], others: Vec::new() });
     }
     let within = disk::directories(given).map_err(|error| {
         Error::usage(format!(
@@ -110,7 +111,7 @@ fn directories(given: &Path) -> Result<FoundDirectories, Error> {
             given.display()
         )));
     }
-    Ok(FoundDirectories { usable, others })
+    Ok(SortedDirectories { usable, others })
 }
 
 fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {

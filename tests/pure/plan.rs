@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::answer::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench::answer::plan::{
-    Answer, Candidate, Effort, Evidence, Failure, FailureCost, Headroom, Load, MapChoice, Question,
+    Answer, Candidate, Effort, Evidence, FailureCost, Headroom, Load, MapChoice, MeasuredFailure, Question,
     QuestionLoad, map, objective, recommend,
 };
 use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
@@ -471,8 +471,8 @@ fn with_failure(locks: u64, p99_us: u64, meanwhile: Option<ArrivalWaits>) -> Tri
 
 #[test]
 fn what_a_failure_costs_is_told_of_the_load_that_was_asked_about_with_how_much_it_differs() {
-    let failures = |trials: &[Trial]| -> Vec<Failure> {
-        trials.iter().map(|trial| Failure::of(trial, &trial.faults[0], true).unwrap()).collect()
+    let failures = |trials: &[Trial]| -> Vec<MeasuredFailure> {
+        trials.iter().map(|trial| MeasuredFailure::of(trial, &trial.faults[0], true).unwrap()).collect()
     };
     let slo = objective("wait.p99 < 200ms").unwrap();
     // Given three kills of a leader that interrupted all four locks, each with ten requests
@@ -490,7 +490,7 @@ fn what_a_failure_costs_is_told_of_the_load_that_was_asked_about_with_how_much_i
     // And one that was not seen to have an effect is none
     let mut unproved = with_failure(4, 600_000, None);
     unproved.faults[0].proved = false;
-    assert_eq!(Failure::of(&unproved, &unproved.faults[0], true), None);
+    assert_eq!(MeasuredFailure::of(&unproved, &unproved.faults[0], true), None);
 }
 
 #[test]
@@ -499,7 +499,7 @@ fn whether_the_objective_holds_with_a_server_missing_takes_as_many_waits_as_its_
     let word = |arrivals: u64, p99_us: u64| {
         let waits = ArrivalWaits::of((0..arrivals).map(|_| Some(p99_us)));
         let trial = with_failure(4, 600_000, waits);
-        let failure = Failure::of(&trial, &trial.faults[0], true).unwrap();
+        let failure = MeasuredFailure::of(&trial, &trial.faults[0], true).unwrap();
         FailureCost::of_each(&[failure], 1, &slo)[0].meanwhile.as_ref().unwrap().word()
     };
     assert_eq!(

@@ -13,37 +13,47 @@ use crate::words::measure::Measure;
 /// What of both sides of a cell speaks against a verdict.
 #[derive(Debug, Clone)]
 pub(super) struct Caveats {
-    floor: Option<FloorRise>,
-    /// The share of a turn that requests take, where the floor rose.
-    requests: f64,
+    floor: Option<FloorCaveat>,
     /// What the load generator adds to figures on either side.
     generator: Vec<ShareApart>,
     /// What the repetitions that were lost make doubtful.
     lost: Option<String>,
 }
 
+/// A floor that rose, and how much of a figure of turns depends on it.
+#[derive(Debug, Clone, Copy)]
+struct FloorCaveat {
+    rise: FloorRise,
+    /// The share of a turn that requests take.
+    requests: f64,
+}
+
 impl Caveats {
     pub fn of(base: &Repetitions<'_>, new: &Repetitions<'_>, floor: Option<FloorRise>) -> Self {
         let (were, are) = (base.trials(), new.trials());
-        let requests = floor.map_or(1.0, |rise| requests_in_a_turn(&were, rise.base_us()));
-        Self { floor, requests, generator: shares(&were, &are), lost: doubt(base, new) }
+        let floor =
+            floor.map(|rise| FloorCaveat { rise, requests: requests_in_a_turn(&were, rise.base_us()) });
+        Self { floor, generator: shares(&were, &are), lost: doubt(base, new) }
     }
 
     /// Of several cells together: what speaks against any of them; `None` of none.
     pub fn of_any<'a>(cells: impl Iterator<Item = &'a Self> + Clone) -> Option<Self> {
-        let count = cells.clone().count() as f64;
-        let requests = cells.clone().map(|cell| cell.requests).sum::<f64>() / count;
-        let all = cells.cloned().reduce(|mut all, one| {
+        // Turns of all are told together, so it is the mean share of requests that counts.
+        let floors: Vec<FloorCaveat> = cells.clone().filter_map(|cell| cell.floor).collect();
+        let requests = floors.iter().map(|floor| floor.requests).sum::<f64>() / floors.len() as f64;
+        cells.cloned().reduce(|mut all, one| {
             all.generator.extend(one.generator);
-            Self { lost: all.lost.or(one.lost), ..all }
-        });
-        all.map(|all| Self { requests, ..all })
+            let floor = all.floor.map(|floor| FloorCaveat { requests, ..floor });
+            Self { lost: all.lost.or(one.lost), floor, ..all }
+        })
     }
 
     /// What was found of a figure, as far as it may be concluded.
     pub fn allow(&self, figure: Figure, found: Compared) -> Compared {
         let found = match self.floor {
-            Some(rise) => rise.unless(figure, found, is_of_turns(figure).then_some(self.requests)),
+            Some(FloorCaveat { rise, requests }) => {
+                rise.unless(figure, found, is_of_turns(figure).then_some(requests))
+            }
             None => found,
         };
         let found = if takes_time(figure) { unless_generator(&self.generator, found) } else { found };

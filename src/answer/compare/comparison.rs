@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 
+use super::both_sides::{BothSides, Planned};
 use super::caveats::Caveats;
 use super::cell::{CellUnderLoad, LINE, NoReadings, readings};
-use super::cell_pair::{CellPair, Planned};
 use super::chosen::{Chosen, Role, VIOLATIONS, chosen};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
@@ -194,9 +194,9 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     let floor = FloorRise::between(base, new, &differences);
     let pairs = was.into_iter().map(|(key, was)| {
         let is = find(&is, &key);
-        (key, CellPair::of(was, is, floor))
+        (key, BothSides::of(was, is, floor))
     });
-    let pairs: Vec<(CellUnderLoad, CellPair<'_>)> = pairs.collect();
+    let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = pairs.collect();
     let mut family = Family::default();
     for together in together(&pairs, &ask.figures) {
         family.take_together(together, ask);
@@ -270,7 +270,7 @@ struct Concluded {
 }
 
 impl Family {
-    fn take(&mut self, key: &CellUnderLoad, pair: &CellPair<'_>, ask: &Ask) {
+    fn take(&mut self, key: &CellUnderLoad, pair: &BothSides<'_>, ask: &Ask) {
         let (were, are) = (pair.base.trials(), pair.new.trials());
         let is_asked_for = !ask.figures.is_empty();
         for chosen in chosen(&ask.figures, key, &were, &are) {
@@ -289,7 +289,7 @@ impl Family {
         }
     }
 
-    fn plan(&mut self, key: &CellUnderLoad, pair: &CellPair<'_>, chosen: Chosen, ask: &Ask) {
+    fn plan(&mut self, key: &CellUnderLoad, pair: &BothSides<'_>, chosen: Chosen, ask: &Ask) {
         self.planned.push(PlannedRow {
             cell: key.clone(),
             strategies: Vec::new(),

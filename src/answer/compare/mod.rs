@@ -4,9 +4,9 @@
 //! `test` makes one, `judge` says what follows from it, `chosen` names the figures and which of them decide, `comparison` has the
 //! family of them; `docs/compare.md` says the same for users.
 
+mod both_sides;
 mod caveats;
 mod cell;
-mod cell_pair;
 mod chosen;
 mod comparison;
 mod differences;
@@ -22,8 +22,8 @@ mod test;
 mod together;
 mod verdict;
 
+pub use both_sides::BothSides;
 pub use cell::CellUnderLoad;
-pub use cell_pair::CellPair;
 pub use chosen::Role;
 pub use comparison::{
     About, Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
+use super::both_sides::BothSides;
 use super::cell::{CellUnderLoad, readings};
-use super::cell_pair::CellPair;
 use super::chosen::{Chosen, Role, VIOLATIONS, chosen, is_determined};
 use super::comparison::{Ask, cells};
 use super::judge::Sample;
@@ -57,9 +57,9 @@ pub struct PowerRow {
 /// By how much the repetitions of each figure that decides differ on that side, and how many therefore see that change.
 pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
     let mut asked: Vec<(CellUnderLoad, Figure, Vec<Reading>)> = Vec::new();
-    let pairs: Vec<(CellUnderLoad, CellPair<'_>)> = cells(base)
+    let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = cells(base)
         .into_iter()
-        .map(|(key, repetitions)| (key, CellPair::of(repetitions.clone(), repetitions, None)))
+        .map(|(key, repetitions)| (key, BothSides::of(repetitions.clone(), repetitions, None)))
         .collect();
     let of_all = together(&pairs, &ask.figures).into_iter();
     asked.extend(of_all.map(|all| (all.cell.clone(), all.figure, all.of_base())));

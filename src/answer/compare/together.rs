@@ -1,9 +1,9 @@
 //! All strategies of a run together. A slower host, release or network shows in every lock a little; the geometric mean over the
 //! strategies of a repetition shows it with less noise than any of them.
 
+use super::both_sides::BothSides;
 use super::caveats::Caveats;
 use super::cell::{CellUnderLoad, reading};
-use super::cell_pair::CellPair;
 use super::chosen::leading;
 use super::differences::takes_time;
 use super::judge::Scale;
@@ -36,7 +36,7 @@ impl Together {
 
 /// One for each number of contenders and locks for which both sides have two strategies or more: of the leading figure or, where
 /// others were asked for, of the first, if it takes time. None if it was measured of some of them only.
-pub(super) fn together(pairs: &[(CellUnderLoad, CellPair<'_>)], asked: &[Figure]) -> Vec<Together> {
+pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure]) -> Vec<Together> {
     let on_both_sides = pairs.iter().filter(|(_, pair)| {
         let has = |side: &Repetitions<'_>| !side.trials().is_empty();
         has(&pair.base) && has(&pair.new)
@@ -45,7 +45,7 @@ pub(super) fn together(pairs: &[(CellUnderLoad, CellPair<'_>)], asked: &[Figure]
         let of_all = CellUnderLoad { strategy: String::new(), ..key.clone() };
         (of_all, (key.strategy.as_str(), pair))
     }));
-    let of_group = |(cell, members): (CellUnderLoad, Vec<(&str, &CellPair<'_>)>)| {
+    let of_group = |(cell, members): (CellUnderLoad, Vec<(&str, &BothSides<'_>)>)| {
         if members.len() < 2 {
             return None;
         }

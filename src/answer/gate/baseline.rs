@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Check, Outcome};
 use crate::answer::compare::{
-    CellPair, CellUnderLoad, Compared, Comparison, Difference, FloorRise, Method, Regression, Role, Row,
+    BothSides, CellUnderLoad, Compared, Comparison, Difference, FloorRise, Method, Regression, Role, Row,
     Side, Terms, differences,
 };
 use crate::results::record::CellKey;
@@ -73,7 +73,7 @@ impl<'a> Family<'a> {
                 sentence: why,
             };
         }
-        let compared = CellPair::of(base, new, self.floor).compare(figure, &terms, self.size);
+        let compared = BothSides::of(base, new, self.floor).compare(figure, &terms, self.size);
         found(figure, &compared, percents / 100.0)
     }
 }

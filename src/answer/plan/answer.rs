@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::objective::{judge, predicted, wait_of};
-use super::{Failure, FailureCost, Load, SIMULATED};
+use super::{FailureCost, Load, MeasuredFailure, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, Prediction, Unfit, fit, predict};
 use crate::answer::objective::Objective;
 use crate::results::record::Bound;
@@ -48,14 +48,14 @@ const SPREAD_MOST: usize = 64;
 pub struct Evidence {
     pub trials: Vec<Observation>,
     /// Failures that were measured.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<MeasuredFailure>,
     /// Synced writes a second that the ensemble takes, where a calibration says so.
     pub writes_per_s: Option<f64>,
     pub watches: bool,
 }
 
 impl Evidence {
-    fn outages(&self) -> impl Iterator<Item = &Failure> {
+    fn outages(&self) -> impl Iterator<Item = &MeasuredFailure> {
         self.failures.iter().filter(|failure| failure.hits_servers())
     }
 
@@ -252,7 +252,7 @@ impl Answer {
 
     fn nothing(strategy: &str, evidence: &Evidence, trials: &[Observation]) -> Self {
         let mut missing = Vec::new();
-        let outage_us = evidence.outages().filter_map(Failure::gap_us).max();
+        let outage_us = evidence.outages().filter_map(MeasuredFailure::gap_us).max();
         if outage_us.is_none() {
             missing.push(
                 "what happens while a server is down: no run with a failing server is among the results"
@@ -277,7 +277,7 @@ impl Answer {
             ensemble_utilisation: None,
             watches: None,
             outage_us,
-            outage_wait: evidence.outages().filter_map(Failure::wait_p99).max(),
+            outage_wait: evidence.outages().filter_map(MeasuredFailure::wait_p99).max(),
             failures: Vec::new(),
             sources: trials.iter().map(|trial| trial.source.clone()).collect(),
             missing,

@@ -12,14 +12,14 @@ use crate::words::verdict::Verdict;
 
 /// One failure that was measured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
+pub struct MeasuredFailure {
     record: FaultRecord,
     /// The share of the trial's locks that it interrupted.
     interrupted: f64,
     hits_servers: bool,
 }
 
-impl Failure {
+impl MeasuredFailure {
     /// What a fault of a trial did, if it was seen to have an effect.
     #[must_use]
     pub fn of(trial: &Trial, record: &FaultRecord, hits_servers: bool) -> Option<Self> {
@@ -107,12 +107,12 @@ pub struct FailureCost {
 impl FailureCost {
     /// What each kind of failure costs a load over so many locks, in the order in which they were measured.
     #[must_use]
-    pub fn of_each(failures: &[Failure], locks: usize, objective: &Objective) -> Vec<Self> {
+    pub fn of_each(failures: &[MeasuredFailure], locks: usize, objective: &Objective) -> Vec<Self> {
         let kinds = grouped(failures.iter().map(|failure| (failure.record.label.as_str(), failure)));
         kinds.into_iter().map(|(fault, all)| Self::of(fault, &all, locks, objective)).collect()
     }
 
-    fn of(fault: &str, all: &[&Failure], locks: usize, objective: &Objective) -> Self {
+    fn of(fault: &str, all: &[&MeasuredFailure], locks: usize, objective: &Objective) -> Self {
         let disturbances = || all.iter().filter_map(|one| Some((one.interrupted, one.record.disturbance?)));
         let waits =
             |of: fn(&ArrivalWaits) -> Bound| MeasuredRange::of(disturbances().map(|(_, one)| of(&one.waits)));
@@ -144,7 +144,7 @@ impl FailureCost {
 }
 
 /// Whether the objective held while failures lasted, by the one that shows the least.
-fn meanwhile(all: &[&Failure], objective: &Objective) -> Option<Verdict> {
+fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict> {
     let Objective { figure, limit, relation, .. } = objective;
     let read: fn(&ArrivalWaits) -> Bound = match figure {
         Figure::Latency(Measure::Wait, Statistic::Mean) => |waits| waits.mean,

@@ -12,9 +12,9 @@ mod recommendation;
 mod verification;
 
 pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity, VariableHolds};
-pub use failure::{Failure, FailureCost, MeasuredRange};
+pub use failure::{FailureCost, MeasuredFailure, MeasuredRange};
 pub use file::{FILE, PlanFile, RUNS, VERSION, read, schema};
-pub use load::{Load, SIMULATED, most_acquisitions};
+pub use load::{Load, SIMULATED};
 pub use map::{Candidate, MapCell, MapChoice, map};
 pub use objective::{objective, wait_of};
 pub use question::{Question, QuestionLoad, rate};

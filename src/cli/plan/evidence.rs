@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::answer::model::Observation;
-use crate::answer::plan::{self, Evidence, Failure};
+use crate::answer::plan::{self, Evidence, MeasuredFailure};
 use crate::results::record::{EnsembleInfo, HostInfo};
 use crate::results::{self, layout};
 use crate::scenario::each_way;
@@ -27,7 +27,7 @@ pub struct StoredEvidence {
     round_trip: Option<Duration>,
     trials: Vec<Observation>,
     /// What failures did, by strategy.
-    failures: BTreeMap<String, Vec<Failure>>,
+    failures: BTreeMap<String, Vec<MeasuredFailure>>,
     writes_per_s: Option<f64>,
     sources: Vec<PathBuf>,
     place: Option<(HostInfo, EnsembleInfo)>,
@@ -98,7 +98,8 @@ impl StoredEvidence {
             let added = trial.spec.added_round_trip();
             // A distance that is added throughout is no failure.
             let failures = trial.faults.iter().filter(|fault| added.is_none() || hits_servers(&fault.kind));
-            let failures = failures.filter_map(|fault| Failure::of(trial, fault, hits_servers(&fault.kind)));
+            let failures =
+                failures.filter_map(|fault| MeasuredFailure::of(trial, fault, hits_servers(&fault.kind)));
             self.failures.entry(trial.spec.strategy.label.clone()).or_default().extend(failures);
             match Observation::of(&name, trial) {
                 Ok(observation) if added.map(each_way) == self.round_trip.map(each_way) => {

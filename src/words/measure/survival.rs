@@ -26,18 +26,24 @@ pub struct Quantile {
 }
 
 /// The samples that a distribution is made from.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Samples<'a> {
-    pub ended: Option<&'a Histogram>,
+#[derive(Debug, Clone, Copy)]
+pub struct Samples<H> {
+    pub ended: Option<H>,
     /// What had lasted so long and not ended.
-    pub not_ended: Option<&'a Histogram>,
+    pub not_ended: Option<H>,
     /// How long some of these had lasted when the look began.
-    pub begun_before: Option<&'a Histogram>,
+    pub begun_before: Option<H>,
 }
 
-impl<'a> Samples<'a> {
+impl<H> Default for Samples<H> {
+    fn default() -> Self {
+        Self { ended: None, not_ended: None, begun_before: None }
+    }
+}
+
+impl<H> Samples<H> {
     /// Those of a measure: only of waits there are others than those that ended.
-    pub fn of(measure: Measure, find: impl Fn(Measure) -> Option<&'a Histogram>) -> Self {
+    pub fn of(measure: Measure, find: impl Fn(Measure) -> Option<H>) -> Self {
         let of_waits = |part| if measure == Measure::Wait { find(part) } else { None };
         Self {
             ended: find(measure),
@@ -70,10 +76,10 @@ impl Survival {
     }
 
     /// Of samples that ended, and of others that had not; `None` when there is neither.
-    pub fn of(samples: Samples<'_>) -> Option<Self> {
+    pub fn of(samples: Samples<&Histogram>) -> Option<Self> {
         let Samples { ended, not_ended, begun_before } = samples;
-        let mut lengths: BTreeMap<u64, At> = BTreeMap::new();
-        let mut add = |samples: Option<&Histogram>, to: fn(&mut At) -> &mut u64| {
+        let mut lengths: BTreeMap<u64, LengthCounts> = BTreeMap::new();
+        let mut add = |samples: Option<&Histogram>, to: fn(&mut LengthCounts) -> &mut u64| {
             for step in samples.into_iter().flat_map(Histogram::iter_recorded) {
                 *to(lengths.entry(step.value_iterated_to()).or_default()) += step.count_at_value();
             }
@@ -86,7 +92,7 @@ impl Survival {
         let (mut lasting, mut entering) = (count, lengths.values().map(|at| at.entered).sum::<u64>());
         let (mut surviving, mut mean_us, mut before) = (1.0, 0.0, 0);
         let mut steps = Vec::new();
-        for (us, At { ended, open, entered }) in &lengths {
+        for (us, LengthCounts { ended, open, entered }) in &lengths {
             mean_us += surviving * (us - before) as f64;
             before = *us;
             if *ended > 0 {
@@ -113,11 +119,13 @@ impl Survival {
 
     /// Of a measure of several trials, taken together.
     pub fn of_pooled<'a>(measure: Measure, each: impl Fn(Measure) -> Vec<&'a Histogram>) -> Option<Self> {
-        let all = |part| each(part).into_iter().cloned().reduce(pooled);
-        let parts = [measure, Measure::Unserved, Measure::WaitedBefore];
-        let pooled = parts.map(|part| (part, all(part)));
-        let find = |part| pooled.iter().find(|(of, _)| *of == part).and_then(|(_, samples)| samples.as_ref());
-        Self::of(Samples::of(measure, find))
+        let Samples { ended, not_ended, begun_before } =
+            Samples::of(measure, |part| each(part).into_iter().cloned().reduce(pooled));
+        Self::of(Samples {
+            ended: ended.as_ref(),
+            not_ended: not_ended.as_ref(),
+            begun_before: begun_before.as_ref(),
+        })
     }
 
     /// Each length that something took, in microseconds, and the share that took no longer; rising.
@@ -169,7 +177,7 @@ pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
 
 /// How many samples there are at a length.
 #[derive(Debug, Clone, Copy, Default)]
-struct At {
+struct LengthCounts {
     ended: u64,
     open: u64,
     entered: u64,

@@ -14,7 +14,7 @@ use crate::words::units::shown;
 
 /// The repetitions of a cell on both sides.
 #[derive(Debug, Clone)]
-pub struct CellPair<'a> {
+pub struct BothSides<'a> {
     pub(super) base: Repetitions<'a>,
     pub(super) new: Repetitions<'a>,
     pub(super) caveats: Caveats,
@@ -45,7 +45,7 @@ impl Planned {
     }
 }
 
-impl<'a> CellPair<'a> {
+impl<'a> BothSides<'a> {
     /// `floor` is by how much the floor of a handoff rose between the sides.
     pub fn of(base: Repetitions<'a>, new: Repetitions<'a>, floor: Option<FloorRise>) -> Self {
         Self { caveats: Caveats::of(&base, &new, floor), base, new }
