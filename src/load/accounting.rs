@@ -44,7 +44,7 @@ fn looked(shared: &Shared, noted: &Occurrences) -> Option<u64> {
 
 /// What the cost model predicts: only a batch has exact totals, and a queue with readers has others.
 fn expected(shared: &Shared, noted: &Occurrences) -> Option<BatchCost> {
-    if shared.entry.card.guarantees.has_read_side() && shared.spec.read_ratio > 0.0 {
+    if shared.entry.card.guarantees.has_read_side() && shared.spec.has_readers() {
         return None;
     }
     let model = shared.entry.card.batch_cost.filter(|_| shared.spec.load == Load::Batch)?;

@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio_util::sync::CancellationToken;
 
-use crate::scenario::{Distribution, TrialSpec};
+use crate::scenario::{ClientKind, TrialSpec};
 use crate::words::catalog::Mode;
 use crate::words::clock::{self, Stamp};
 use crate::world::zk::reactor;
@@ -34,9 +34,7 @@ pub struct Served {
 /// One contender's timing, drawn from the trial's seed so that a trial can be repeated.
 pub struct Pace {
     rng: ChaCha8Rng,
-    hold: Distribution,
-    think: Distribution,
-    read_ratio: f64,
+    kind: ClientKind,
     /// Draws of its own, so that a read ratio changes no hold or think time.
     reads: ChaCha8Rng,
     next: Stamp,
@@ -55,9 +53,7 @@ impl Pace {
         };
         Self {
             rng: stream(contender as u64),
-            hold: spec.hold.clone(),
-            think: spec.think.clone(),
-            read_ratio: spec.read_ratio,
+            kind: spec.kind_of(contender),
             reads: stream(READS | contender as u64),
             next: 0,
         }
@@ -80,7 +76,7 @@ impl Pace {
 
     /// The contender is done at this moment; thinks before the next start.
     pub fn done(&mut self, at: Stamp) {
-        self.next = at + clock::micros(self.think.sample(&mut self.rng));
+        self.next = at + clock::micros(self.kind.think.sample(&mut self.rng));
     }
 
     /// The next start is now: in a batch the conductor says when.
@@ -101,11 +97,11 @@ impl Pace {
     /// Draws what the next acquire asks for.
     fn mode(&mut self) -> Mode {
         // The draw is below 1, so a ratio of 1 makes everybody read, and one of 0 none.
-        if self.reads.random::<f64>() < self.read_ratio { Mode::Read } else { Mode::Write }
+        if self.reads.random::<f64>() < self.kind.read_ratio { Mode::Read } else { Mode::Write }
     }
 
     pub fn hold(&mut self) -> Duration {
-        self.hold.sample(&mut self.rng)
+        self.kind.hold.sample(&mut self.rng)
     }
 }
 

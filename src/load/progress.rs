@@ -85,7 +85,7 @@ impl<T: PartialEq> Unchanged<T> {
 fn patience(spec: &TrialSpec) -> Duration {
     let broken = spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
     let paused = longest_pause(&spec.strategy.params);
-    [spec.hold.rarely_exceeded(), spec.think.rarely_exceeded(), 2 * paused, 2 * broken]
+    [spec.hold_rarely_exceeded(), spec.think_rarely_exceeded(), 2 * paused, 2 * broken]
         .into_iter()
         .fold(spec.give_up_after, Duration::saturating_add)
 }

@@ -352,7 +352,7 @@ impl Recorder {
             }
             None => sheet.record_wait(attempt.intended, acquired),
         }
-        if shared.spec.read_ratio > 0.0 {
+        if shared.spec.has_readers() {
             let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };
             sheet.record(wait_of, counts_at, wait);
         }

@@ -414,7 +414,7 @@ impl<'a> Conductor<'a> {
 
     /// How long holds should be on average, where nothing but the generator's timers can make them longer.
     fn hold_by_timers(&self) -> Duration {
-        if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.hold.mean() }
+        if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
     }
 
     /// Of a phase that acquisitions end, what was done while none had finished.

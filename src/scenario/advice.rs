@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use super::arrivals::{Arrivals, Popularity};
-use super::distribution::Distribution;
-use super::fields::{FAULT, POLL_INTERVAL_PARAM};
+use super::fields::{CLIENT, FAULT, POLL_INTERVAL_PARAM};
 use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
 use super::offered::Offered;
 use super::plan::{HANDOFF, Plan, scaled_fault};
@@ -38,15 +37,16 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
     let trials = Plan::of(&once).trials;
     let all = [
         repetitions(scenario),
-        short_hold(scenario),
+        trials.first().and_then(short_hold),
         warm_up(scenario),
         few_acquisitions(&trials),
         impatience(&trials),
         idle_locks(scenario),
         session_timeout(scenario),
-        burst(scenario),
-        nobody_reads(scenario, locks),
+        burst(scenario, &trials),
+        nobody_reads(scenario, &trials, locks),
         saturation(scenario, &trials, locks),
+        missing_kind(&trials),
         small_pool(&trials),
         one_popular_lock(scenario),
         unused_steps(scenario),
@@ -76,11 +76,9 @@ fn repetitions(scenario: &Scenario) -> Option<Advice> {
     )
 }
 
-fn short_hold(scenario: &Scenario) -> Option<Advice> {
-    let mean = scenario.hold.scaled(scenario.time_scale).mean();
-    if mean.is_zero() || mean >= Duration::from_millis(1) {
-        return None;
-    }
+fn short_hold(trial: &TrialSpec) -> Option<Advice> {
+    let inexact = |mean: &Duration| !mean.is_zero() && *mean < Duration::from_millis(1);
+    let mean = trial.kinds().iter().map(|kind| kind.hold.mean()).find(inexact)?;
     advice(
         "hold",
         format!("a hold of {} is inexact: timers tick in milliseconds", format_duration(mean)),
@@ -181,11 +179,12 @@ fn session_timeout(scenario: &Scenario) -> Option<Advice> {
     )
 }
 
-fn burst(scenario: &Scenario) -> Option<Advice> {
+fn burst(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
     let most = scenario.contenders.iter().max()?;
     let queue = most.div_ceil(scenario.locks.max(1));
     let together = scenario.load == Load::Closed && scenario.ramp_up.is_zero();
-    if queue <= BURST || !together || scenario.think != Distribution::ZERO {
+    let thinks = trials.iter().any(|trial| !trial.mean_think().is_zero());
+    if queue <= BURST || !together || thinks {
         return None;
     }
     advice(
@@ -195,12 +194,13 @@ fn burst(scenario: &Scenario) -> Option<Advice> {
     )
 }
 
-fn nobody_reads(scenario: &Scenario, cards: &[LockCard]) -> Option<Advice> {
+fn nobody_reads(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     let has_read_side = |name: &str| {
         let card = cards.iter().find(|card| card.name == name);
         card.is_some_and(|card| card.guarantees.has_read_side())
     };
-    if scenario.read_ratio <= 0.0 || scenario.strategies.iter().any(|one| has_read_side(&one.name)) {
+    let reads = trials.iter().any(TrialSpec::has_readers);
+    if !reads || scenario.strategies.iter().any(|one| has_read_side(&one.name)) {
         return None;
     }
     advice(
@@ -219,11 +219,11 @@ fn rate_key(scenario: &Scenario) -> &'static str {
     }
 }
 
-/// Whether a lock serves one request of this scenario at a time.
-fn is_alone(scenario: &Scenario, card: &LockCard) -> bool {
+/// Whether a lock serves one request of this trial at a time.
+fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
     let one = match card.guarantees.holders {
         Holders::One => true,
-        Holders::ReadersOrOneWriter => scenario.read_ratio <= 0.0,
+        Holders::ReadersOrOneWriter => !trial.has_readers(),
         Holders::Leases(_) => false,
     };
     card.guarantees.exclusive && one
@@ -232,7 +232,7 @@ fn is_alone(scenario: &Scenario, card: &LockCard) -> bool {
 /// More than a lock can serve, or nearly so.
 fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     let card = |trial: &TrialSpec| cards.iter().find(|card| card.name == trial.strategy.name);
-    let alone = trials.iter().filter(|trial| card(trial).is_some_and(|card| is_alone(scenario, card)));
+    let alone = trials.iter().filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));
     let offered = alone
         .filter_map(Offered::of)
         .max_by(|one, other| one.peak_utilisation().total_cmp(&other.peak_utilisation()))?;
@@ -296,6 +296,19 @@ fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
         ),
         "use more contenders: otherwise arrivals wait for a free session, and the pool is measured instead of \
          the lock",
+    )
+}
+
+/// Fewer contenders than it takes to have one of each kind.
+fn missing_kind(trials: &[TrialSpec]) -> Option<Advice> {
+    let is_missing =
+        |trial: &&TrialSpec| trial.load.open().is_none() && trial.contenders_by_kind().contains(&0);
+    let trial = trials.iter().filter(is_missing).min_by_key(|trial| trial.contenders)?;
+    let kind = trial.contenders_by_kind().iter().position(|count| *count == 0)? + 1;
+    advice(
+        CLIENT,
+        format!("of {} none is of kind {kind}: its share is too small", contenders(trial.contenders)),
+        "use more contenders, or give that kind a larger share",
     )
 }
 

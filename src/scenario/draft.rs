@@ -6,9 +6,10 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::catalog::Catalog;
+use super::clients::{ClientDraft, ClientKind, clients};
 use super::distribution::Distribution;
 use super::faults::{FaultDraft, faults};
-use super::fields::{ENSEMBLE, FAULT, GATE, POLL_INTERVAL_PARAM, Section};
+use super::fields::{CLIENT, ENSEMBLE, FAULT, GATE, POLL_INTERVAL_PARAM, Section};
 use super::gate::{Gate, Known, KnownCells};
 use super::gates::gates;
 use super::keys::{Keys, Places};
@@ -35,6 +36,7 @@ pub(super) struct Draft<'c> {
     pub(super) hold: Option<Distribution>,
     pub(super) think: Option<Distribution>,
     pub(super) read_ratio: Option<f64>,
+    pub(super) clients: Vec<ClientDraft>,
     pub(super) depth: Option<u32>,
     pub(super) poll_interval: Option<Duration>,
     pub(super) load: Option<LoadWord>,
@@ -109,6 +111,7 @@ impl<'c> Draft<'c> {
         draft.in_doubt = keys.read("in_doubt", values::word).map(in_doubt);
         draft.time_scale = keys.read("time_scale", values::factor);
         let ensemble = keys.take(ENSEMBLE).map(|entry| entry.value);
+        draft.clients = keys.take(CLIENT).map(|entry| clients(entry.value, sink)).unwrap_or_default();
         draft.faults =
             keys.take(FAULT).map(|entry| faults(entry.value, &catalog.faults, sink)).unwrap_or_default();
         draft.gates = keys
@@ -154,6 +157,16 @@ impl<'c> Draft<'c> {
         keys.finish();
     }
 
+    /// A kind of clients, with what the top of the file says where it says nothing itself.
+    fn client(&self, kind: &ClientDraft) -> Option<ClientKind> {
+        Some(ClientKind {
+            share: kind.share?,
+            hold: kind.hold.clone().or_else(|| self.hold.clone())?,
+            think: kind.think.clone().or_else(|| self.think.clone())?,
+            read_ratio: kind.read_ratio.or(self.read_ratio)?,
+        })
+    }
+
     /// The scenario, if nothing is missing.
     pub(super) fn complete(&self) -> Option<Scenario> {
         let (load, rate_of) = match self.load? {
@@ -185,6 +198,7 @@ impl<'c> Draft<'c> {
             hold: self.hold.clone()?,
             think: self.think.clone()?,
             read_ratio: self.read_ratio?,
+            clients: self.clients.iter().map(|kind| self.client(kind)).collect::<Option<Vec<_>>>()?,
             depth: self.depth?,
             load,
             rate_of,

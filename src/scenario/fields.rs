@@ -13,6 +13,8 @@ pub enum Section {
     Top,
     /// Under `[ensemble]`.
     Ensemble,
+    /// Under each `[[client]]`: a kind of clients.
+    Client,
     /// Under each `[[fault]]`. What belongs to one kind of fault only is a parameter on its card.
     Fault,
     /// Under each `[[gate]]`.
@@ -97,6 +99,10 @@ impl Field {
 
     const fn ensemble(name: &'static str, kind: Kind, need: Need) -> Self {
         Self { section: Section::Ensemble, ..Self::top(name, kind, need) }
+    }
+
+    const fn client(name: &'static str, kind: Kind, need: Need) -> Self {
+        Self { section: Section::Client, ..Self::top(name, kind, need) }
     }
 
     const fn fault(name: &'static str, kind: Kind, need: Need) -> Self {
@@ -491,6 +497,23 @@ pub const FIELDS: &[Field] = &[
         .example(r#"connect = "zk1:2181,zk2:2181/chroot""#)
         .doc("Existing ensemble to use instead: `host:port` pairs and an optional chroot.")
         .also(&["connection", "connect_string", "hosts", "address", "url"]),
+    Field::client("share", Kind::Factor(1e-6..=1e6), Need::Required)
+        .example("share = 0.2")
+        .doc("How many are of this kind, beside the shares of the others: 0.8 and 0.2, or 8 and 2. Of the contenders, of \
+              which the first ones are of the first kind; in an open load of the arrivals.")
+        .also(&["weight", "part", "ratio"]),
+    Field::client("hold", Kind::Distribution(DAY), Need::Absent("as at the top of the file"))
+        .example(r#"hold = "1s""#)
+        .doc("How long they hold a lock.")
+        .also(&["hold_time", "work", "critical_section"]),
+    Field::client("think", Kind::Distribution(DAY), Need::Absent("as at the top of the file"))
+        .example(r#"think = { exponential = { mean = "5s" } }"#)
+        .doc("Their time between a release and the next acquire. Closed load only.")
+        .also(&["think_time", "pause", "idle"]),
+    Field::client("read_ratio", Kind::Factor(0.0..=1.0), Need::Absent("as at the top of the file"))
+        .example("read_ratio = 1")
+        .doc("Share of their acquires that ask to read.")
+        .also(&["reads", "readers", "read_share"]),
     Field::fault("kind", Kind::Fault, Need::Required)
         .example(r#"kind = "kill""#)
         .doc("Kind of fault.")
@@ -547,6 +570,9 @@ pub const FIELDS: &[Field] = &[
 /// The key of the ensemble's table.
 pub const ENSEMBLE: &str = "ensemble";
 
+/// The key of the list of kinds of clients.
+pub const CLIENT: &str = "client";
+
 /// The key of the list of faults.
 pub const FAULT: &str = "fault";
 
@@ -569,7 +595,7 @@ mod tests {
 
     #[test]
     fn every_key_and_every_other_word_for_it_means_one_thing() {
-        for section in [Section::Top, Section::Ensemble, Section::Fault, Section::Gate] {
+        for section in [Section::Top, Section::Ensemble, Section::Client, Section::Fault, Section::Gate] {
             let mut words: Vec<_> =
                 fields_of(section).flat_map(|field| field.also.iter().copied().chain([field.name])).collect();
             words.sort_unstable();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::fields::{ENSEMBLE, FAULT, Field, GATE, Kind, Need, Section, field, fields_of};
+use super::fields::{CLIENT, ENSEMBLE, FAULT, Field, GATE, Kind, Need, Section, field, fields_of};
 use super::nearest::{listed, nearest};
 use super::read::{KeyValue, Sink, TomlTable, Value, shortened};
 
@@ -111,13 +111,14 @@ fn takes_table(section: Section, name: &str) -> bool {
 
 /// The tables whose headers stand in a section.
 fn tables(section: Section) -> &'static [&'static str] {
-    if section == Section::Top { &[ENSEMBLE, FAULT, GATE] } else { &[] }
+    if section == Section::Top { &[ENSEMBLE, CLIENT, FAULT, GATE] } else { &[] }
 }
 
 fn place(section: Section) -> &'static str {
     match section {
         Section::Top => "",
         Section::Ensemble => " in `[ensemble]`",
+        Section::Client => " in `[[client]]`",
         Section::Fault => " in `[[fault]]`",
         Section::Gate => " in `[[gate]]`",
     }
@@ -135,7 +136,7 @@ fn advice(key: &str, section: Section, params: &[&'static str]) -> String {
     if let Some(field) = other.and_then(meant_there) {
         return format!("did you mean `{}`? {}", field.name, belongs(field));
     }
-    let sections = [Section::Top, Section::Ensemble, Section::Fault, Section::Gate];
+    let sections = [Section::Top, Section::Ensemble, Section::Client, Section::Fault, Section::Gate];
     if let Some(field) = sections.into_iter().find_map(|section| field(section, key)) {
         return belongs(field);
     }
@@ -148,7 +149,7 @@ fn neighbour(section: Section) -> Option<Section> {
     match section {
         Section::Top => Some(Section::Ensemble),
         Section::Ensemble => Some(Section::Top),
-        Section::Fault | Section::Gate => None,
+        Section::Client | Section::Fault | Section::Gate => None,
     }
 }
 
@@ -156,6 +157,7 @@ fn belongs(field: &Field) -> String {
     match field.section {
         Section::Top => format!("`{}` belongs at the top of the file, before `[ensemble]`", field.name),
         Section::Ensemble => format!("`{}` belongs under `[ensemble]`", field.name),
+        Section::Client => format!("`{}` belongs under `[[client]]`", field.name),
         Section::Fault => format!("`{}` belongs under `[[fault]]`", field.name),
         Section::Gate => format!("`{}` belongs under `[[gate]]`", field.name),
     }
@@ -167,9 +169,9 @@ fn meant(key: &str, section: Section) -> Option<&'static str> {
     }
     // What is a key elsewhere is more likely in the wrong place than misspelt.
     let elsewhere: &[Section] = match section {
-        Section::Top => &[Section::Ensemble, Section::Fault, Section::Gate],
+        Section::Top => &[Section::Ensemble, Section::Client, Section::Fault, Section::Gate],
         Section::Ensemble => &[Section::Top],
-        Section::Fault | Section::Gate => &[],
+        Section::Client | Section::Fault | Section::Gate => &[],
     };
     if elsewhere.iter().any(|other| field(*other, key).is_some()) {
         return None;

@@ -5,6 +5,8 @@
 mod advice;
 mod arrivals;
 mod catalog;
+mod client_mix;
+mod clients;
 mod diagnostic;
 mod distance;
 mod distribution;
@@ -37,6 +39,7 @@ mod values;
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
 pub use catalog::Catalog;
+pub use clients::ClientKind;
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written};
 pub use distance::{DISTANCE_NOTE, distance, each_way};
 pub use distribution::{Distribution, MeasuredTimes};

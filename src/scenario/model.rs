@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::Open;
+use super::clients::ClientKind;
 use super::distribution::Distribution;
 use crate::scenario::gate::Gate;
 use crate::words::catalog::ParamValue;
@@ -137,6 +138,8 @@ pub struct Scenario {
     pub think: Distribution,
     /// Share of acquires that ask to read.
     pub read_ratio: f64,
+    /// Its kinds of clients, where they are not all alike.
+    pub clients: Vec<ClientKind>,
     /// How many times each turn takes the lock.
     pub depth: u32,
     pub load: Load,
@@ -184,12 +187,15 @@ pub struct TrialSpec {
     pub repetition: u32,
     /// Lock paths shared.
     pub locks: usize,
-    /// Hold time.
+    /// Hold time, where all clients are alike.
     pub hold: Distribution,
-    /// Think time.
+    /// Think time, where all clients are alike.
     pub think: Distribution,
-    /// Share of acquires that ask to read.
+    /// Share of acquires that ask to read, where all clients are alike.
     pub read_ratio: f64,
+    /// The kinds of clients, where they are not all alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientKind>,
     /// How many times each turn takes the lock.
     pub depth: u32,
     /// Load model.

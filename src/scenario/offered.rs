@@ -25,7 +25,7 @@ impl Offered {
         let rate = open.arrivals.mean_rate(measured);
         let (hold, hottest) = match &open.arrivals {
             Arrivals::Replay(replay) => of_replay(replay, open, trial, measured),
-            _ => (trial.hold.mean(), open.popularity.hottest(trial.locks)),
+            _ => (trial.mean_hold(), open.popularity.hottest(trial.locks)),
         };
         let peak_rate = open.arrivals.peak_rate(measured);
         Some(Self { rate, peak_rate, arrivals: rate * measured.as_secs_f64(), hold, hottest })
@@ -55,9 +55,9 @@ fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration
     let within = || replay.trace.iter().take_while(|arrival| arrival.at_us < end);
     let count = within().count();
     if count == 0 {
-        return (trial.hold.mean(), open.popularity.hottest(trial.locks));
+        return (trial.mean_hold(), open.popularity.hottest(trial.locks));
     }
-    let drawn = trial.hold.mean().as_secs_f64();
+    let drawn = trial.mean_hold().as_secs_f64();
     let held: f64 = within().map(|arrival| arrival.hold.map_or(drawn, |hold| hold.as_secs_f64())).sum();
     let mut asks = vec![0_usize; replay.locks()];
     let mut unnamed = 0_usize;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::arrivals::Arrivals;
-use super::distribution::Distribution;
 use super::draft::{Draft, LoadWord};
 use super::fields::{ARRIVALS_MAX, OPEN_KEYS, PROCESSES};
 use super::keys::KeySpan;
 use super::nearest::listed;
 use super::open::Comes;
 use super::read::{Sink, written};
+use super::rules::no_think;
 
 /// Reports every impossible combination of what could be read.
 pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
@@ -83,9 +83,7 @@ fn refused(draft: &Draft<'_>, sink: &Sink<'_>) {
         }
     };
     refuse("acquisitions", "an open load has no `acquisitions`: it ends by the clock");
-    if draft.think.as_ref().is_some_and(|think| *think != Distribution::ZERO) {
-        refuse("think", "an open load has no `think`: arrivals come whether or not a contender is free");
-    }
+    no_think(draft, "an open load has no `think`: arrivals come whether or not a contender is free", sink);
     if draft.ramp_up.is_some_and(|time| !time.is_zero()) {
         refuse("ramp_up", "an open load has no `ramp_up`: all contenders are ready before the first arrival");
     }

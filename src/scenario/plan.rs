@@ -106,6 +106,7 @@ fn trial(
         hold: scenario.hold.scaled(scale),
         think: scenario.think.scaled(scale),
         read_ratio: scenario.read_ratio,
+        clients: scenario.clients.iter().map(|kind| kind.scaled(scale)).collect(),
         depth: scenario.depth,
         load,
         stop,
@@ -291,7 +292,7 @@ impl TrialSpec {
             let waits = if busy < 1.0 { self.cycle() * busy / (1.0 - busy) } else { self.backlog(busy) };
             return time(waits);
         }
-        time(self.busiest().max(1.0) * self.cycle() - self.hold.mean().as_secs_f64())
+        time(self.busiest().max(1.0) * self.cycle() - self.mean_hold().as_secs_f64())
     }
 
     fn seconds(&self) -> f64 {
@@ -333,12 +334,12 @@ impl TrialSpec {
         let looking = interval(&self.strategy).as_secs_f64();
         // Alone, a poller sleeps a whole interval before its first look; in a queue the next is halfway on average.
         let looking = if self.busiest() > 1.0 { looking / 2.0 } else { looking };
-        self.hold.mean().as_secs_f64() + HANDOFF.as_secs_f64() + looking
+        self.mean_hold().as_secs_f64() + HANDOFF.as_secs_f64() + looking
     }
 
     /// From one acquisition of a contender to its next, if there were no others.
     fn own_cycle(&self) -> f64 {
-        self.cycle() + self.think.mean().as_secs_f64()
+        self.cycle() + self.mean_think().as_secs_f64()
     }
 }
 

@@ -270,7 +270,11 @@ fn load(scenario: &Scenario) -> String {
         Stop::Acquisitions(1) => "until each has acquired once".to_owned(),
         Stop::Acquisitions(each) => format!("until each has acquired {each} times"),
     };
-    let Some(open) = scenario.load.open() else { return format!("{}, {end}", scenario.load.name()) };
+    let kinds = match scenario.clients.len() {
+        0 => String::new(),
+        kinds => format!(", {}", counted(kinds, "kind of clients", "kinds of clients")),
+    };
+    let Some(open) = scenario.load.open() else { return format!("{}{kinds}, {end}", scenario.load.name()) };
     let locks = match (open.popularity, scenario.locks) {
         (_, 1) => String::new(),
         (Popularity::Uniform, locks) => format!(", {locks} locks alike"),
@@ -280,7 +284,7 @@ fn load(scenario: &Scenario) -> String {
         Late::Keep => "",
         Late::Drop => ", dropped where no contender is free",
     };
-    format!("open, {}{locks}{late}, {end}", open.arrivals.described(scenario.time_scale))
+    format!("open, {}{locks}{kinds}{late}, {end}", open.arrivals.described(scenario.time_scale))
 }
 
 impl fmt::Display for Preview {

@@ -17,6 +17,9 @@ pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     page.push_str(&keys(Section::Top));
     page.push_str("## Keys under `[ensemble]`\n\n");
     page.push_str(&keys(Section::Ensemble));
+    page.push_str("## Keys under `[[client]]`\n\n");
+    page.push_str(CLIENT_INTRODUCTION);
+    page.push_str(&keys(Section::Client));
     page.push_str("## Keys under `[[fault]]`\n\n");
     page.push_str(FAULT_INTRODUCTION);
     page.push_str(&keys(Section::Fault));
@@ -35,6 +38,11 @@ const INTRODUCTION: &str = "# The scenario file\n\n\
     A scenario is a TOML file. `zklockbench validate FILE` shows its trials, how long they take and every error \
     in it; `zklockbench schema` prints a JSON Schema for editors.\n\n\
     Durations are text with a unit: `\"20ms\"`, `\"1s\"`, `\"2m 30s\"`; only `\"0\"` needs none.\n\n";
+
+const CLIENT_INTRODUCTION: &str = "Each `[[client]]` is a kind of clients, where they are not all alike: nine of ten that hold \
+                                   for a moment, and jobs that hold for seconds.\n\n```toml\n[[client]]\nshare = \
+                                   0.9\nhold = \"10ms\"\n\n[[client]]\nshare = 0.1\nhold = { exponential = { mean = \
+                                   \"1s\" } }\n```\n\n";
 
 const FAULT_INTRODUCTION: &str = "Each `[[fault]]` injects one fault into every trial. The parameters of its kind go \
                                   next to these keys:\n\n```toml\n[[fault]]\nkind = \"delay\"\ntarget = \

@@ -1,5 +1,6 @@
 //! Combinations that cannot be: each key is fine by itself, together they are not.
 
+use std::iter;
 use std::time::Duration;
 
 use super::distribution::Distribution;
@@ -20,6 +21,7 @@ pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
         batch_patience(draft, sink);
     }
     identical(draft, sink);
+    clients(draft, sink);
     pollers(draft, cards, sink);
     locks(draft, sink);
     warm_up(draft, sink);
@@ -86,15 +88,37 @@ fn batch(draft: &Draft<'_>, sink: &Sink<'_>) {
     if positive(draft.ramp_up) {
         refuse("ramp_up", "a batch has no `ramp_up`: contenders queue up one after the other");
     }
-    if draft.think.as_ref().is_some_and(|think| *think != Distribution::ZERO) {
-        refuse("think", "a batch has no `think`: each contender acquires only once");
-    }
+    no_think(draft, "a batch has no `think`: each contender acquires only once", sink);
     if draft.locks.is_some_and(|locks| locks > 1) {
         refuse("locks", "a batch has one lock, for which all contenders queue");
     }
     for strategy in draft.strategies.iter().filter(|strategy| never_waits(strategy)) {
         let message = format!("`{}` lets everybody in, so its batch never queues", strategy.card.name);
         sink.error(strategy.span.clone(), message, "use load = \"closed\" for it");
+    }
+}
+
+/// What every kind of clients says itself means nothing at the top.
+fn clients(draft: &Draft<'_>, sink: &Sink<'_>) {
+    for name in ["hold", "think", "read_ratio"] {
+        let Some(place) = draft.places.get(name).filter(|_| !draft.clients.is_empty()) else { continue };
+        if draft.clients.iter().all(|kind| kind.places.contains_key(name)) {
+            let message = format!("every kind of clients has its own `{name}`");
+            sink.idle(&[name], place.key.clone(), message, "leave the key out here, or in one `[[client]]`");
+        }
+    }
+}
+
+/// Refuses think times, of all or of one kind of clients.
+pub(super) fn no_think(draft: &Draft<'_>, why: &str, sink: &Sink<'_>) {
+    let of_all = (&draft.think, draft.places.get("think"));
+    let of_kinds = draft.clients.iter().map(|kind| (&kind.think, kind.places.get("think")));
+    for (think, place) in iter::once(of_all).chain(of_kinds) {
+        if let (Some(think), Some(place)) = (think, place)
+            && *think != Distribution::ZERO
+        {
+            sink.idle(&["think"], place.value.clone(), why, "leave the key out, or use load = \"closed\"");
+        }
     }
 }
 
@@ -107,6 +131,9 @@ fn batch_patience(draft: &Draft<'_>, sink: &Sink<'_>) {
     let (Some(timeout), Some(place)) = (draft.acquire_timeout, draft.places.get("acquire_timeout")) else {
         return;
     };
+    if !draft.clients.is_empty() {
+        return;
+    }
     let shortest = match &draft.hold {
         Some(Distribution::Fixed(hold)) => *hold,
         Some(Distribution::Uniform { min, .. }) => *min,

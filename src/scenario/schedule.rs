@@ -11,6 +11,7 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
 
+use super::client_mix::KindDraw;
 use super::{Arrivals, Open, Popularity, Step, Stop, TraceArrival, TrialSpec};
 use crate::words::catalog::Mode;
 use crate::words::clock;
@@ -38,6 +39,8 @@ enum Purpose {
     Burst = 6,
     /// Which candidates a changing rate lets pass.
     Thinning = 7,
+    /// Which kind of clients an arrival is of.
+    Kind = 8,
 }
 
 /// The arrivals of a trial, one after the other.
@@ -57,11 +60,12 @@ pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
         stream(spec.seed, Purpose::Hold),
         stream(spec.seed, Purpose::Mode),
     );
-    let (any_hold, read_ratio) = (spec.hold.clone(), spec.read_ratio);
+    let mut kinds = KindDraw::new(spec.kinds(), stream(spec.seed, Purpose::Kind));
     Box::new(wanted.map(move |wanted| {
         // Drawn even where the file says it, so that what one arrival says leaves the others as they are.
-        let (lock, hold) = (locks.draw(&mut which), any_hold.sample(&mut holds));
-        let reads = modes.random::<f64>() < read_ratio;
+        let kind = kinds.next();
+        let (lock, hold) = (locks.draw(&mut which), kind.hold.sample(&mut holds));
+        let reads = modes.random::<f64>() < kind.read_ratio;
         Arrival {
             at_us: wanted.at_us,
             lock: wanted.lock.unwrap_or(lock),

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::distribution::MeasuredTimes;
 use super::fields::{
-    ENSEMBLE, FAULT, Field, Form, GATE, Kind, MEASURED, Need, OPEN_KEYS, PROCESSES, Part, Process, SHAPES,
-    SIGMA, Section, Shape, fields_of,
+    CLIENT, ENSEMBLE, FAULT, Field, Form, GATE, Kind, MEASURED, Need, OPEN_KEYS, PROCESSES, Part, Process,
+    SHAPES, SIGMA, Section, Shape, fields_of,
 };
 use crate::words::catalog::fault::{Ends, FaultCard, Targets};
 use crate::words::catalog::{LockCard, Param, ParamKind};
@@ -23,6 +23,7 @@ const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";
 pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     let mut properties = properties(Section::Top, locks);
     properties.insert(ENSEMBLE.to_owned(), ensemble(locks));
+    properties.insert(CLIENT.to_owned(), clients());
     properties.insert(FAULT.to_owned(), faults(kinds));
     properties.insert(GATE.to_owned(), gates());
     json!({
@@ -268,6 +269,19 @@ fn parameter(param: &Param) -> Value {
     value["description"] = json!(param.doc);
     value["default"] = default;
     value
+}
+
+fn clients() -> Value {
+    json!({
+        "type": "array",
+        "description": "The kinds of clients, where they are not all alike.",
+        "items": {
+            "type": "object",
+            "properties": properties(Section::Client, &[]),
+            "required": required(Section::Client),
+            "additionalProperties": false,
+        },
+    })
 }
 
 fn faults(cards: &[FaultCard]) -> Value {

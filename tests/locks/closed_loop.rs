@@ -75,6 +75,24 @@ async fn one_waiter_is_woken_by_a_release_or_nearly_all_of_them() {
 }
 
 #[tokio::test]
+async fn each_kind_of_clients_holds_for_its_own_time_in_a_closed_load_and_in_an_open_one() {
+    let loads = ["load = \"closed\"\n", "load = \"open\"\nrate = 20\n"];
+    for load in loads {
+        let trial = trials::run_one(&format!(
+            "strategies = [\"predecessor-watch\"]\ncontenders = 6\n{load}duration = \"3s\"\nhold = \"2ms\"\n\
+             [[client]]\nshare = 1\n[[client]]\nshare = 1\nhold = \"50ms\"\n"
+        ))
+        .await;
+        // Then about half of all hold for 2 ms, and the others for 50
+        let holds = &trial.histograms[&Measure::Hold];
+        let short = holds.count_between(0, 40_000) as f64 / holds.len() as f64;
+        assert!((0.25..0.75).contains(&short), "{load}{short}");
+        assert!(holds.min() >= 2_000 && holds.max() >= 50_000, "{load}{} {}", holds.min(), holds.max());
+        assert!(trial.health.hold_overshoot_share.is_none_or(|share| share < 0.5), "{:?}", trial.health);
+    }
+}
+
+#[tokio::test]
 async fn several_locks_are_held_at_once_and_each_excludes() {
     let trial = trials::run_one("strategies = [\"predecessor-watch\"]\ncontenders = 8\nlocks = 4\nhold = \"200ms\"\nduration = \"2s\"\n",
     )

@@ -298,7 +298,8 @@ fn a_plan_for_clients_that_come_back_is_verified_by_that_very_load() {
     let scenario = bench.scenario(
         "name = \"workers\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"closed\"\n\
          think = { exponential = { mean = \"100ms\" } }\nhold = { exponential = { mean = \"10ms\" } }\n\
-         duration = \"60s\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n",
+         duration = \"60s\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n[[client]]\nshare = 8\n\
+         [[client]]\nshare = 2\nthink = \"300ms\"\nhold = \"30ms\"\n",
     );
     let words = ["plan", "--from-scenario", scenario.to_str().unwrap(), "--slo", "wait.p99 < 1s"];
     let how = [
@@ -318,9 +319,9 @@ fn a_plan_for_clients_that_come_back_is_verified_by_that_very_load() {
     let plan = &printed["plan"];
     let answer = &plan["answers"][0];
     assert!(answer["headroom"]["clients"].as_u64().is_some_and(|clients| clients >= 10), "{answer}");
-    // Ten clients that hold for a tenth of their time, and wait for each other
+    // Clients that hold for a tenth of their time, and wait for each other: without that 79 a second
     let throughput = answer["prediction"]["throughput"]["middle"].as_f64().unwrap();
-    assert!((50.0..91.0).contains(&throughput), "{throughput}");
+    assert!((40.0..79.0).contains(&throughput), "{throughput}");
     let verified = &plan["verifications"][0]["figures"];
     for figure in verified.as_array().unwrap() {
         let ratio = figure["by_observed_service"].as_f64().unwrap() / figure["measured"].as_f64().unwrap();

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use zklockbench::load;
 use zklockbench::scenario::schedule::{Arrival, draw, ranked};
 use zklockbench::scenario::{Arrivals, Load, Open, Plan, Replay, TraceArrival, TrialSpec, parse};
+use zklockbench::words::catalog::Mode;
 use zklockbench::words::clock::micros;
 
 /// The only trial of an open load.
@@ -212,6 +213,23 @@ fn the_same_seed_draws_the_same_and_no_purpose_disturbs_another() {
         (times(&base), holds(&base), locks(&base)),
         (times(&readers), holds(&readers), locks(&readers))
     );
+}
+
+#[test]
+fn arrivals_of_several_kinds_hold_and_read_as_their_kind_does_as_often_as_its_share_says() {
+    let lines = "rate = 1000\nduration = \"100s\"\nhold = \"2ms\"\n";
+    let kinds = "[[client]]\nshare = 9\n[[client]]\nshare = 1\nhold = \"50ms\"\nread_ratio = 1\n";
+    let (alike, mixed) =
+        (draw(&spec(lines), seconds(100)), draw(&spec(&format!("{lines}{kinds}")), seconds(100)));
+    let times = |of: &[Arrival]| of.iter().map(|one| (one.at_us, one.lock)).collect::<Vec<_>>();
+    assert_eq!(times(&alike), times(&mixed), "kinds change nothing about who comes when");
+    let of_second = mixed.iter().filter(|one| one.hold.as_millis() == 50).count();
+    close(of_second as f64 / mixed.len() as f64, 0.1, 0.05);
+    let reads = |one: &Arrival| one.mode == Mode::Read;
+    assert!(mixed.iter().all(|one| reads(one) == (one.hold.as_millis() == 50)));
+    // One kind alone is as if there were none
+    let one = spec(&format!("{lines}[[client]]\nshare = 3\n"));
+    assert_eq!(draw(&one, seconds(100)), alike);
 }
 
 #[test]

@@ -43,6 +43,7 @@ mod results_golden;
 mod results_resumed;
 mod results_roundtrip;
 mod results_tables;
+mod scenario_clients;
 mod scenario_errors;
 mod scenario_faults;
 mod scenario_plan;

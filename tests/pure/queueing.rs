@@ -8,7 +8,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
 use zklockbench::answer::queueing::{
-    Arrival, Closed, Empirical, Handoff, Locks, Open, Order, Pace, SimulationOutcome, closed, formulas, open,
+    AlikeClients, Arrival, Closed, Empirical, Handoff, Locks, Open, Order, Pace, SimulationOutcome, closed,
+    formulas, open,
 };
 
 /// A mean service, in microseconds.
@@ -145,12 +146,30 @@ fn clients_that_come_back_are_served_as_the_machine_repairman_serves() {
     let exponential = Empirical::of_values(&quantiles).unwrap();
     let (hold, think) = (exponential.scaled(SERVICE), exponential.scaled(9.0 * SERVICE));
     for clients in [1, 2, 5, 10, 20] {
-        let load = Closed { clients, think: &think, hold: &hold, acquisitions: 120_000, warm_up: 5_000 };
+        let alike = [AlikeClients { count: clients, think: think.clone(), hold: hold.clone() }];
+        let load = Closed { clients: &alike, acquisitions: 120_000, warm_up: 5_000 };
         let outcome = closed(&plain(1), load, 7);
         let expected = formulas::machine_repairman(clients, 9.0 * SERVICE, SERVICE);
         within(outcome.throughput(), expected.throughput, 0.02, &format!("throughput of {clients}"));
         within(outcome.mean().unwrap() + SERVICE, expected.response, 0.02, &format!("response of {clients}"));
     }
+}
+
+#[test]
+fn clients_of_several_kinds_each_think_and_hold_as_their_kind_does() {
+    // Given a client that holds for 1 and thinks for 9, and one that holds for 5 and hardly ever asks
+    let fixed = |us: f64| Empirical::fixed(us);
+    let often = |count| AlikeClients { count, think: fixed(9.0), hold: fixed(1.0) };
+    let seldom = AlikeClients { count: 1, think: fixed(9_995.0), hold: fixed(5.0) };
+    let run = |clients: &[AlikeClients]| {
+        closed(&plain(2), Closed { clients, acquisitions: 50_000, warm_up: 1_000 }, 7)
+    };
+    // Then two kinds that are alike are one
+    assert_eq!(run(&[often(3), often(2)]), run(&[often(5)]));
+    // And each takes its own lock as often as its turns say, and no client waits for another
+    let both = run(&[often(1), seldom]);
+    within(both.throughput(), 0.1 + 0.0001, 0.001, "throughput of both");
+    within(both.busy / both.lasted, 0.1 + 0.0005, 0.001, "time for which their locks are held");
 }
 
 #[test]

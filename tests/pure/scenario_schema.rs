@@ -6,7 +6,7 @@ use crate::support::cards::CARDS;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use zklockbench::lock;
-use zklockbench::scenario::fields::{ENSEMBLE, FAULT, FIELDS, GATE, OPEN_KEYS, PROCESSES, Section};
+use zklockbench::scenario::fields::{CLIENT, ENSEMBLE, FAULT, FIELDS, GATE, OPEN_KEYS, PROCESSES, Section};
 use zklockbench::scenario::{reference, schema};
 use zklockbench::words::catalog::LockCard;
 use zklockbench::world::fault;
@@ -54,6 +54,7 @@ fn every_field_of_a_file_is_in_the_schema_with_its_meaning_and_a_default_that_va
         let properties = match field.section {
             Section::Top => &schema["properties"],
             Section::Ensemble => &schema["properties"][ENSEMBLE]["properties"],
+            Section::Client => &schema["properties"][CLIENT]["items"]["properties"],
             Section::Gate => &schema["properties"][GATE]["items"]["anyOf"][1]["properties"],
             Section::Fault => {
                 let knows = |one: &&Value| one["properties"][field.name].is_object();

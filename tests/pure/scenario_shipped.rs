@@ -83,7 +83,7 @@ fn each_of_the_open_loads_is_done_in_about_two_minutes() {
         (is_open || name.starts_with("coordinated")).then(|| (name.clone(), plan.estimated_duration()))
     };
     let open: Vec<_> = shipped().iter().filter_map(open).collect();
-    assert_eq!(open.len(), 6);
+    assert_eq!(open.len(), 7);
     for (name, takes) in open {
         assert!(takes <= Duration::from_secs(125), "{name} takes {takes:?}");
     }

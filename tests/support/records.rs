@@ -132,6 +132,7 @@ pub fn spec(index: usize) -> TrialSpec {
         hold: Distribution::Fixed(Duration::from_millis(20)),
         think: Distribution::Exponential { mean: Duration::from_millis(1) },
         read_ratio: 0.0,
+        clients: Vec::new(),
         depth: 1,
         load: Load::Closed,
         stop: Stop::After(Duration::from_millis(2_500)),

@@ -125,8 +125,9 @@ struct CostAt {
 }
 
 fn hold_in_intervals(trial: &Trial) -> Option<f64> {
+    let holds = trial.spec.all_holds();
     let (Distribution::Fixed(hold), Some(ParamValue::Duration(interval))) =
-        (&trial.spec.hold, trial.spec.strategy.params.get("poll_interval"))
+        (holds, trial.spec.strategy.params.get("poll_interval"))
     else {
         return None;
     };

@@ -55,7 +55,7 @@ impl Observation {
         if added.is_some() && !trial.faults.iter().all(|fault| fault.proved) {
             return refuse("its round trips were not seen to become longer");
         }
-        if spec.read_ratio > 0.0 || spec.depth > 1 {
+        if spec.has_readers() || spec.depth > 1 {
             return refuse("it has readers, or locks that are taken more than once");
         }
         let of = |measure: Measure| trial.histograms.get(&measure);

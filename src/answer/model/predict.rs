@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fit, Observation};
 use crate::answer::queueing::{
-    Arrival, Closed, Empirical, Handoff, Locks, Open, Order, STEP_US, SimulationOutcome, closed, open,
+    AlikeClients, Arrival, Closed, Empirical, Handoff, Locks, Open, Order, STEP_US, SimulationOutcome,
+    closed, open,
 };
 
 /// A figure with the ends of its 90 % interval, which need not lie equally far from it.
@@ -44,8 +45,8 @@ impl Predicted {
 pub enum Coming<'a> {
     /// Arrivals that come when they come, for each seed others.
     Arrivals(&'a dyn Fn(u64) -> Vec<Arrival>),
-    /// Clients, as many as there are sessions, that come back some time after their release.
-    Clients { think: Empirical, hold: Empirical },
+    /// Clients, as many in all as there are sessions, that come back some time after their release.
+    Clients(Vec<AlikeClients>),
 }
 
 /// A load that is to be predicted. Times are in microseconds.
@@ -131,7 +132,7 @@ pub fn predict(
 fn settled<'a>(fit: &Fit, trials: &[Observation], case: &'a LoadCase<'a>, seed: u64) -> LoadCase<'a> {
     let rate = match &case.coming {
         Coming::Arrivals(_) => case.rate,
-        Coming::Clients { .. } => {
+        Coming::Clients(_) => {
             let locks = possible(fit, trials, case, &mut ChaCha8Rng::seed_from_u64(seed));
             1e6 * run(&locks, case, seed).throughput()
         }
@@ -154,17 +155,11 @@ fn run(locks: &Locks, case: &LoadCase<'_>, seed: u64) -> SimulationOutcome {
             let load = Open { arrivals: &arrivals, sessions: case.sessions, from: case.from, to: case.to };
             open(locks, load, seed ^ 0x5eed)
         }
-        Coming::Clients { think, hold } => {
+        Coming::Clients(clients) => {
             let acquisitions = (case.rate * (case.to - case.from) / 1e6).ceil() as usize;
             // Each client had a few turns by then.
             let warm_up = (acquisitions / 50).max(3 * case.sessions);
-            let load = Closed {
-                clients: case.sessions,
-                think,
-                hold,
-                acquisitions: acquisitions.max(1) + warm_up,
-                warm_up,
-            };
+            let load = Closed { clients, acquisitions: acquisitions.max(1) + warm_up, warm_up };
             closed(locks, load, seed ^ 0x5eed)
         }
     }

@@ -6,8 +6,8 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use crate::answer::model::{Coming, LoadCase};
-use crate::answer::queueing::{Arrival, Empirical, Order};
-use crate::scenario::{self, Arrivals, Distribution, Stop, TrialSpec, schedule};
+use crate::answer::queueing::{AlikeClients, Arrival, Empirical, Order};
+use crate::scenario::{self, Arrivals, ClientKind, Distribution, Stop, TrialSpec, schedule};
 use crate::words::clock::micros;
 
 /// So many arrivals are simulated at a time, and so many a trial takes that is to verify a percentile.
@@ -43,7 +43,7 @@ impl Load {
     /// The same with holds as variable as an exponential's, where nothing but their mean is known.
     #[must_use]
     pub fn varied(&self) -> Option<Self> {
-        let mean = self.spec.hold.mean();
+        let mean = self.spec.mean_hold();
         self.knows_mean_only.then(|| {
             let spec = TrialSpec { hold: Distribution::Exponential { mean }, ..self.spec.clone() };
             Self { spec, knows_mean_only: false, ..self.clone() }
@@ -119,6 +119,9 @@ impl Load {
     #[must_use]
     pub fn holding(mut self, factor: f64) -> Self {
         self.spec.hold = self.spec.hold.scaled(factor);
+        for kind in &mut self.spec.clients {
+            kind.hold = kind.hold.scaled(factor);
+        }
         self
     }
 
@@ -131,10 +134,9 @@ impl Load {
     /// one at a time.
     #[must_use]
     pub fn rate(&self) -> f64 {
-        let TrialSpec { contenders, locks, hold, think, .. } = &self.spec;
         match self.spec.load.open() {
             Some(open) => open.arrivals.mean_rate(self.lasts),
-            None => most_acquisitions(*contenders, *locks, hold.mean(), think.mean()),
+            None => most_acquisitions(&self.spec),
         }
     }
 
@@ -154,7 +156,7 @@ impl Load {
             schedule::draw(&spec, whole).into_iter().map(of).collect()
         };
         let coming = match self.is_closed() {
-            true => Coming::Clients { think: drawn(&self.spec.think), hold: drawn(&self.spec.hold) },
+            true => Coming::Clients(alike(&self.spec)),
             false => Coming::Arrivals(&draw),
         };
         then(&LoadCase {
@@ -169,11 +171,22 @@ impl Load {
     }
 }
 
-/// How many acquisitions a second so many clients come to at most, with locks that take no time.
-#[must_use]
-pub fn most_acquisitions(clients: usize, locks: usize, hold: Duration, think: Duration) -> f64 {
-    let by_clients = clients as f64 / (hold + think).as_secs_f64().max(1e-6);
-    by_clients.min(locks as f64 / hold.as_secs_f64().max(1e-6))
+/// How many acquisitions a second the clients of a closed load come to at most, with locks that take no time.
+fn most_acquisitions(spec: &TrialSpec) -> f64 {
+    let by_kind = spec.kinds().into_iter().zip(spec.contenders_by_kind());
+    let turn = |kind: &ClientKind| (kind.hold.mean() + kind.think.mean()).as_secs_f64().max(1e-6);
+    let by_clients: f64 = by_kind.map(|(kind, count)| count as f64 / turn(&kind)).sum();
+    by_clients.min(spec.locks as f64 / spec.mean_hold().as_secs_f64().max(1e-6))
+}
+
+fn alike(spec: &TrialSpec) -> Vec<AlikeClients> {
+    let by_kind = spec.kinds().into_iter().zip(spec.contenders_by_kind());
+    let of = |(kind, count): (ClientKind, usize)| AlikeClients {
+        count,
+        think: drawn(&kind.think),
+        hold: drawn(&kind.hold),
+    };
+    by_kind.map(of).collect()
 }
 
 /// A distribution as many of its values, in microseconds.

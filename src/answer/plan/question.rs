@@ -150,7 +150,9 @@ impl Question {
             format_duration(self.hold),
             match &self.holds {
                 None => " on average".to_owned(),
-                Some(holds) => format!(" on average ({})", shown(holds, 60)),
+                Some(holds) if !holds.contains("measured") => format!(" on average ({})", shown(holds, 60)),
+                Some(_) if self.scenario.is_some() => " on average (the scenario's holds)".to_owned(),
+                Some(_) => " on average (as measured)".to_owned(),
             },
             counted(self.locks, "lock", "locks"),
             self.round_trip.map_or_else(String::new, |added| {

@@ -10,4 +10,6 @@ mod simulator;
 
 pub use empirical::Empirical;
 pub use pace::{Pace, STEP_US};
-pub use simulator::{Arrival, Closed, Handoff, Locks, Open, Order, SimulationOutcome, closed, open};
+pub use simulator::{
+    AlikeClients, Arrival, Closed, Handoff, Locks, Open, Order, SimulationOutcome, closed, open,
+};

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::iter;
 
 use rand::Rng;
 use rand::SeedableRng;
@@ -86,12 +87,19 @@ pub struct Open<'a> {
     pub to: f64,
 }
 
+/// So many clients that are alike.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AlikeClients {
+    pub count: usize,
+    /// From a release to the next time that one asks.
+    pub think: Empirical,
+    pub hold: Empirical,
+}
+
 /// Clients that come back some time after their release. The clients share the locks evenly, each its own for good.
 #[derive(Debug, Clone, Copy)]
 pub struct Closed<'a> {
-    pub clients: usize,
-    pub think: &'a Empirical,
-    pub hold: &'a Empirical,
+    pub clients: &'a [AlikeClients],
     pub acquisitions: usize,
     /// How many of them come before any count.
     pub warm_up: usize,
@@ -161,10 +169,12 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> SimulationOutcome {
 }
 
 pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> SimulationOutcome {
-    let mut world = Simulation::new(locks, load.clients, seed);
+    let clients: Vec<&AlikeClients> =
+        load.clients.iter().flat_map(|alike| iter::repeat_n(alike, alike.count)).collect();
+    let mut world = Simulation::new(locks, clients.len(), seed);
     let mut thinking = BinaryHeap::new();
-    for client in 0..load.clients {
-        let at = load.think.draw(&mut world.rng);
+    for (client, alike) in clients.iter().enumerate() {
+        let at = alike.think.draw(&mut world.rng);
         thinking.push(Reverse(ScheduledEvent { at, what: What::Frees(client) }));
     }
     let mut began = None;
@@ -181,16 +191,20 @@ pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> SimulationOutcome {
         if coming <= next {
             let Some(Reverse(event)) = thinking.pop() else { break };
             let What::Frees(who) = event.what else { break };
-            let client =
-                Client { due: event.at, lock: who % locks.count, hold: load.hold.draw(&mut world.rng) };
+            let client = Client {
+                due: event.at,
+                lock: who % locks.count,
+                hold: clients[who].hold.draw(&mut world.rng),
+            };
             world.who.push(who);
             world.comes(client, event.at);
         } else {
             let freed = world.freed;
             world.step();
             if world.freed > freed {
-                let at = now + load.think.draw(&mut world.rng);
-                thinking.push(Reverse(ScheduledEvent { at, what: What::Frees(world.who[world.last_freed]) }));
+                let who = world.who[world.last_freed];
+                let at = now + clients[who].think.draw(&mut world.rng);
+                thinking.push(Reverse(ScheduledEvent { at, what: What::Frees(who) }));
             }
         }
     }

@@ -75,7 +75,7 @@ pub struct PlanArgs {
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the plan's directory
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Resume the plan that left this directory; give the other options as they were
     #[arg(long, value_name = "DIR")]

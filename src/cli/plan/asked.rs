@@ -80,7 +80,7 @@ impl AskedLoad {
         if spec.load.open().is_some_and(|open| open.late == Late::Drop) {
             return Err(refuse("a plan says how long all wait, so none may be dropped: leave `late` out"));
         }
-        if spec.read_ratio > 0.0 || spec.depth > 1 || !spec.faults.is_empty() {
+        if spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty() {
             return Err(refuse(
                 "a plan is about locks that let in one at a time and are not broken: leave `read_ratio`, `depth` and faults out",
             ));
@@ -89,11 +89,11 @@ impl AskedLoad {
         let question = Question {
             clients: spec.contenders,
             rate: load.rate(),
-            hold: spec.hold.mean(),
-            holds: Some(spec.hold.to_toml()),
+            hold: spec.mean_hold(),
+            holds: Some(spec.all_holds().to_toml()),
             locks: spec.locks,
             arrivals: "\"poisson\"".to_owned(),
-            think: load.is_closed().then(|| spec.think.to_toml()),
+            think: load.is_closed().then(|| spec.all_thinks().to_toml()),
             round_trip: None,
             scenario: Some(standing_alone(&file.text, path)?),
             objective: args.slo.clone(),

@@ -1,0 +1,52 @@
+//! Kinds of clients: which contender is of which, and what they come to together.
+
+use std::time::Duration;
+
+use zklockbench::load;
+use zklockbench::scenario::{Distribution, Plan, TrialSpec, parse};
+
+/// A trial of 20 contenders whose kinds are these tables.
+fn spec(clients: &str) -> TrialSpec {
+    let text = format!(
+        "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 20\nacquisitions = 1\nhold = \"7ms\"\nthink = \"3ms\"\n{clients}"
+    );
+    let parsed = parse("x.toml", &text, &load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
+    Plan::of(&parsed.scenario).trials[0].clone()
+}
+
+const THREE: &str = "[[client]]\nshare = 10\nhold = \"1ms\"\n[[client]]\nshare = 5\nthink = \"11ms\"\n\
+                     [[client]]\nshare = 5\nhold = { exponential = { mean = \"20ms\" } }\nread_ratio = 1\n";
+
+#[test]
+fn the_first_contenders_are_of_the_first_kind_and_each_kind_has_its_share() {
+    let spec = spec(THREE);
+    let milliseconds = |contender| spec.kind_of(contender).hold.mean().as_millis();
+    let holds: Vec<u128> = (0..20).map(milliseconds).collect();
+    assert_eq!(holds, [[1; 10].as_slice(), &[7; 5], &[20; 5]].concat());
+    assert_eq!(spec.contenders_by_kind(), [10, 5, 5]);
+}
+
+#[test]
+fn what_a_kind_leaves_out_is_said_at_the_top_and_all_is_scaled() {
+    let spec = spec(&format!("time_scale = 2\n{THREE}"));
+    let kind = spec.kind_of(12);
+    assert_eq!((kind.hold.mean().as_millis(), kind.think.mean().as_millis()), (14, 22));
+    assert_eq!((kind.read_ratio, spec.has_readers()), (0.0, true));
+}
+
+#[test]
+fn the_mean_of_all_is_that_of_what_is_drawn_for_all() {
+    let spec = spec(THREE);
+    let mean = Duration::from_micros((10 * 1_000 + 5 * 7_000 + 5 * 20_000) / 20);
+    assert_eq!(spec.mean_hold(), mean);
+    let together = spec.all_holds().mean().as_secs_f64() / mean.as_secs_f64();
+    assert!((together - 1.0).abs() < 0.03, "{together}");
+    assert_eq!(spec.mean_think(), Duration::from_millis(5));
+}
+
+#[test]
+fn without_kinds_all_are_as_the_top_of_the_file_says() {
+    let spec = spec("");
+    assert_eq!((spec.kinds().len(), spec.contenders_by_kind()), (1, vec![20]));
+    assert_eq!(spec.all_holds(), Distribution::Fixed(Duration::from_millis(7)));
+}
