@@ -145,6 +145,7 @@ fn servers_that_docker_kills_pauses_isolates_and_wipes_come_back_and_no_lock_bre
 }
 
 #[test]
+#[ignore = "long: starts containers twice"]
 fn a_run_that_is_killed_leaves_containers_that_clean_shows_and_the_next_run_removes() {
     let Some(docker) = available_alone() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
@@ -228,6 +229,7 @@ fn a_machine_without_docker_is_told_what_is_missing() {
 }
 
 #[test]
+#[ignore = "long: starts containers for each mistake"]
 fn what_is_wrong_with_a_compose_file_is_told_with_what_to_change() {
     let Some(mut docker) = available() else { return };
     let bench = Bench::new();

@@ -12,7 +12,7 @@ use zklockbench::record::{Run, Trial};
 
 use crate::support::program::{Bench, stderr};
 use crate::support::skip::skipped;
-use crate::support::{depth, plans, records, run_dirs};
+use crate::support::{plans, records, run_dirs};
 
 /// What looks at the page when it has been loaded, and writes down what it found. Keyboard events are those of a person
 /// who has no mouse.
@@ -169,25 +169,15 @@ fn probed(bench: &Bench, program: &str, page: &Path, width: u32, dark: bool) -> 
     serde_json::from_slice(&bytes).unwrap()
 }
 
-/// Whether a page is looked at in every way: always the one that has everything that a page can have, in depth all of them.
-fn in_every_way(page: &str) -> bool {
-    page == "example-faults" || depth::is_long()
-}
-
-/// The sizes in which a page is looked at, of those of a desktop, a phone and a projector: otherwise as on a phone, where
-/// the most can go wrong.
-fn sizes_of<T>(page: &str, [desktop, phone, projector]: [T; 3]) -> Vec<T> {
-    if in_every_way(page) { vec![desktop, phone, projector] } else { vec![phone] }
-}
-
 #[test]
+#[ignore = "long: a browser"]
 fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_error() {
     let Some(program) = browser() else { return skipped("no chromium") };
     let bench = Bench::new();
     // Given the page of a plan, of a run with holes, and those of runs that are stored
     for (name, charts_at_least) in [("plan", 1), ("holes", 3), ("example", 5), ("example-faults", 5)] {
         let page = page_of(&bench, name);
-        for (width, dark) in sizes_of(name, [(1280, false), (500, true), (1920, true)]) {
+        for (width, dark) in [(1280, false), (500, true), (1920, true)] {
             // When a person opens it
             let found = probed(&bench, program, &page, width, dark);
             // Then nothing is wrong with it
@@ -225,9 +215,6 @@ fn a_browser_shows_every_chart_of_the_examples_at_every_size_and_without_an_erro
             assert_eq!(found["focused"], true, "{name}");
         }
         // And it can be printed
-        if !in_every_way(name) {
-            continue;
-        }
         let printed = bench.path(&format!("{name}.pdf"));
         let print = [
             format!("--print-to-pdf={}", printed.display()),
@@ -303,6 +290,7 @@ fn decoded(file: &Path) -> (usize, Vec<u8>, usize) {
 }
 
 #[test]
+#[ignore = "long: a browser"]
 fn pages_look_as_they_did() {
     let Some(program) = browser() else { return skipped("no chromium") };
     let bench = Bench::new();
@@ -314,9 +302,7 @@ fn pages_look_as_they_did() {
         let left = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let page = left.join(format!("{name}.html"));
         std::fs::copy(made, &page).unwrap();
-        for (width, height, dark) in
-            sizes_of(name, [(1280, 2000, false), (500, 2400, true), (1920, 1080, true)])
-        {
+        for (width, height, dark) in [(1280, 2000, false), (500, 2400, true), (1920, 1080, true)] {
             // When a browser shows it at the size of a desktop, a phone and a projector
             let picture = left.join(format!("{name}-{width}.png"));
             let arguments = [

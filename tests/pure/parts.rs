@@ -32,6 +32,8 @@ fn some_waits() -> impl Strategy<Value = Vec<(u64, u64)>> {
 }
 
 proptest! {
+    // Each case merges megabytes of histograms seven times.
+    #![proptest_config(ProptestConfig { cases: crate::cases().cases / 8, ..crate::cases() })]
     #[test]
     fn parts_add_up_to_the_same_in_any_order_and_one_alone_stays_as_it_is(
         waits in prop::array::uniform3(some_waits())
