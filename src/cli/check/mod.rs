@@ -54,7 +54,7 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
         output::answer(NAME, exit, &shown::machine(&args.path, &judgement, &shown))?;
     } else {
         let text = shown::text(&args.path, &judgement, &shown, output::width());
-        output::text(&format!("{text}{}", conclusion(&judgement.verdict)))?;
+        output::text(&format!("{}{text}", conclusion(&judgement.verdict)))?;
     }
     Ok(exit)
 }
@@ -126,7 +126,7 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
     let least = check::least_evidence(&trials)
         .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
-    output::text(&format!("{}: {counts}\n{changed}{least}{}", args.path.display(), conclusion(&verdict)))?;
+    output::text(&format!("{}{}: {counts}\n{changed}{least}", conclusion(&verdict), args.path.display()))?;
     error.map_or(Ok(exit), Err)
 }
 
