@@ -66,11 +66,26 @@ impl<'a> From<&'a Baseline> for Listed<'a> {
 
 #[expect(clippy::disallowed_methods, reason = "when it was added is a label")]
 fn add(args: &BaselineAddArgs) -> Result<(), Error> {
-    let added = results::add_baseline(&args.store, &args.run, args.commit.as_deref(), SystemTime::now())?;
+    let commit = args.commit.clone().or_else(measured_commit);
+    let added = results::add_baseline(&args.store, &args.run, commit.as_deref(), SystemTime::now())?;
     if output::as_json() {
         return output::answer("baseline add", Exit::Held, &Listed::from(&added));
     }
     output::text(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
+}
+
+/// What CI services call the commit that is built.
+const COMMIT_VARIABLES: [&str; 4] = ["GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT"];
+
+/// The commit of the repository that the command is given in: what a pipeline measures is its own, and this program a tool.
+fn measured_commit() -> Option<String> {
+    let by_service =
+        COMMIT_VARIABLES.iter().filter_map(|name| std::env::var(name).ok()).find(|one| !one.is_empty());
+    by_service.or_else(|| {
+        let head =
+            std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
+        head.status.success().then(|| String::from_utf8_lossy(&head.stdout).trim().to_owned())
+    })
 }
 
 fn list(args: &BaselineListArgs) -> Result<(), Error> {

@@ -26,7 +26,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
     let parts = read(&args.parts)?;
     let first = &parts[0];
     let file = ScenarioFile::recorded(&first.stored.run)?;
-    let baseline = Baseline::find(args.concluding.baseline.as_deref(), &file.parsed.scenario)?;
+    let baseline = Baseline::find(&args.concluding, &file.parsed.scenario)?;
     let run = merged_run(&parts);
     let name = args.run_id.clone().unwrap_or_else(|| format!("{}-merged", first.workers.run_id));
     let mut writer = RunWriter::create(&args.out, &name)?;

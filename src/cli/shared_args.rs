@@ -102,9 +102,12 @@ pub struct GeneratorArgs {
 /// How the results of a run are judged and shown.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ConcludingArgs {
-    /// Compare with this run, with the newest commit of a baseline store, or with the newest comparable run in a directory
+    /// Compare with this run, or with the newest commit of a baseline store, or run in a directory, of a machine like this
     #[arg(long, value_name = "DIR")]
     pub baseline: Option<PathBuf>,
+    /// Go on with a warning while there is nothing to compare with: no baseline yet, or none of a machine like this
+    #[arg(long, requires = "baseline")]
+    pub baseline_optional: bool,
     /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,

@@ -187,11 +187,18 @@ pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>),
     Ok((runs.into_iter().rev().map(|(_, path)| path).collect(), passed_over))
 }
 
-/// The directories of the newest commit that has runs of that scenario; none where no commit has.
-pub fn newest(baselines: &[Baseline], scenario: &str) -> Vec<PathBuf> {
+/// The directories of the runs of that scenario, those of one commit together, the newest commit first.
+pub fn by_commit(baselines: &[Baseline], scenario: &str) -> Vec<Vec<PathBuf>> {
     let of_scenario = || baselines.iter().filter(|one| one.run.scenario == scenario);
-    let Some(newest) = of_scenario().next_back() else { return Vec::new() };
-    of_scenario().filter(|one| one.commit == newest.commit).map(|one| one.dir.clone()).collect()
+    let mut commits: Vec<&str> = Vec::new();
+    for one in of_scenario().rev() {
+        if !commits.contains(&one.commit.as_str()) {
+            commits.push(&one.commit);
+        }
+    }
+    let runs_of =
+        |commit: &str| of_scenario().filter(|one| one.commit == commit).map(|one| one.dir.clone()).collect();
+    commits.into_iter().map(runs_of).collect()
 }
 
 /// What can be shown in a table and in a chart, and was not made to do anything else.

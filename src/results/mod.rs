@@ -22,8 +22,8 @@ mod versioned;
 mod writer;
 
 pub use baselines::{
-    Baseline, BaselineFile, add as add_baseline, is_store as is_store_of_baselines, list as baselines,
-    newest as newest_baselines, runs_of,
+    Baseline, BaselineFile, add as add_baseline, by_commit as baselines_by_commit,
+    is_store as is_store_of_baselines, list as baselines, runs_of,
 };
 pub use calibration::{
     CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, calibration_schema, read_calibration,

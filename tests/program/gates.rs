@@ -1,12 +1,15 @@
 //! A run ends with what its gates came to, and is compared with a baseline.
 
+use std::path::Path;
 use std::process::Output;
+
+use serde_json::Value;
 
 use crate::support::ensemble;
 use crate::support::program::{Bench, stderr, stdout};
 use zklockbench::answer::gate::Outcome;
 use zklockbench::report::Summary;
-use zklockbench::results::read;
+use zklockbench::results::{digest_of, read};
 
 const SCENARIO: &str = "name = \"gated\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"30ms\"\n\
     acquisitions = 20\nrepetitions = 1\n[[gate]]\nname = \"nobody else\"\nrequire = \"violations == 0\"\n";
@@ -95,6 +98,46 @@ fn a_run_exits_with_what_its_gates_came_to() {
     let latest = run(&bench, &["--run-id", "latest", "--baseline", "results"]);
     assert_eq!(latest.status.code(), Some(4), "{}{}", stdout(&latest), stderr(&latest));
     assert!(stdout(&latest).contains("Base: results/compared ("), "{}", stdout(&latest));
+}
+
+#[test]
+fn a_pipeline_goes_on_with_a_warning_without_a_baseline_and_with_one_of_another_processor() {
+    let bench = Bench::new();
+    let gated = [
+        "--baseline",
+        "baselines",
+        "--baseline-optional",
+        "--gate",
+        "throughput not regressed by 25% against baseline",
+    ];
+    let first = run_as(&bench, "first", &gated);
+    assert_eq!(first.status.code(), Some(0), "{}{}", stdout(&first), stderr(&first));
+    assert!(stderr(&first).contains("no baseline to compare with (there is none yet)"), "{}", stderr(&first));
+    assert_eq!(
+        gates(&bench, "first").len(),
+        2,
+        "the gate about the baseline has not passed, it was not judged"
+    );
+    // Given a baseline of this processor, the gate is judged: one repetition shows nothing
+    let added = bench.output(&["baseline", "add", "results/first", "--commit", "abc123"]);
+    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    assert_eq!(run_as(&bench, "second", &gated).status.code(), Some(4));
+    // And one of another processor is none
+    let store = std::fs::read_dir(bench.path("baselines")).unwrap().next().unwrap().unwrap().path();
+    changed(&store.join("run.json"), |run| run["host"]["cpu"] = "a slower one".into());
+    let third = run_as(&bench, "third", &gated);
+    assert_eq!(third.status.code(), Some(0), "{}{}", stdout(&third), stderr(&third));
+    assert!(stderr(&third).contains("a slower one against"), "{}", stderr(&third));
+}
+
+/// Changes a `run.json`, as if it had been written like that.
+fn changed(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut run: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    change(&mut run);
+    run["digest"] = "0".repeat(64).into();
+    let text = serde_json::to_string_pretty(&run).unwrap() + "\n";
+    let digest = digest_of(text.as_bytes());
+    std::fs::write(path, text.replace(&"0".repeat(64), &digest)).unwrap();
 }
 
 #[test]

@@ -119,18 +119,17 @@ fn a_store_that_is_none_or_is_damaged_is_told_with_what_to_do() {
 }
 
 #[test]
-fn the_newest_commit_of_a_scenario_gives_all_its_runs() {
+fn commits_have_all_their_runs_of_a_scenario_the_newest_commit_first() {
     let dir = tempfile::tempdir().unwrap();
     let store = store(dir.path());
-    let newest = |store: &Path| results::newest_baselines(&results::baselines(store).unwrap(), "quick");
-    assert_eq!(newest(&store).len(), 1);
+    let of =
+        |store: &Path, scenario| results::baselines_by_commit(&results::baselines(store).unwrap(), scenario);
+    let sizes = |store: &Path| of(store, "quick").iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(sizes(&store), [1, 2]);
     let later = run(dir.path(), "later", |run| run.started_at += Duration::from_secs(3_600));
     add(&store, &later, "abc").unwrap();
-    assert_eq!(newest(&store).len(), 3);
-    assert_eq!(
-        results::newest_baselines(&results::baselines(&store).unwrap(), "other"),
-        Vec::<PathBuf>::new()
-    );
+    assert_eq!(sizes(&store), [3, 1]);
+    assert!(of(&store, "other").is_empty());
 }
 
 #[test]

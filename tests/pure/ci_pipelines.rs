@@ -56,9 +56,10 @@ fn commands(name: &str) -> Vec<Vec<String>> {
     let lines = texts(&pipeline).into_iter().flat_map(str::lines).map(str::trim);
     let own = lines.filter(|line| line.starts_with("zklockbench "));
     own.map(|line| {
-        let line = line.replace("$GITHUB_SHA", "0123abc").replace("$CI_COMMIT_SHA", "0123abc");
+        // What follows looks at the exit code.
+        let line = line.split(" || ").next().unwrap();
         assert!(!line.contains('$'), "{name}: a variable that this test does not know: {line}");
-        shlex::split(&line).unwrap()
+        shlex::split(line).unwrap()
     })
     .collect()
 }
@@ -90,11 +91,11 @@ fn each_command_in_the_pipelines_is_one_that_this_program_takes() {
 }
 
 #[test]
-fn the_scenario_that_the_pipelines_run_is_there() {
+fn the_scenario_that_the_pipelines_run_is_built_in() {
     for (name, _) in PIPELINES {
         let run = commands(name).into_iter().find(|words| words[1] == "run").unwrap();
-        let scenario = run.iter().find(|word| word.ends_with(".toml")).unwrap();
-        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(scenario).is_file(), "{scenario}");
+        let scenario = format!("scenarios/{}.toml", run[2]);
+        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(&scenario).is_file(), "{scenario}");
     }
 }
 

@@ -3,34 +3,39 @@
 use std::path::{Path, PathBuf};
 
 use super::super::output;
+use super::super::shared_args::ConcludingArgs;
 use crate::answer::compare::{Ask, Comparison, Loaded, Side, compare, differences};
 use crate::answer::gate::{self, Evaluation, Outcome, Sides};
 use crate::results::record::CellKey;
 use crate::results::{self, layout};
 use crate::scenario::Scenario;
+use crate::scenario::gate::{Gate, Rule};
 use crate::words::error::Error;
 use crate::words::units::shown;
 use crate::words::verdict::Verdict;
 
+/// What a run is compared with.
 pub struct Baseline {
-    path: PathBuf,
-    /// Their directories, of which there is one at least.
-    dirs: Vec<PathBuf>,
-    which: Which,
+    /// The newest first; none only where the run may go on without.
+    candidates: Vec<Candidate>,
+    /// Whether it may: gates about the baseline are then not judged.
+    is_optional: bool,
 }
 
-/// Which of the runs of a baseline count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
-    All,
-    /// The first that can be compared with: they lie in a directory of runs, the newest first.
-    NewestThatFits,
+/// Runs whose repetitions are taken together.
+struct Candidate {
+    /// What is said of where they come from.
+    path: PathBuf,
+    dirs: Vec<PathBuf>,
 }
+
+/// So many are looked at for one of a machine like this.
+const CANDIDATES_MOST: usize = 50;
 
 impl Baseline {
     /// Looks for it before anything is started, and reads it, so that one that is damaged is told at once.
-    pub fn find(dir: Option<&Path>, scenario: &Scenario) -> Result<Option<Self>, Error> {
-        let Some(dir) = dir else {
+    pub fn find(args: &ConcludingArgs, scenario: &Scenario) -> Result<Option<Self>, Error> {
+        let Some(dir) = args.baseline.as_deref() else {
             return match scenario.gates.iter().find(|gate| gate.condition.needs_baseline()) {
                 None => Ok(None),
                 Some(gate) => Err(Error::usage(format!(
@@ -39,88 +44,95 @@ impl Baseline {
                 ))),
             };
         };
-        let (dirs, which) = if dir.join(layout::RUN).is_file() {
-            (vec![dir.to_owned()], Which::All)
+        let one = |dir: PathBuf| Candidate { path: dir.clone(), dirs: vec![dir] };
+        let is_optional = args.baseline_optional;
+        let mut candidates = if dir.join(layout::RUN).is_file() {
+            vec![one(dir.to_owned())]
+        } else if !dir.is_dir() && is_optional {
+            Vec::new()
         } else if !dir.is_dir() || results::is_store_of_baselines(dir) {
-            (newest(dir, scenario)?, Which::All)
+            let commits = results::baselines_by_commit(&results::baselines(dir)?, &scenario.name);
+            commits.into_iter().map(|dirs| Candidate { path: dir.to_owned(), dirs }).collect()
         } else {
-            (in_directory(dir, scenario)?, Which::NewestThatFits)
+            in_directory(dir, &scenario.name)?.into_iter().map(one).collect()
         };
-        let found = Self { path: dir.to_owned(), dirs, which };
-        for Loaded { path: dir, stored } in found.first()?.runs {
-            let run = stored.run;
-            if run.scenario != scenario.name {
+        candidates.truncate(CANDIDATES_MOST);
+        match candidates.first() {
+            Some(newest) => newest.check(&scenario.name)?,
+            None if is_optional => {}
+            None => {
                 return Err(Error::usage(format!(
-                    "--baseline: {} is a run of `{}`, not of `{}`",
+                    "--baseline: {} has no complete run of `{}`; name a run, a directory of runs, or a store of \
+                     baselines (`zklockbench baseline add RUN` adds one), or give --baseline-optional",
                     dir.display(),
-                    shown(&run.scenario, 60),
                     scenario.name
                 )));
             }
         }
-        Ok(Some(found))
+        Ok(Some(Self { candidates, is_optional }))
     }
 
-    /// What is compared with where nothing is known of the run yet.
-    fn first(&self) -> Result<Side, Error> {
-        match self.which {
-            Which::All => self.side(&self.dirs),
-            Which::NewestThatFits => self.side(&self.dirs[..1]),
-        }
-    }
-
-    /// What that run is compared with. Where none fits, it is the newest: the comparison then says why it does not.
-    fn fitting(&self, new: &Side) -> Result<Side, Error> {
-        if self.which == Which::NewestThatFits {
-            for dir in &self.dirs {
-                let side = self.side(std::slice::from_ref(dir))?;
-                if !differences(&side, new).iter().any(|one| one.meaningless) {
-                    return Ok(side);
+    /// What that run is compared with: the newest that it can be compared with. Where there is none, it is the newest, and the
+    /// comparison then says why not; or nothing, where that is allowed.
+    fn fitting(&self, new: &Side) -> Result<Option<Side>, Error> {
+        let mut why = "there is none yet".to_owned();
+        for (at, candidate) in self.candidates.iter().enumerate() {
+            let side = candidate.read()?;
+            let apart = differences(&side, new);
+            let Some(first) = apart.iter().find(|one| one.meaningless) else {
+                if at > 0 {
+                    let dir = candidate.dirs[0].display();
+                    output::note(&format!(
+                        "note: the newest baseline can't be compared with ({why}); this one can: {dir}"
+                    ));
                 }
+                return Ok(Some(side));
+            };
+            if at == 0 {
+                why = first.describe();
             }
         }
-        self.first()
-    }
-
-    /// Reads these: not kept for the time of a run, because of their size.
-    fn side(&self, dirs: &[PathBuf]) -> Result<Side, Error> {
-        let read = |dir: &PathBuf| Ok(Loaded { path: dir.clone(), stored: results::read(dir)? });
-        let path = match (self.which, dirs) {
-            (Which::NewestThatFits, [one]) => one.clone(),
-            _ => self.path.clone(),
-        };
-        Ok(Side { path, runs: dirs.iter().map(read).collect::<Result<_, Error>>()? })
+        if self.is_optional {
+            output::note(&format!(
+                "warning: no baseline to compare with ({why}): nothing is said of regressions. `zklockbench baseline add` \
+                 makes this run the first"
+            ));
+            return Ok(None);
+        }
+        self.candidates.first().map(Candidate::read).transpose()
     }
 }
 
-/// The runs of a directory that is no store, the newest first.
-fn in_directory(dir: &Path, scenario: &Scenario) -> Result<Vec<PathBuf>, Error> {
-    let (runs, passed_over) = results::runs_of(dir, &scenario.name)?;
+impl Candidate {
+    /// Reads these: not kept for the time of a run, because of their size.
+    fn read(&self) -> Result<Side, Error> {
+        let read = |dir: &PathBuf| Ok(Loaded { path: dir.clone(), stored: results::read(dir)? });
+        let runs = self.dirs.iter().map(read).collect::<Result<_, Error>>()?;
+        Ok(Side { path: self.path.clone(), runs })
+    }
+
+    /// Refuses runs of another scenario.
+    fn check(&self, scenario: &str) -> Result<(), Error> {
+        for Loaded { path, stored } in self.read()?.runs {
+            if stored.run.scenario != scenario {
+                return Err(Error::usage(format!(
+                    "--baseline: {} is a run of `{}`, not of `{scenario}`",
+                    path.display(),
+                    shown(&stored.run.scenario, 60),
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The complete runs of a directory that is no store, the newest first.
+fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
+    let (runs, passed_over) = results::runs_of(dir, scenario)?;
     for error in passed_over {
         output::note(&format!("warning: passed over as a baseline: {error}"));
     }
-    if runs.is_empty() {
-        return Err(Error::usage(format!(
-            "--baseline: {} has no complete run of `{}`; name a run, a directory of runs, or a store of baselines \
-             (`zklockbench baseline add RUN` begins one)",
-            dir.display(),
-            scenario.name
-        )));
-    }
     Ok(runs)
-}
-
-/// The runs of the newest commit of a store.
-fn newest(store: &Path, scenario: &Scenario) -> Result<Vec<PathBuf>, Error> {
-    let dirs = results::newest_baselines(&results::baselines(store)?, &scenario.name);
-    if dirs.is_empty() {
-        return Err(Error::usage(format!(
-            "--baseline: {} has no run of `{}`; add one with `zklockbench baseline add RUN`",
-            store.display(),
-            scenario.name
-        )));
-    }
-    Ok(dirs)
 }
 
 /// What the gates of a run came to, and what it was compared with.
@@ -136,16 +148,22 @@ pub struct Gated {
 pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdict: &Verdict) -> Gated {
     let cells: Vec<CellKey> = cells(scenario).collect();
     // What was measured must not be lost because something else was: the gates are unknown then.
-    let base = baseline.and_then(|baseline| {
-        let unreadable =
-            |error| output::note(&format!("warning: the baseline can no longer be read: {error}"));
-        baseline.fitting(new).map_err(unreadable).ok()
-    });
+    let (base, goes_without) = match baseline.map(|baseline| (baseline.fitting(new), baseline.is_optional)) {
+        None => (None, false),
+        Some((Ok(base), is_optional)) => (base, is_optional),
+        Some((Err(error), _)) => {
+            output::note(&format!("warning: the baseline can no longer be read: {error}"));
+            (None, false)
+        }
+    };
+    let goes_without = goes_without && base.is_none();
     let Some(stored) = new.runs.first().map(|run| &run.stored) else {
         return Gated { outcomes: Vec::new(), comparison: None, baseline: None };
     };
+    let is_judged = |gate: &&Gate| !(goes_without && gate.condition.needs_baseline());
+    let gates: Vec<Gate> = scenario.gates.iter().filter(is_judged).cloned().collect();
     let evaluation = Evaluation {
-        gates: &scenario.gates,
+        gates: &gates,
         cells: &cells,
         repetitions: usize::try_from(scenario.repetitions).unwrap_or(usize::MAX),
         stored,
@@ -153,9 +171,10 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     };
     let mut outcomes = evaluation.outcomes(verdict);
     let path = base.as_ref().map(|base| base.path.display().to_string());
-    let compared = base.map(|base| compare(&base, new, &Ask::default()));
-    let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
-    if baseline.is_some() && !is_gated {
+    let ask = asked_by(&gates);
+    let is_gated = !ask.figures.is_empty();
+    let compared = base.map(|base| compare(&base, new, &ask));
+    if baseline.is_some() && !is_gated && !goes_without {
         let gone = || Err(Error::usage("the baseline can no longer be read"));
         let compared = compared.unwrap_or_else(gone);
         outcomes.push(Outcome::of_comparison(&compared));
@@ -163,6 +182,21 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
         return Gated { outcomes, comparison: compared.ok(), baseline: path };
     }
     Gated { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
+}
+
+/// What the comparison beside gates about the baseline is asked: their figures by their margins, so that it says what they say.
+fn asked_by(gates: &[Gate]) -> Ask {
+    let mut ask = Ask::default();
+    for gate in gates {
+        let Rule::NotRegressed { percent } = gate.condition.rule else { continue };
+        let figure = gate.condition.subject.figure;
+        let margin = ask.terms.margins.entry(figure.to_string()).or_insert(f64::INFINITY);
+        *margin = margin.min(percent / 100.0);
+        if !ask.figures.contains(&figure) {
+            ask.figures.push(figure);
+        }
+    }
+    ask
 }
 
 fn cells(scenario: &Scenario) -> impl Iterator<Item = CellKey> {

@@ -92,7 +92,7 @@ fn nothing_to_do(
     outputs: &Prepared,
 ) -> Result<Exit, Error> {
     output::note("nothing to do: the run is complete");
-    let baseline = Baseline::find(args.concluding.baseline.as_deref(), &file.parsed.scenario)?;
+    let baseline = Baseline::find(&args.concluding, &file.parsed.scenario)?;
     RunResult::of(&file.parsed.scenario, path, stored, baseline.as_ref(), args.concluding.strict).tell(
         &file.parsed.scenario,
         outputs,
@@ -115,7 +115,7 @@ pub(super) async fn measure(
     let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
     // Found right or wrong before anything is started. The gates of workers are about the whole, once it is merged.
     let baseline = match worker {
-        None => Baseline::find(args.concluding.baseline.as_deref(), &file.parsed.scenario)?,
+        None => Baseline::find(&args.concluding, &file.parsed.scenario)?,
         Some(_) => None,
     };
     let access = args.opening.access.access(args.overrides.unnamed(&file.parsed.scenario))?;
