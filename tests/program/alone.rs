@@ -39,8 +39,10 @@ fn regressed(bench: &Bench, base: &Path, new: &Path) -> bool {
 fn of_ten_pairs_of_equal_runs_at_most_one_is_a_false_alarm_and_what_costs_something_is_found_each_time() {
     let (bench, connect) = (Bench::new(), ensemble::place_on_shared());
     let (mut alarms, mut longer, mut delayed) = (0, 0, 0);
+    // Given servers that are warm
+    run(&bench, &connect, "warm-up", LOAD, &[]);
     for pair in 0..PAIRS {
-        // Given four runs in a row: two that are alike, one that holds for a fifth longer, and one with a slow network
+        // And four runs in a row: two that are alike, one that holds for a fifth longer, and one with a slow network
         let run = |what: &str, text: &str, more: &[&str]| {
             run(&bench, &connect, &format!("{what}-{pair}"), text, more)
         };
