@@ -25,15 +25,25 @@ use crate::world::fault;
 
 /// Benchmarks ZooKeeper lock strategies on a real ensemble, and checks that they exclude.
 #[derive(Debug, Parser)]
-#[command(name = "zklockbench", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "zklockbench", version = VERSION, about, max_term_width = 100, arg_required_else_help = true)]
 pub struct Cli {
     /// Print the outcome as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = clap::ColorChoice::Auto)]
+    pub color: clap::ColorChoice,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
+
+/// The version, with the commit that it was built from.
+const VERSION: &str = if env!("ZKLOCKBENCH_COMMIT").is_empty() {
+    env!("CARGO_PKG_VERSION")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("ZKLOCKBENCH_COMMIT"), ")")
+};
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -82,8 +92,8 @@ pub enum Command {
     Clean(CleanArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
-    /// Print the man page
-    Man,
+    /// Print the man page, or that of a command
+    Man(ManArgs),
 }
 
 /// `run`.
@@ -103,7 +113,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the run's directory
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Name of the run, used for its directory and its znode [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
@@ -163,7 +173,8 @@ pub struct BaselineAddArgs {
     /// The store; created if missing
     #[arg(value_name = "STORE", default_value = BASELINES)]
     pub store: PathBuf,
-    /// The commit that was measured [default: that of the zklockbench that measured it]
+    /// The commit that was measured [default: as CI says, or of the repository that this directory is in, or of the zklockbench
+    /// that measured it]
     #[arg(long, value_name = "SHA")]
     pub commit: Option<String>,
 }
@@ -238,7 +249,7 @@ pub struct CalibrateArgs {
     #[arg(long)]
     pub behaviour: bool,
     /// Where to put the calibration's directory
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// How the ensemble is opened.
     #[command(flatten)]
@@ -310,7 +321,7 @@ pub struct TortureArgs {
     #[arg(long)]
     pub show: bool,
     /// Where to put the directory of the rounds
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Resume the rounds that left this directory, with their seed; give the other options as they were
     #[arg(long, value_name = "DIR", requires = "seed")]
@@ -485,6 +496,17 @@ pub struct CompletionsArgs {
     pub shell: clap_complete::Shell,
 }
 
+/// `man`.
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The command whose page to print [default: one page of all]
+    #[arg(conflicts_with = "out")]
+    pub command: Option<String>,
+    /// Instead, write a page for each command into this directory
+    #[arg(long, short, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
 impl Command {
     /// What was asked for, e.g. `run` or `ensemble up`.
     pub fn name(&self) -> &'static str {
@@ -516,13 +538,13 @@ impl Command {
             Self::Articles(_) => "articles",
             Self::Clean(_) => "clean",
             Self::Completions(_) => "completions",
-            Self::Man => "man",
+            Self::Man(_) => "man",
         }
     }
 
     /// Whether it only prints a text that is made for other programs.
     pub fn has_no_outcome(&self) -> bool {
-        matches!(self, Self::Schema(_) | Self::Completions(_) | Self::Man)
+        matches!(self, Self::Schema(_) | Self::Completions(_) | Self::Man(_))
     }
 }
 

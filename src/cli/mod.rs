@@ -13,6 +13,7 @@ mod clean;
 mod compare;
 mod ensemble;
 mod export;
+mod help;
 mod interrupt;
 mod listing;
 mod merge;
@@ -58,7 +59,7 @@ use scenario_source::Source;
 
 /// The clap definition: completions, the man page and the documentation are made from it.
 pub fn definition() -> clap::Command {
-    Cli::command().after_help(exit_codes())
+    help::completed(Cli::command())
 }
 
 /// Runs the program with the process's arguments.
@@ -67,7 +68,7 @@ pub fn main() -> ExitCode {
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let exit = match parsed {
         Ok(cli) => {
-            output::choose(cli.json);
+            output::choose(cli.json, cli.color);
             conclude(cli.command.name(), obey(cli))
         }
         Err(error) => {
@@ -178,7 +179,7 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
         Command::Ensemble(args) => ensemble::execute(args, stop).await,
         Command::Clean(args) => clean::execute(args, stop).await,
         Command::Completions(args) => texts::completions(&args),
-        Command::Man => texts::man(),
+        Command::Man(args) => texts::man(&args),
     }
 }
 
@@ -208,11 +209,6 @@ fn conclude(command: &str, result: Result<Exit, Error>) -> Exit {
         }
         error.exit()
     })
-}
-
-fn exit_codes() -> String {
-    let lines = Exit::ALL.iter().map(|(exit, meaning)| format!("  {:>3}  {meaning}", *exit as u8));
-    format!("Exit codes:\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// The ZooKeeper client's own log, to see below the session: `ZKLOCKBENCH_LOG=debug`.

@@ -2,8 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
 
+use clap::ColorChoice;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,16 +13,22 @@ use crate::scenario::MachineDiagnostic;
 use crate::words::error::{Error, Exit};
 use crate::words::units;
 
-/// Whether outcomes are printed as JSON: what the command line said, before anything was done.
-static AS_JSON: AtomicBool = AtomicBool::new(false);
+/// What the command line said about all output, before anything was done.
+static CHOSEN: OnceLock<Chosen> = OnceLock::new();
 
-/// Chooses between outcomes as JSON and as text.
-pub(in crate::cli) fn choose(as_json: bool) {
-    AS_JSON.store(as_json, Ordering::Relaxed);
+struct Chosen {
+    as_json: bool,
+    colour: ColorChoice,
+}
+
+/// Chooses between outcomes as JSON and as text, and whether that is coloured.
+pub(in crate::cli) fn choose(as_json: bool, colour: ColorChoice) {
+    // It is chosen once.
+    let _ = CHOSEN.set(Chosen { as_json, colour });
 }
 
 pub(in crate::cli) fn as_json() -> bool {
-    AS_JSON.load(Ordering::Relaxed)
+    CHOSEN.get().is_some_and(|chosen| chosen.as_json)
 }
 
 /// Writes data to stdout. A reader that went away (`| head`) is no error.
@@ -66,17 +73,7 @@ fn wrapped(text: &str, width: Option<u16>) -> String {
 
 /// How many characters of a text are seen: colours take no room.
 fn shown_width(text: &str) -> usize {
-    let (mut width, mut rest) = (0, text);
-    while let Some(letter) = rest.chars().next() {
-        match colour_at(rest) {
-            Some(sequence) => rest = &rest[sequence.len()..],
-            None => {
-                width += 1;
-                rest = &rest[letter.len_utf8()..];
-            }
-        }
-    }
-    width
+    pieces(text).filter(|piece| matches!(piece, Piece::Letter(_))).count()
 }
 
 /// The version of the shape of what `--json` prints. A field may be added without a new one.
@@ -216,19 +213,36 @@ pub fn complain(error: &Error) {
 /// The text without what would do something to a terminal, whatever it quotes: lines, tabs and, where there may be
 /// colours, those that the program uses, are left.
 fn harmless(text: &str, coloured: bool) -> String {
-    let mut safe = String::with_capacity(text.len());
+    let letter = |letter: char| match letter {
+        '\n' | '\t' => letter.to_string(),
+        other => units::harmless(other),
+    };
+    let shown = |piece: Piece<'_>| match piece {
+        Piece::Letter(one) => letter(one),
+        Piece::Colour(sequence) if coloured => sequence.to_owned(),
+        Piece::Colour(sequence) => sequence.chars().map(letter).collect(),
+    };
+    pieces(text).map(shown).collect()
+}
+
+/// What a text for a terminal is made of.
+enum Piece<'t> {
+    /// A sequence of [`colour_at`].
+    Colour(&'t str),
+    Letter(char),
+}
+
+fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = text;
-    while let Some(letter) = rest.chars().next() {
-        let colour = if coloured { colour_at(rest) } else { None };
-        let (length, shown) = match colour {
-            Some(sequence) => (sequence.len(), sequence.to_owned()),
-            None if matches!(letter, '\n' | '\t') => (1, letter.to_string()),
-            None => (letter.len_utf8(), units::harmless(letter)),
-        };
-        safe += &shown;
-        rest = &rest[length..];
-    }
-    safe
+    std::iter::from_fn(move || {
+        if let Some(sequence) = colour_at(rest) {
+            rest = &rest[sequence.len()..];
+            return Some(Piece::Colour(sequence));
+        }
+        let letter = rest.chars().next()?;
+        rest = &rest[letter.len_utf8()..];
+        Some(Piece::Letter(letter))
+    })
 }
 
 /// The sequence at the beginning of a text that sets a colour of the foreground or its weight, or sets them back: nothing that
@@ -245,8 +259,13 @@ fn colour_at(text: &str) -> Option<&str> {
     is_ours.then(|| &text[..codes.len() + 3])
 }
 
-/// Whether a stream may be coloured: a terminal, and no `NO_COLOR` in the environment.
+/// Whether a stream may be coloured: as --color says or, by default, a terminal and no `NO_COLOR` in the environment.
 pub fn may_colour(stream: &impl IsTerminal) -> bool {
+    match CHOSEN.get().map(|chosen| chosen.colour) {
+        Some(ColorChoice::Always) => return true,
+        Some(ColorChoice::Never) => return false,
+        Some(ColorChoice::Auto) | None => {}
+    }
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     stream.is_terminal() && !forbidden && !dumb

@@ -215,13 +215,13 @@ pub struct Overrides {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub strategies: Vec<String>,
     /// Contender counts, e.g. 1,10,100
-    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    #[arg(long, short, value_name = "N,…", value_delimiter = ',')]
     pub contenders: Vec<i64>,
     /// Repetitions of each combination
-    #[arg(long, value_name = "N")]
+    #[arg(long, short, value_name = "N")]
     pub repetitions: Option<i64>,
     /// Length of the measured phase, e.g. 5s
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, short, value_name = "TIME")]
     pub duration: Option<String>,
     /// Factor for all times in the scenario, e.g. 0.1 to run ten times faster
     #[arg(long, value_name = "FACTOR")]
@@ -236,7 +236,7 @@ pub struct Overrides {
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub hosts: Option<PathBuf>,
     /// Set any key, e.g. --set hold=5ms or --set ensemble.servers=5
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, short, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 

@@ -3,13 +3,14 @@
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::args::{CompletionsArgs, SchemaArgs, SchemaOf};
+use super::args::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 use super::scenario_source::SHIPPED;
 use super::{answers, output};
 use crate::answer::ab;
 use crate::answer::compare;
 use crate::answer::plan;
 use crate::answer::sweep;
+use crate::scenario::nearest;
 use crate::words::error::{Error, Exit};
 use crate::world::fault;
 use crate::{lock, report, results, scenario};
@@ -63,11 +64,36 @@ const VARIABLES: [(&str, &str); 8] = [
     ("NO_COLOR", "Set to anything: no colours."),
 ];
 
-/// Prints the manual page: the program, each of its commands and their commands, and environment variables.
-pub fn man() -> Result<Exit, Error> {
-    let page = page().map_err(|error| Error::environment(format!("cannot write the page: {error}")))?;
-    output::data(&page)?;
+/// Prints the manual page: the program, each of its commands and their commands, and environment variables. Or only a
+/// command's; or writes one for each.
+pub fn man(args: &ManArgs) -> Result<Exit, Error> {
+    let failed = |error: std::io::Error| Error::environment(format!("cannot write the page: {error}"));
+    match (&args.command, &args.out) {
+        (_, Some(directory)) => {
+            std::fs::create_dir_all(directory).map_err(Error::cannot("create", directory))?;
+            clap_mangen::generate_to(super::definition(), directory).map_err(failed)?;
+        }
+        (Some(name), None) => output::data(&page_of(name)?.map_err(failed)?)?,
+        (None, None) => output::data(&page().map_err(failed)?)?,
+    }
     Ok(Exit::Held)
+}
+
+/// The page of one command.
+fn page_of(name: &str) -> Result<std::io::Result<String>, Error> {
+    let mut definition = super::definition();
+    definition.build();
+    let command = definition.find_subcommand(name).ok_or_else(|| {
+        let names = definition.get_subcommands().map(clap::Command::get_name);
+        let help = nearest(name, names).map_or_else(
+            || "`zklockbench --help` lists them".to_owned(),
+            |nearest| format!("did you mean `{nearest}`?"),
+        );
+        Error::usage(format!("there is no command `{name}`; {help}"))
+    })?;
+    let mut page = Vec::new();
+    let rendered = Man::new(command.clone()).render(&mut page);
+    Ok(rendered.map(|()| String::from_utf8_lossy(&page).into_owned()))
 }
 
 fn page() -> std::io::Result<String> {

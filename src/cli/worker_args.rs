@@ -46,7 +46,7 @@ pub struct WorkerArgs {
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the directory of the run, with one of this worker in it
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Changes to the scenario, the same for all workers.
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub struct MergeArgs {
     #[arg(value_name = "DIR", required = true)]
     pub parts: Vec<PathBuf>,
     /// Where to put the run's directory
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Name of the run's directory [default: the name of the run and `-merged`]
     #[arg(long, value_name = "NAME", value_parser = run_id)]

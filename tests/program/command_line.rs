@@ -11,6 +11,49 @@ const BROKEN: &str = "name = \"broken\"\nstrategies = [\"poling\"]\ncontenders =
                       duration = \"1s\"\n";
 
 #[test]
+fn what_help_gives_as_examples_of_looking_something_up_does_that() {
+    let bench = Bench::new();
+    for command in ["scenarios", "strategies", "faults", "validate", "schema", "completions"] {
+        let help = stdout(&bench.output(&[command, "--help"]));
+        let (_, examples) = help.split_once("Examples:\n").unwrap();
+        let lines = examples.lines().map_while(|line| line.strip_prefix("  zklockbench "));
+        let typed: Vec<_> =
+            lines.map(|line| shlex::split(line.split('>').next().unwrap()).unwrap()).collect();
+        assert_eq!(typed.len(), 2, "{help}");
+        for words in typed {
+            let output = bench.output(&words.iter().map(String::as_str).collect::<Vec<_>>());
+            assert!(output.status.success() && !output.stdout.is_empty(), "{words:?}: {}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn a_command_has_a_page_of_its_own_and_all_can_be_written_at_once() {
+    let bench = Bench::new();
+    assert!(stdout(&bench.output(&["man", "run"])).contains("\\-\\-contenders"));
+    let wrong = bench.output(&["man", "rum"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("did you mean `run`?"), "{}", stderr(&wrong));
+    assert!(bench.output(&["man", "--out", "pages"]).status.success());
+    for page in ["zklockbench.1", "zklockbench-run.1", "zklockbench-baseline-add.1"] {
+        assert!(bench.path("pages").join(page).is_file(), "{page}");
+    }
+}
+
+#[test]
+fn colours_are_as_the_option_says_and_the_version_tells_its_commit() {
+    let bench = Bench::new();
+    let coloured = |when: &str| {
+        let output = bench.output(&["--color", when, "run", "no-such-scenario"]);
+        assert_eq!(output.status.code(), Some(2));
+        stderr(&output).contains('\u{1b}')
+    };
+    assert_eq!(["always", "never", "auto"].map(coloured), [true, false, false]);
+    let version = stdout(&bench.output(&["--version"]));
+    assert!(version.starts_with(concat!("zklockbench ", env!("CARGO_PKG_VERSION"))), "{version}");
+}
+
+#[test]
 fn every_mistake_of_a_scenario_is_told_with_its_place_and_the_nearest_name() {
     let bench = Bench::new();
     let scenario = bench.scenario(BROKEN);

@@ -29,7 +29,7 @@ pub struct AbArgs {
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the comparison's directory
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Resume the comparison that left this directory; give the other options as they were
     #[arg(long, value_name = "DIR")]

@@ -39,7 +39,7 @@ pub struct SweepArgs {
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the sweep's directory
-    #[arg(long, value_name = "DIR", default_value = "results")]
+    #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
     /// Name of the sweep's directory; an existing sweep is resumed [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
