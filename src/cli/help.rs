@@ -44,7 +44,7 @@ const EXAMPLES: [Examples; 23] = [
         command: "ab",
         lines: &[
             "zklockbench ab quick --a 'strategies=[\"predecessor-watch\"]' --b 'strategies=[\"baton\"]'",
-            "zklockbench ab quick --zookeeper-home-a zookeeper-3.8 --zookeeper-home-b zookeeper-3.9",
+            "zklockbench ab quick --a-zookeeper-home zookeeper-3.8 --b-zookeeper-home zookeeper-3.9",
         ],
     },
     Examples {
@@ -234,11 +234,7 @@ mod tests {
     fn a_command_s_line_is_broken_between_words_below_its_beginning() {
         let text = groups(&Cli::command(), 60);
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
-        assert!(
-            text.contains(
-                "\n  sweep        Measure a scenario over a range of contenders,\n               rates,"
-            ),
-            "{text}"
-        );
+        let broken = "\n  sweep        Measure a scenario over a range of\n               contenders, rates,";
+        assert!(text.contains(broken), "{text}");
     }
 }

@@ -148,7 +148,7 @@ async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) 
 
 async fn between(client: &TcpStream, server: &str, registration: &Registration) -> Result<(), Ending> {
     let mut orders = registration.orders();
-    while_stalled(client, &mut orders).await?;
+    while_stalled(client, registration.joined_stalled(), &mut orders).await?;
     let server = connect(server, &mut orders).await?;
     // Requests are small, and the next one need not wait for this one's acknowledgement.
     for socket in [client, &server] {
@@ -166,10 +166,13 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
 }
 
 /// Waits until data may move. A client that has gone by then is not connected at all.
-async fn while_stalled(client: &TcpStream, orders: &mut watch::Receiver<Orders>) -> Result<(), Ending> {
-    let is_stalled = |orders: &watch::Receiver<Orders>| orders.borrow().settings.stalled;
-    let was_stalled = is_stalled(orders);
+async fn while_stalled(
+    client: &TcpStream,
+    joined_stalled: bool,
+    orders: &mut watch::Receiver<Orders>,
+) -> Result<(), Ending> {
     let mut now = orders.borrow_and_update().clone();
+    let was_stalled = joined_stalled || now.settings.stalled;
     while now.ending().is_none() && now.settings.stalled {
         if orders.changed().await.is_err() {
             return Err(Ending::Cut);

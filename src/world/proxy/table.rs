@@ -136,10 +136,11 @@ impl ProxyTable {
         let number = inner.number();
         let owner = Owner { client, session: None };
         let orders = watch::Sender::new(inner.orders_for(owner));
+        let joined_stalled = orders.borrow().settings.stalled;
         let (traffic, heard) = (Arc::new(Traffic::of_connection()), orders.subscribe());
         inner.connections.insert(number, Connection { owner, traffic, orders });
         drop(inner);
-        Registration { table: Arc::clone(self), number, heard }
+        Registration { table: Arc::clone(self), number, joined_stalled, heard }
     }
 }
 
@@ -214,10 +215,16 @@ impl Inner {
 pub struct Registration {
     table: Arc<ProxyTable>,
     number: u64,
+    joined_stalled: bool,
     heard: watch::Receiver<Orders>,
 }
 
 impl Registration {
+    /// Whether nothing was to move when it joined. By the time it is served that may be over.
+    pub fn joined_stalled(&self) -> bool {
+        self.joined_stalled
+    }
+
     pub fn number(&self) -> u64 {
         self.number
     }
