@@ -149,15 +149,25 @@ async fn the_figures_of_a_calibration_fit_together() {
 async fn the_floor_of_a_run_takes_no_longer_than_it_may_and_leaves_no_node() {
     let ground = Ground::new().await;
     let place = ground.workspace.place("floor").await.unwrap();
-    let within = Duration::from_millis(1_200);
-    let measured = floor(ground.site(&place), within, &CancellationToken::new()).await;
-    println!("{measured:?}");
-    assert_eq!(measured.missing, None);
+    // As long as a run takes for it; on a busy host too few handoffs fit into that, which is said, and it takes longer.
+    let mut within = Duration::from_millis(1_200);
+    let measured = loop {
+        let measured = floor(ground.site(&place), within, &CancellationToken::new()).await;
+        println!("{measured:?}");
+        let took = Duration::from_micros(measured.took_us);
+        assert!(took < within + Duration::from_millis(500), "{took:?} of {within:?}");
+        match &measured.missing {
+            None => break measured,
+            Some(why) => {
+                assert!(within < Duration::from_secs(15) && why.contains("handoffs fitted"), "{why}")
+            }
+        }
+        within *= 4;
+    };
     // Rounds are whole: three servers have nine pairs
     let [all, same, other] = [measured.handoff, measured.handoff_same_server, measured.handoff_other_server]
         .map(|timing| timing.unwrap().count);
     assert!(all >= 18 && all == same + other && other == 2 * same, "{measured:?}");
-    assert!(measured.took_us < 1_500_000, "{measured:?}");
     assert_eq!(ground.ephemerals().await, 0);
     ground.workspace.clear(&place).await.unwrap();
     assert!(ground.tidy().await.is_empty());
