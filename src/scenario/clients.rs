@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use toml::de::DeValue;
 
 use super::distribution::Distribution;
-use super::fields::Section;
+use super::fields::{CLIENT, Section};
 use super::keys::{Keys, Places};
-use super::read::{Sink, Value, wrong_type};
+use super::read::{ListOfTables, Sink, Value, wrong_type};
 use super::values;
 
 /// Clients that are alike.
@@ -49,20 +49,12 @@ pub(super) fn clients(value: &Value<'_>, sink: &Sink<'_>) -> Vec<ClientDraft> {
             None
         }
     };
-    match value.get_ref() {
-        DeValue::Array(items) => items.iter().filter_map(client).collect(),
-        DeValue::Table(_) => {
-            let help = "write its header with two brackets: [[client]]";
-            sink.error(value.span(), "`client` is one table, but a list of them is expected", help);
-            client(value).into_iter().collect()
-        }
-        _ => {
-            let help = "write `[[client]]` and, under it, share = 0.2 and hold = \"1s\"; how many clients there are \
-                        is `contenders`";
-            wrong_type(value, "a list of kinds of clients", help, sink);
-            Vec::new()
-        }
-    }
+    let list = ListOfTables {
+        key: CLIENT,
+        what: "a list of kinds of clients",
+        help: "write `[[client]]` and, under it, share = 0.2 and hold = \"1s\"; how many clients there are is `contenders`",
+    };
+    list.read(value, sink, client)
 }
 
 impl ClientKind {

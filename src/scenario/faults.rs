@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::fields::Section;
+use super::fields::{FAULT, Section};
 use super::keys::{Keys, Places};
 use super::nearest::{did_you_mean, listed};
-use super::read::{Sink, Value, expect_text, shortened, wrong_type};
+use super::read::{ListOfTables, Sink, Value, expect_text, shortened, wrong_type};
 use super::values;
 use super::values::{Given, default_value, given_value};
 use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
@@ -109,18 +109,12 @@ impl FaultDraft<'_> {
 
 /// Reads the list: every fault whose kind could be read.
 pub(super) fn faults<'c>(value: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Vec<FaultDraft<'c>> {
-    match value.get_ref() {
-        DeValue::Array(items) => items.iter().filter_map(|item| fault(item, cards, sink)).collect(),
-        DeValue::Table(_) => {
-            let help = "write its header with two brackets: [[fault]]";
-            sink.error(value.span(), "`fault` is one table, but a list of them is expected", help);
-            fault(value, cards, sink).into_iter().collect()
-        }
-        _ => {
-            wrong_type(value, "a list of faults", "write `[[fault]]` and, under it, kind = \"kill\"", sink);
-            Vec::new()
-        }
-    }
+    let list = ListOfTables {
+        key: FAULT,
+        what: "a list of faults",
+        help: "write `[[fault]]` and, under it, kind = \"kill\"",
+    };
+    list.read(value, sink, |item| fault(item, cards, sink))
 }
 
 fn fault<'c>(item: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<FaultDraft<'c>> {

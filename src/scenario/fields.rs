@@ -21,6 +21,22 @@ pub enum Section {
     Gate,
 }
 
+impl Section {
+    /// Every section, the top first.
+    pub const ALL: [Self; 5] = [Self::Top, Self::Ensemble, Self::Client, Self::Fault, Self::Gate];
+
+    /// How its header is written; `None` of the top, which has none.
+    pub fn header(self) -> Option<&'static str> {
+        match self {
+            Self::Top => None,
+            Self::Ensemble => Some("[ensemble]"),
+            Self::Client => Some("[[client]]"),
+            Self::Fault => Some("[[fault]]"),
+            Self::Gate => Some("[[gate]]"),
+        }
+    }
+}
+
 /// What values a key takes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
@@ -595,7 +611,7 @@ mod tests {
 
     #[test]
     fn every_key_and_every_other_word_for_it_means_one_thing() {
-        for section in [Section::Top, Section::Ensemble, Section::Client, Section::Fault, Section::Gate] {
+        for section in Section::ALL {
             let mut words: Vec<_> =
                 fields_of(section).flat_map(|field| field.also.iter().copied().chain([field.name])).collect();
             words.sort_unstable();

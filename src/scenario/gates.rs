@@ -2,33 +2,23 @@
 
 use toml::de::DeValue;
 
-use super::fields::Section;
+use super::fields::{GATE, Section};
 use super::gate::{Condition, Gate, Known, parse};
 use super::keys::{Keys, Places};
-use super::read::{Sink, Value, expect_text, wrong_type};
+use super::read::{ListOfTables, Sink, Value, expect_text, wrong_type};
 use super::values;
 
 /// Reads the list: every gate without mistakes. What a gate may name is not checked where the
 /// scenario's own strategies or contenders could not be read.
 pub(super) fn gates(value: &Value<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
-    match value.get_ref() {
-        DeValue::Array(items) => items.iter().filter_map(|item| gate(item, known, sink)).collect(),
-        DeValue::Table(_) => {
-            let help = "write its header with two brackets: [[gate]]";
-            sink.error(value.span(), "`gate` is one table, but a list of them is expected", help);
-            gate(value, known, sink).into_iter().collect()
-        }
-        DeValue::String(_) => {
-            let help = format!("put it in brackets: gate = [{}]", sink.quoted(&value.span()));
-            wrong_type(value, "a list of gates", &help, sink);
-            gate(value, known, sink).into_iter().collect()
-        }
-        _ => {
-            let help = "write `[[gate]]` and, under it, require = \"wait.p99 < 50ms\"";
-            wrong_type(value, "a list of gates", help, sink);
-            Vec::new()
-        }
+    const WHAT: &str = "a list of gates";
+    if let DeValue::String(_) = value.get_ref() {
+        let help = format!("put it in brackets: gate = [{}]", sink.quoted(&value.span()));
+        wrong_type(value, WHAT, &help, sink);
+        return gate(value, known, sink).into_iter().collect();
     }
+    let help = "write `[[gate]]` and, under it, require = \"wait.p99 < 50ms\"";
+    ListOfTables { key: GATE, what: WHAT, help }.read(value, sink, |item| gate(item, known, sink))
 }
 
 /// A gate is a table, or its condition alone.

@@ -114,14 +114,8 @@ fn tables(section: Section) -> &'static [&'static str] {
     if section == Section::Top { &[ENSEMBLE, CLIENT, FAULT, GATE] } else { &[] }
 }
 
-fn place(section: Section) -> &'static str {
-    match section {
-        Section::Top => "",
-        Section::Ensemble => " in `[ensemble]`",
-        Section::Client => " in `[[client]]`",
-        Section::Fault => " in `[[fault]]`",
-        Section::Gate => " in `[[gate]]`",
-    }
+fn place(section: Section) -> String {
+    section.header().map_or_else(String::new, |header| format!(" in `{header}`"))
 }
 
 fn advice(key: &str, section: Section, params: &[&'static str]) -> String {
@@ -136,8 +130,7 @@ fn advice(key: &str, section: Section, params: &[&'static str]) -> String {
     if let Some(field) = other.and_then(meant_there) {
         return format!("did you mean `{}`? {}", field.name, belongs(field));
     }
-    let sections = [Section::Top, Section::Ensemble, Section::Client, Section::Fault, Section::Gate];
-    if let Some(field) = sections.into_iter().find_map(|section| field(section, key)) {
+    if let Some(field) = Section::ALL.into_iter().find_map(|section| field(section, key)) {
         return belongs(field);
     }
     let names = fields_of(section).map(|field| field.name);
@@ -154,12 +147,9 @@ fn neighbour(section: Section) -> Option<Section> {
 }
 
 fn belongs(field: &Field) -> String {
-    match field.section {
-        Section::Top => format!("`{}` belongs at the top of the file, before `[ensemble]`", field.name),
-        Section::Ensemble => format!("`{}` belongs under `[ensemble]`", field.name),
-        Section::Client => format!("`{}` belongs under `[[client]]`", field.name),
-        Section::Fault => format!("`{}` belongs under `[[fault]]`", field.name),
-        Section::Gate => format!("`{}` belongs under `[[gate]]`", field.name),
+    match field.section.header() {
+        None => format!("`{}` belongs at the top of the file, before `[ensemble]`", field.name),
+        Some(header) => format!("`{}` belongs under `{header}`", field.name),
     }
 }
 
@@ -169,7 +159,7 @@ fn meant(key: &str, section: Section) -> Option<&'static str> {
     }
     // What is a key elsewhere is more likely in the wrong place than misspelt.
     let elsewhere: &[Section] = match section {
-        Section::Top => &[Section::Ensemble, Section::Client, Section::Fault, Section::Gate],
+        Section::Top => &Section::ALL[1..],
         Section::Ensemble => &[Section::Top],
         Section::Client | Section::Fault | Section::Gate => &[],
     };

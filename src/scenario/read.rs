@@ -170,6 +170,39 @@ pub(super) fn wrong_type(value: &Value<'_>, expected: &str, help: &str, sink: &S
     sink.error(value.span(), message, help);
 }
 
+/// A list of tables that have a header of their own.
+pub(super) struct ListOfTables {
+    pub(super) key: &'static str,
+    /// What it is: `a list of faults`.
+    pub(super) what: &'static str,
+    /// How to write one.
+    pub(super) help: &'static str,
+}
+
+impl ListOfTables {
+    /// Reads each of its items; also a single table, whose header lacks its second brackets.
+    pub(super) fn read<T>(
+        &self,
+        value: &Value<'_>,
+        sink: &Sink<'_>,
+        item: impl Fn(&Value<'_>) -> Option<T>,
+    ) -> Vec<T> {
+        let Self { key, what, help } = self;
+        match value.get_ref() {
+            DeValue::Array(items) => items.iter().filter_map(item).collect(),
+            DeValue::Table(_) => {
+                let message = format!("`{key}` is one table, but a list of them is expected");
+                sink.error(value.span(), message, format!("write its header with two brackets: [[{key}]]"));
+                item(value).into_iter().collect()
+            }
+            _ => {
+                wrong_type(value, what, help, sink);
+                Vec::new()
+            }
+        }
+    }
+}
+
 pub(super) fn expect_text<'a>(
     value: &'a Value<'a>,
     expected: &str,

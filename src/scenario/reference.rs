@@ -13,25 +13,31 @@ use crate::words::catalog::{LockCard, Param, ParamKind};
 /// Markdown for `docs/scenario.md`.
 pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     let mut page = String::from(INTRODUCTION);
-    page.push_str("## Keys at the top\n\n");
-    page.push_str(&keys(Section::Top));
-    page.push_str("## Keys under `[ensemble]`\n\n");
-    page.push_str(&keys(Section::Ensemble));
-    page.push_str("## Keys under `[[client]]`\n\n");
-    page.push_str(CLIENT_INTRODUCTION);
-    page.push_str(&keys(Section::Client));
-    page.push_str("## Keys under `[[fault]]`\n\n");
-    page.push_str(FAULT_INTRODUCTION);
-    page.push_str(&keys(Section::Fault));
-    page.push_str("## Keys under `[[gate]]`\n\n");
-    page.push_str(GATE_INTRODUCTION);
-    page.push_str(&keys(Section::Gate));
+    for section in Section::ALL {
+        match section.header() {
+            None => page.push_str("## Keys at the top\n\n"),
+            Some(header) => {
+                let _ = write!(page, "## Keys under `{header}`\n\n");
+            }
+        }
+        page.push_str(introduction(section));
+        page.push_str(&keys(section));
+    }
     page.push_str(&distributions());
     page.push_str(&processes());
     page.push_str(&strategies(locks));
     page.push_str(&faults(kinds));
     page.push_str(COMBINATIONS);
     page
+}
+
+fn introduction(section: Section) -> &'static str {
+    match section {
+        Section::Top | Section::Ensemble => "",
+        Section::Client => CLIENT_INTRODUCTION,
+        Section::Fault => FAULT_INTRODUCTION,
+        Section::Gate => GATE_INTRODUCTION,
+    }
 }
 
 const INTRODUCTION: &str = "# The scenario file\n\n\
