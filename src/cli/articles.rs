@@ -41,7 +41,7 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     if output::as_json() {
         output::answer("articles", Exit::Held, &serde_json::json!({ "claims": decisions.claims }))?;
     } else {
-        output::data(&text(&decisions))?;
+        output::text(&text(&decisions))?;
     }
     Ok(Exit::Held)
 }

@@ -67,7 +67,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     };
     let path = writer.publish(&file)?;
     super::report::write_into(&path, report::page::of_calibration(&file.calibration));
-    print(&file, &path)?;
+    print(&file, &path, args.opening.quiet)?;
     Ok(Exit::Held)
 }
 
@@ -133,12 +133,15 @@ async fn on(
     Ok((measured, behaviour))
 }
 
-fn print(file: &CalibrationFile, path: &Path) -> Result<(), Error> {
+fn print(file: &CalibrationFile, path: &Path, is_quiet: bool) -> Result<(), Error> {
     if output::as_json() {
         return output::answer("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }));
     }
+    if is_quiet {
+        return output::text(&report::calibration_headline(&file.calibration));
+    }
     let tables = report::calibration(&file.calibration, output::style());
-    output::text(&format!("\n{tables}\nresults: {}", path.display()))
+    output::text(&format!("{tables}\nresults: {}", path.display()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::args::ExportArgs;
 use super::output;
 use crate::report::ci::CiReport;
-use crate::report::{Summary, View};
+use crate::report::{Gated, RunReport, View};
 use crate::results;
 use crate::words::error::{Error, Exit};
 
@@ -16,10 +16,10 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
             "no output is asked for; name one, e.g. --junit junit.xml (zklockbench export --help lists them)",
         ));
     }
-    let (stored, gated) = (results::read(&args.run)?, Summary::gates_of(&args.run)?);
+    let (stored, gated) = (results::read(&args.run)?, Gated::of_stored(&args.run)?);
     let prepared = args.outputs.prepare()?;
-    let document = CiReport::of_run(&stored, &View::of(&stored))
-        .with_gates(&gated.gates)
+    let view = View::of(&stored);
+    let document = CiReport::of_run(&stored, &RunReport::of(&view, &gated))
         .with_fact("results", &args.run.display().to_string());
     let written = prepared.write(&document)?;
     if output::as_json() {

@@ -41,7 +41,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
     }
     let (planned, precision, outcome) = (run.planned_trials, None, run.outcome.clone());
     let ran = Ran { trials, planned, precision, outcome };
-    let showing = Showing::of(&args.concluding);
+    let showing = Showing::of(&args.concluding, false);
     MeasuredRun { showing, baseline, file, writer, run, ran }.conclude(&outputs)
 }
 

@@ -12,8 +12,7 @@ use crate::answer::{ab, plan, sweep};
 use crate::record::Calibration;
 use crate::report::document::{Document, Section};
 use crate::report::page::{Source, document, of_ab, of_calibration, of_plan, of_sweep, side_by_side};
-use crate::report::summary::{Gated, Summary};
-use crate::report::{View, html};
+use crate::report::{Gated, View, html};
 use crate::results::{self, StoredRun, layout};
 use crate::words::disk;
 use crate::words::error::{Error, Exit};
@@ -72,7 +71,7 @@ impl Stored {
         // `.` and `..` are no names.
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let gated = Box::new(Summary::gates_of(path)?);
+        let gated = Box::new(Gated::of_stored(path)?);
         Ok(Self::Run { name, stored: Box::new(stored), gated })
     }
 

@@ -77,7 +77,7 @@ pub struct OpeningArgs {
     /// Create the connect string's chroot if it is missing; it is not removed afterwards
     #[arg(long)]
     pub create_chroot: bool,
-    /// Print only warnings and the outcome
+    /// Print only warnings and, in one line, the outcome
     #[arg(long, short)]
     pub quiet: bool,
     /// Where ZooKeeper is.

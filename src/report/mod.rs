@@ -8,18 +8,24 @@ pub mod ci;
 pub mod conclusions;
 pub mod document;
 pub mod draw;
+mod gated;
+mod headline;
 pub mod html;
 pub mod page;
+mod run_report;
 pub mod summary;
 mod table;
 mod trend;
 pub mod view;
 
+pub use gated::Gated;
+pub use headline::{Headline, Says};
+pub use run_report::RunReport;
 pub use summary::Summary;
 pub use table::{
-    Style, ab, ab_headline, ab_markdown, accounting_table, calibration, comparison, comparison_markdown,
-    conclusions_markdown, date, gates, gates_markdown, markdown, plan, power, said, sides, sweep, terminal,
-    trend,
+    Style, ab, ab_headline, ab_markdown, accounting_table, calibration, calibration_headline, comparison,
+    comparison_markdown, date, gates, gates_markdown, markdown, plan, plan_headline, power, sides, sweep,
+    sweep_headline, terminal, trend,
 };
 pub use trend::{Trend, TrendChange, TrendLine, TrendRun};
 pub use view::View;

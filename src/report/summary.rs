@@ -2,25 +2,21 @@
 //! those of the table, and more of them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
-use super::View;
-use super::conclusions::{Conclusion, conclusions};
+use super::RunReport;
+use super::conclusions::Conclusion;
 use super::view::{Cell, Spread};
 use crate::answer::gate::Outcome;
 use crate::answer::stats::{Interval, median_interval};
 use crate::results::StoredRun;
 use crate::results::record::{Arrived, Figure, Judged, Missing, Precision, Trial};
-use crate::words::disk::{self, MIB, Unreadable};
-use crate::words::error::Error;
 use crate::words::measure::{Latency, Measure};
 use crate::words::verdict::Verdict;
 
-/// Its name in the directory of a run.
-pub const FILE: &str = "summary.json";
+pub use super::gated::SUMMARY as FILE;
 
 /// The version of its layout. A field may be added without a new one.
 const VERSION: u32 = 1;
@@ -45,21 +41,14 @@ pub struct Summary {
     /// What the run was compared with; `None` where it was with nothing. Older versions did not keep it.
     #[serde(default)]
     pub baseline: Option<String>,
+    /// The outcome in a line, with its number. Summaries of older versions have none.
+    #[serde(default)]
+    pub headline: String,
     /// What all of it comes to in words, the most telling first. Summaries of older versions have none.
     #[serde(default)]
     pub conclusions: Vec<Conclusion>,
     /// One for each strategy and number of contenders that ran, in the scenario's order.
     pub cells: Vec<CellSummary>,
-}
-
-/// What decides beside the run itself whether a build may go on: the part of a summary that no run holds.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Gated {
-    /// What the gates came to, the worst first.
-    #[serde(default)]
-    pub gates: Vec<Outcome>,
-    #[serde(default)]
-    pub baseline: Option<String>,
 }
 
 /// One strategy at one number of contenders.
@@ -161,36 +150,19 @@ pub fn schema() -> Schema {
 }
 
 impl Summary {
-    /// What the gates of a stored run came to, by its summary; nothing where an older version has left no summary.
-    ///
-    /// # Errors
-    /// When the file is there and cannot be read, or is no summary.
-    pub fn gates_of(run: &Path) -> Result<Gated, Error> {
-        let path = run.join(FILE);
-        let bytes = match disk::read(run, FILE, 64 * MIB) {
-            Ok(bytes) => bytes,
-            Err(Unreadable::Missing) => return Ok(Gated::default()),
-            Err(why) => return Err(why.of(&path)),
-        };
-        disk::from_json(&bytes)
-            .map_err(|error| Error::usage(format!("{}: not a run's summary: {error}", path.display())))
-    }
-
-    pub fn gated(&self) -> Gated {
-        Gated { gates: self.gates.clone(), baseline: self.baseline.clone() }
-    }
-
-    /// Of a stored run, and of the view of it. Its gates have still to be put in: they may need more than the run.
-    pub fn of(stored: &StoredRun, view: &View<'_>) -> Self {
+    /// Of a stored run.
+    pub fn of(stored: &StoredRun, report: &RunReport<'_>) -> Self {
+        let RunReport { view, gated, .. } = report;
         Self {
             schema_version: VERSION,
             scenario: view.title.clone(),
             judged: view.judged.clone(),
             precision: stored.run.precision.clone(),
             notes: view.notes(),
-            gates: Vec::new(),
-            baseline: None,
-            conclusions: conclusions(stored, view),
+            gates: gated.gates.clone(),
+            baseline: gated.baseline.clone(),
+            headline: report.headline.text(),
+            conclusions: report.conclusions.clone(),
             cells: view.cells.iter().map(|cell| summary(view.label(cell), cell)).collect(),
         }
     }

@@ -92,6 +92,17 @@ pub fn percent(share: f64) -> String {
     format!("{} %", number(100.0 * share))
 }
 
+/// A ratio as people say a change: `40 % lower`, `3.2 times`.
+#[must_use]
+pub fn changed(ratio: f64) -> String {
+    match ratio {
+        _ if !ratio.is_finite() => "more than nothing".to_owned(),
+        1.5.. => format!("{} times", number(ratio)),
+        1.0.. => format!("{} higher", percent(ratio - 1.0)),
+        _ => format!("{} lower", percent(1.0 - ratio)),
+    }
+}
+
 /// Prints a count with its noun, of which there is one form for one and one for any other number.
 pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
     let count = count.try_into().unwrap_or(u64::MAX);

@@ -18,7 +18,7 @@ const PAIRS: usize = 10;
 fn run(bench: &Bench, connect: &str, id: &str, text: &str, more: &[&str]) -> PathBuf {
     let scenario = bench.scenario(text);
     let mut arguments =
-        vec!["run", scenario.to_str().unwrap(), "--connect", connect, "--run-id", id, "--quiet"];
+        vec!["run", scenario.to_str().unwrap(), "--connect", connect, "--run-id", id, "--no-progress"];
     arguments.extend(["--no-floor", "--no-charts", "--allow-faults"]);
     arguments.extend(more);
     went_through(&bench.output(&arguments));

@@ -78,7 +78,9 @@ fn a_run_serves_its_metrics_while_it_is_under_way_and_writes_what_ci_reads_at_it
     assert!(text("junit.xml").contains(junit), "{}", text("junit.xml"));
     let summary = text("summary.md");
     assert!(
-        summary.starts_with("before\n### zklockbench: short\n\n**") && summary.contains(word),
+        summary.starts_with("before\n### ")
+            && summary.contains("\n\n**zklockbench: short: ")
+            && summary.contains(word),
         "{summary}"
     );
     assert!(text("metrics.txt").ends_with("# EOF\n"));

@@ -156,7 +156,7 @@ fn a_kept_ensemble_is_up_until_down() {
     let scenario = bench.scenario(
         "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nhold = \"200ms\"\nacquisitions = 8\n",
     );
-    let run = bench.output(&["run", scenario.to_str().unwrap(), "--quiet"]);
+    let run = bench.output(&["run", scenario.to_str().unwrap(), "--no-progress"]);
     assert!(run.status.success(), "{}", stderr(&run));
     assert_eq!(bench.stored().run.ensemble.kind, "kept");
     let clean = bench.output(&["clean", "--connect", stdout(&up).trim()]);

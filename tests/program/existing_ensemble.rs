@@ -13,7 +13,7 @@ const SCENARIO: &str =
 
 fn run(bench: &Bench, connect: &str, more: &[&str]) -> Output {
     let scenario = bench.scenario(SCENARIO);
-    let mut arguments = vec!["run", scenario.to_str().unwrap(), "--connect", connect, "--quiet"];
+    let mut arguments = vec!["run", scenario.to_str().unwrap(), "--connect", connect, "--no-progress"];
     arguments.extend(more);
     bench.output(&arguments)
 }

@@ -31,7 +31,7 @@ fn run_as(bench: &Bench, name: &str, more: &[&str]) -> Output {
 fn run(bench: &Bench, more: &[&str]) -> Output {
     let scenario = bench.scenario(SCENARIO);
     let connect = ensemble::place_on_shared();
-    let mut arguments = vec!["run", scenario.to_str().unwrap(), "--connect", &connect, "--quiet"];
+    let mut arguments = vec!["run", scenario.to_str().unwrap(), "--connect", &connect, "--no-progress"];
     arguments.extend(more);
     bench.output(&arguments)
 }
@@ -54,7 +54,11 @@ fn a_run_exits_with_what_its_gates_came_to() {
     let fails = run_as(&bench, "fails", &["--gate", "throughput > 1000000/s"]);
     assert_eq!(fails.status.code(), Some(1), "{}", stderr(&fails));
     assert!(stdout(&fails).contains("FAILED   throughput > 1000000/s"), "{}", stdout(&fails));
-    assert!(stdout(&fails).trim_start().starts_with("Gates: 1 of "), "{}", stdout(&fails));
+    assert!(
+        stdout(&fails).starts_with("FAILED: throughput > 1000000/s: predecessor-watch, 3 contenders: "),
+        "{}",
+        stdout(&fails)
+    );
     assert_eq!(gates(&bench, "fails")[0].word(), "FAILED");
     // One that can no longer pass, in a run that is to end then
     let aborts = run_as(

@@ -80,7 +80,7 @@ fn faults_of_servers_are_done_by_commands_and_proved_by_the_servers_themselves()
         .collect();
     std::fs::write(bench.path("hosts.toml"), hosts).unwrap();
     // When a scenario breaks servers
-    let run = ["run", "scenario.toml", "--connect", &connect, "--quiet", "--allow-faults"];
+    let run = ["run", "scenario.toml", "--connect", &connect, "--no-progress", "--allow-faults"];
     let refused = bench.output(&run);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("--hosts FILE"), "{}", stderr(&refused));

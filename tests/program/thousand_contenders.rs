@@ -12,7 +12,7 @@ fn they_connect_within_ten_seconds_in_under_300_megabytes_without_an_error() {
          duration = \"3s\"\nramp_up = \"5s\"\nsession_timeout = \"30s\"\n",
     );
     let connect = ensemble::shared();
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--connect", connect, "--quiet"]);
+    let output = bench.output(&["run", scenario.to_str().unwrap(), "--connect", connect, "--no-progress"]);
     assert!(!stderr(&output).contains("error"), "{}", stderr(&output));
     let trial = &bench.stored().trials[0];
     assert_eq!(trial.sessions.opened, 1000);

@@ -9,7 +9,7 @@ use zklockbench::answer::compare::{Ask, Loaded, Regression, Side, compare};
 use zklockbench::answer::gate;
 use zklockbench::record::Trial;
 use zklockbench::record::figures;
-use zklockbench::report::View;
+use zklockbench::report::Gated;
 use zklockbench::report::ci::{
     Check, CheckKind, CiReport, Live, bencher, benchmark_action, github, junit, openmetrics,
 };
@@ -19,7 +19,7 @@ use zklockbench::words::measure::Measure;
 use zklockbench::words::verdict::Verdict;
 
 use crate::support::skip::skipped;
-use crate::support::{depth, records, run_dirs};
+use crate::support::{depth, records, run_dirs, shown};
 
 /// A label that is markup, a workflow command, an entity and the end of a section in one, and turns its letters round.
 const HOSTILE: &str = "<script>alert(\"1\")</script>]]>&amp;|`x`%0A::set-output name=a::b\n#EOF\\ \u{202e}evil\u{200f} $x$ @all";
@@ -32,7 +32,7 @@ fn root() -> &'static Path {
 /// decided.
 fn example() -> CiReport {
     let stored = results::read(&root().join("results/example")).unwrap();
-    CiReport::of_run(&stored, &View::of(&stored)).with_gates(&[
+    let gates = vec![
         gate("every lock held", Verdict::Held),
         gate("throughput > 1/s", Verdict::Held),
         gate("wait.p99 of polling < 50ms", Verdict::Violated(vec!["wait.p99 is 1.02 s".into()])),
@@ -40,7 +40,8 @@ fn example() -> CiReport {
             "wait.p99.9 < 1s",
             Verdict::Unknown(vec!["35 samples are too few".into(), "and so are 6".into()]),
         ),
-    ])
+    ];
+    shown::ci_report(&stored, &Gated { gates, baseline: None })
 }
 
 fn gate(text: &str, verdict: Verdict) -> gate::Outcome {
@@ -72,9 +73,8 @@ fn hostile() -> CiReport {
     (run.scenario, run.strategies) = (HOSTILE.into(), vec![HOSTILE.into()]);
     run.host.hostname = HOSTILE.into();
     let stored = records::stored(&run, &trials);
-    CiReport::of_run(&stored, &View::of(&stored))
-        .with_gates(&[gate(HOSTILE, Verdict::Violated(vec![HOSTILE.into()]))])
-        .with_fact("results", HOSTILE)
+    let gates = vec![gate(HOSTILE, Verdict::Violated(vec![HOSTILE.into()]))];
+    shown::ci_report(&stored, &Gated { gates, baseline: None }).with_fact("results", HOSTILE)
 }
 
 /// A document with so many checks that failed.
@@ -281,7 +281,7 @@ fn figures_of_a_lock_that_did_not_exclude_and_of_trials_that_do_not_count_are_tr
     let mut trial = records::trial(0);
     trial.histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 6]));
     let stored = records::stored(&records::run(1), &[trial]);
-    let document = CiReport::of_run(&stored, &View::of(&stored));
+    let document = shown::ci_report(&stored, &Gated::default());
     let text = bencher::render(&document).unwrap();
     assert!(!text.contains("wait-p99") && text.contains("handoff-p99"), "{text}");
     let shown =
@@ -293,7 +293,7 @@ fn figures_of_a_lock_that_did_not_exclude_and_of_trials_that_do_not_count_are_tr
 fn a_run_without_a_trial_and_one_that_broke_off_leave_an_error_and_no_figure() {
     let stored = records::stored(&records::run(2), &[]);
     for document in [
-        CiReport::of_run(&stored, &View::of(&stored)),
+        shown::ci_report(&stored, &Gated::default()),
         CiReport::of_failure("quick", records::began(), "no ZooKeeper was found"),
     ] {
         assert!(junit::render(&document).unwrap().contains("errors=\"1\""));
@@ -413,7 +413,7 @@ fn six_repetitions_have_an_interval_in_every_format_that_has_room_for_one() {
     let parent = tempfile::tempdir().unwrap();
     let trials: Vec<Trial> = (0..depth::of(6, 9)).map(trial).collect();
     let stored = results::read(&run_dirs::publish(parent.path(), &trials)).unwrap();
-    let document = CiReport::of_run(&stored, &View::of(&stored));
+    let document = shown::ci_report(&stored, &Gated::default());
     let throughput = document.cells[0].values[0];
     let interval = throughput.over.interval.unwrap();
     assert!(interval.low <= throughput.over.median && throughput.over.median <= interval.high);

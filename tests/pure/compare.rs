@@ -68,7 +68,8 @@ fn what_takes_half_as_long_again_has_regressed_and_the_other_way_round_improved(
         slower
             .conclusion
             .sentence
-            .starts_with("Regressed between these two runs: of 7 comparisons 3 regressed"),
+            .contains("Regressed between these two runs: turn.p50 of predecessor-watch (ttl = \"1s\", a=b), 3 contenders, \
+                       closed load 1.5 times; of 7 comparisons 3 regressed"),
         "{}",
         slower.conclusion.sentence
     );

@@ -4,11 +4,13 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::support::shown;
 use zklockbench::record::figures;
+use zklockbench::report::View;
 use zklockbench::scenario::default_value;
 use zklockbench::words::error::Exit;
 use zklockbench::world::fault;
-use zklockbench::{lock, report, results, scenario};
+use zklockbench::{lock, results, scenario};
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
@@ -82,15 +84,15 @@ fn the_readme_recommends_locks_that_there_are() {
 #[test]
 fn the_readme_shows_the_example_run_as_the_report_renders_it() {
     let stored = results::read(&file("results/example")).unwrap();
-    let table = report::markdown(&report::View::of(&stored));
-    let table = table.split("<details>").next().unwrap().split_once("\n\n").unwrap().1;
+    let table = shown::markdown(&View::of(&stored));
+    let table = table.split("#### Conclusions").next().unwrap().split_once("\n\n").unwrap().1;
     assert_fresh("README.md", &with_part("README.md", "example", &format!("{}\n", table.trim_end())));
 }
 
 #[test]
 fn the_readme_shows_the_table_of_faults_of_the_example_run() {
     let stored = results::read(&file("results/example-faults")).unwrap();
-    let text = report::markdown(&report::View::of(&stored));
+    let text = shown::markdown(&View::of(&stored));
     let table = text.split("\n\n").find(|part| part.starts_with("| strategy | fault |")).unwrap();
     assert_fresh("README.md", &with_part("README.md", "faults example", &format!("{table}\n")));
 }

@@ -2,15 +2,13 @@
 
 use proptest::prelude::*;
 use zklockbench::record::{Run, Trial};
-use zklockbench::report::ci::{CiReport, github, junit};
-use zklockbench::report::page::{Source, document};
-use zklockbench::report::summary::Gated;
-use zklockbench::report::{Style, View, accounting_table, html, markdown, terminal};
+use zklockbench::report::ci::{github, junit};
+use zklockbench::report::{Gated, Style, View, accounting_table};
 use zklockbench::results::{self, add_baseline};
 use zklockbench::words::units::harmless;
 use zklockbench::words::verdict::Verdict;
 
-use crate::support::{records, run_dirs};
+use crate::support::{records, run_dirs, shown};
 
 const FORGED: &str = "verdict: held";
 
@@ -69,20 +67,19 @@ proptest! {
         let dir = run_dirs::publish_run(parent.path(), run(&text, 1), &trials);
         let stored = results::read(&dir).unwrap();
         let view = View::of(&stored);
-        let ci = CiReport::of_run(&stored, &view);
         let gated = Gated::default();
-        let page = document(&Source { name: "a-run", stored: &stored, view: &view, gated: &gated });
-        for (place, shown) in [
-            ("terminal", terminal(&view, Style::default())),
-            ("narrow terminal", terminal(&view, Style { colour: false, width: Some(60) })),
+        let ci = shown::ci_report(&stored, &gated);
+        for (place, text) in [
+            ("terminal", shown::terminal(&view, Style::default())),
+            ("narrow terminal", shown::terminal(&view, Style { colour: false, width: Some(60) })),
             ("accounting", accounting_table(&view, Style::default())),
-            ("markdown", markdown(&view)),
-            ("page", html::page(&[page], None)),
+            ("markdown", shown::markdown(&view)),
+            ("page", shown::page(&stored, &gated)),
             ("summary of a workflow", github::summary(&ci, 1 << 20)),
             ("annotations", github::annotations(&ci).join("\n")),
             ("junit", junit::render(&ci).unwrap()),
         ] {
-            prop_assert!(is_only_read(&shown), "{}: {:?}", place, shown);
+            prop_assert!(is_only_read(&text), "{}: {:?}", place, text);
         }
         // And no directory is named after it
         let store = parent.path().join("baselines");

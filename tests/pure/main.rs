@@ -33,6 +33,7 @@ mod queueing;
 mod report_charts;
 mod report_conclusions;
 mod report_faults;
+mod report_first_line;
 mod report_gallery;
 mod report_page;
 mod report_summary;

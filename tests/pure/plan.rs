@@ -73,6 +73,11 @@ fn fitted(trials: &[Observation]) -> Fit {
     fit(trials).unwrap()
 }
 
+/// An answer as people read it, on an objective that all of these have a figure for.
+fn in_words(answer: &Answer) -> String {
+    answer.sentence(&objective("wait.p99 < 500ms").unwrap())
+}
+
 #[test]
 fn nine_of_ten_further_trials_lie_within_the_interval() {
     // Given twenty plans, each from six trials of a service that varies by 5 % from trial to trial
@@ -139,13 +144,13 @@ fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_loc
     let evidence = Evidence { trials: trials(1, 6, 0.02), watches: true, ..Evidence::default() };
     // Given 20 ms of hold and 4 ms of handoff: a lock takes 41 a second
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
-    assert_eq!(holds.verdict, Verdict::Held, "{}", holds.sentence());
+    assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = holds.headroom.unwrap();
     assert!((25.0..41.0).contains(&room.rate) && !room.at_least, "{room:?}");
     let breaks = answer(&question("wait.p99 < 100ms", 38.0, 1), &evidence);
-    assert!(matches!(breaks.verdict, Verdict::Violated(_)), "{}", breaks.sentence());
-    assert!(breaks.locks_needed.is_some_and(|locks| (2..=4).contains(&locks)), "{}", breaks.sentence());
-    assert!(breaks.sentence().contains("misses the objective: wait.p99 is predicted between"));
+    assert!(matches!(breaks.verdict, Verdict::Violated(_)), "{}", in_words(&breaks));
+    assert!(breaks.locks_needed.is_some_and(|locks| (2..=4).contains(&locks)), "{}", in_words(&breaks));
+    assert!(in_words(&breaks).contains("misses the objective: wait.p99 is predicted between"));
     // What was never measured is said, and not guessed
     assert!(holds.missing.iter().any(|missing| missing.contains("server is down")));
     assert_eq!((holds.outage_us, holds.ensemble_utilisation), (None, None));
@@ -174,13 +179,13 @@ fn where_only_the_mean_hold_is_known_the_answer_is_for_two_ways_in_which_holds_v
     let exactly = asked("wait.p99 < 180ms", Some("\"20000us\""));
     assert_eq!((exactly.verdict, exactly.if_variable), (Verdict::Held, None));
     let exponential = asked("wait.p99 < 150ms", Some("{ exponential = { mean = \"20ms\" } }"));
-    assert!(matches!(exponential.verdict, Verdict::Violated(_)), "{}", exponential.sentence());
+    assert!(matches!(exponential.verdict, Verdict::Violated(_)), "{}", in_words(&exponential));
     // And a limit that both keep holds, with the room of either
     let holds = asked("wait.p99 < 500ms", None);
-    assert_eq!(holds.verdict, Verdict::Held, "{}", holds.sentence());
+    assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
     let room = |headroom: Option<Headroom>| headroom.unwrap().rate;
     assert!(room(holds.if_variable.clone().unwrap().headroom) < room(holds.headroom));
-    assert!(holds.sentence().contains("/s if holds vary as an exponential's do"), "{}", holds.sentence());
+    assert!(in_words(&holds).contains("/s if holds vary as an exponential's do"), "{}", in_words(&holds));
 }
 
 #[test]
@@ -231,7 +236,7 @@ fn beyond_what_a_lock_can_do_nothing_holds_however_long_a_wait_may_be() {
     for rate in [43.0, 46.0, 50.0] {
         for slo in ["wait.p99 < 60s", "wait.p99 < 3600s", "throughput > 30/s"] {
             let answer = answer(&question(slo, rate, 1), &evidence);
-            assert_ne!(answer.verdict, Verdict::Held, "{slo} at {rate}: {}", answer.sentence());
+            assert_ne!(answer.verdict, Verdict::Held, "{slo} at {rate}: {}", in_words(&answer));
             assert_eq!(answer.headroom, None, "a limit that follows the question is none");
         }
     }
@@ -242,8 +247,8 @@ fn a_lock_that_only_may_be_beyond_its_limit_is_unknown_and_not_refuted() {
     let evidence = Evidence { trials: trials(1, 6, 0.05), ..Evidence::default() };
     let of = |rate| answer(&question("wait.p99 < 3600s", rate, 1), &evidence);
     let (edge, beyond) = (of(41.5), of(49.0));
-    assert!(matches!(edge.verdict, Verdict::Unknown(_)), "{}", edge.sentence());
-    assert!(matches!(beyond.verdict, Verdict::Violated(_)), "{}", beyond.sentence());
+    assert!(matches!(edge.verdict, Verdict::Unknown(_)), "{}", in_words(&edge));
+    assert!(matches!(beyond.verdict, Verdict::Violated(_)), "{}", in_words(&beyond));
 }
 
 #[test]
@@ -255,7 +260,7 @@ fn close_to_its_limit_a_lock_holds_for_a_time_that_is_stated_and_never_less_than
         let effort = Effort { arrivals: depth::of(5_000.0, 20_000.0), ..LITTLE };
         let answer = answer_with(effort, &question("wait.p99 < 60s", rate, 1), &evidence);
         let busy = answer.prediction.as_ref().unwrap().utilisation.middle;
-        let told = answer.sentence();
+        let told = in_words(&answer);
         if answer.verdict == Verdict::Held {
             let room = answer.headroom.unwrap();
             assert!(room.rate >= rate, "{told}");
@@ -287,7 +292,7 @@ fn without_enough_or_sound_trials_nothing_is_promised() {
     let of =
         |trials| answer(&question("wait.p99 < 500ms", 20.0, 1), &Evidence { trials, ..Evidence::default() });
     let few = of(trials(1, 2, 0.0));
-    assert!(few.prediction.is_none() && few.sentence().contains("2 usable trials"), "{}", few.sentence());
+    assert!(few.prediction.is_none() && in_words(&few).contains("2 usable trials"), "{}", in_words(&few));
     let unsound: Vec<_> = trials(1, 6, 0.02)
         .into_iter()
         .map(|one| Observation { unsound: Some("invalid: late".into()), ..one })
@@ -296,17 +301,17 @@ fn without_enough_or_sound_trials_nothing_is_promised() {
     assert!(
         matches!(unsure.verdict, Verdict::Unknown(_)) && unsure.prediction.is_some(),
         "{}",
-        unsure.sentence()
+        in_words(&unsure)
     );
-    assert!(unsure.sentence().contains("6 of 6 trials do not count"), "{}", unsure.sentence());
+    assert!(in_words(&unsure).contains("6 of 6 trials do not count"), "{}", in_words(&unsure));
     let far = answer(
         &question("wait.p99 < 5s", 900.0, 100),
         &Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() },
     );
     assert!(
-        far.prediction.is_none() && far.sentence().contains("more than was measured"),
+        far.prediction.is_none() && in_words(&far).contains("more than was measured"),
         "{}",
-        far.sentence()
+        in_words(&far)
     );
 }
 
@@ -413,16 +418,19 @@ fn of_those_that_hold_noise_in_room_and_requests_decides_nothing() {
     let recommended = |answers: &[Answer]| recommend(answers).unwrap().sentence(answers, &objective);
     let cases = [
         // As much room and as many requests: the first by name, and the other is named
-        ([of("b", 1.52, 20.0), of("a", 1.50, 20.3)], "a; b would do as well"),
+        ([of("b", 1.52, 20.0), of("a", 1.50, 20.3)], ["Use a: ", "; b would do as well."]),
         // As much room at more requests
-        ([of("b", 1.50, 20.0), of("a", 1.52, 40.0)], "b; others have as much room, but send more requests"),
+        (
+            [of("b", 1.50, 20.0), of("a", 1.52, 40.0)],
+            ["Use b: ", "; others have as much room, but send more requests."],
+        ),
         // More room is worth more requests
-        ([of("b", 3.00, 60.0), of("a", 1.52, 20.0)], "b; it has the most room"),
+        ([of("b", 3.00, 60.0), of("a", 1.52, 20.0)], ["Use b: ", "; it has the most room."]),
     ];
-    for (mut answers, sentence) in cases {
+    for (mut answers, [which, why]) in cases {
         for _ in 0..2 {
             let told = recommended(&answers);
-            assert!(told.starts_with(sentence), "{told}");
+            assert!(told.starts_with(which) && told.ends_with(why), "{told}");
             answers.reverse();
         }
     }
@@ -430,18 +438,18 @@ fn of_those_that_hold_noise_in_room_and_requests_decides_nothing() {
     let mut broken = of("a", 9.0, 1.0);
     broken.verdict = Verdict::Violated(vec!["too slow".into()]);
     let told = recommended(&[broken.clone(), of("b", 1.2, 20.0)]);
-    assert!(told.starts_with("b; it is the only one that holds"), "{told}");
+    assert!(told.starts_with("Use b: ") && told.ends_with("; it is the only one that holds."), "{told}");
     assert_eq!(recommend(&[broken]), None);
     // Nor is one said to be the only one while of another it is not known
     let mut unknown = of("a", 9.0, 1.0);
     unknown.verdict = Verdict::Unknown(vec!["too few handoffs".into()]);
     let told = recommended(&[unknown, of("b", 1.2, 20.0)]);
-    assert!(told.starts_with("b; whether a would do is not known"), "{told}");
+    assert!(told.starts_with("Use b: ") && told.ends_with("; whether a would do is not known."), "{told}");
     // And room counts as far as it is proven
     let mut wide = of("a", 3.0, 60.0);
     wide.headroom = Some(Headroom { low: Some(5.1), ..wide.headroom.unwrap() });
     let told = recommended(&[wide, of("b", 1.5, 20.0)]);
-    assert!(told.starts_with("b; it has the most room"), "{told}");
+    assert!(told.starts_with("Use b: ") && told.ends_with("; it has the most room."), "{told}");
 }
 
 /// A trial over four locks in which the leader was killed, which interrupted so many of them.
@@ -524,17 +532,22 @@ fn closed(slo: &str, clients: usize) -> Answer {
 fn clients_that_come_back_get_as_much_as_the_machine_repairman_says_and_the_limit_is_in_clients() {
     // Given a lock that takes 4 ms to pass on, so that it is busy for 24 ms each time
     let ten = closed("wait.p99 < 500ms", 10);
-    assert_eq!(ten.verdict, Verdict::Held, "{}", ten.sentence());
+    assert_eq!(ten.verdict, Verdict::Held, "{}", in_words(&ten));
     // Then ten clients, each of which comes every 200 ms and what it waits, get 37 to 40 a second: at most 41.7
     let got = ten.prediction.as_ref().unwrap().throughput.middle;
     assert!((34.0..41.0).contains(&got), "{got}");
     // And the limit is a number of clients, which wait for each other and never grow a queue beyond
     let limit = ten.headroom.unwrap().clients.unwrap();
     assert!((15..=30).contains(&limit), "{limit}");
-    assert_eq!(ten.sentence(), format!("meets the objective; limit {limit} clients"));
+    let told = in_words(&ten);
+    assert!(
+        told.starts_with("meets the objective: wait.p99 ")
+            && told.ends_with(&format!("; limit {limit} clients")),
+        "{told}"
+    );
     assert!(ten.curve.is_empty());
     // And far beyond it they wait for too long, but not for ever
     let many = closed("wait.p99 < 500ms", 3 * limit);
-    assert!(matches!(many.verdict, Verdict::Violated(_)), "{}", many.sentence());
-    assert!(many.horizon_s.is_none() && many.locks_needed.is_some(), "{}", many.sentence());
+    assert!(matches!(many.verdict, Verdict::Violated(_)), "{}", in_words(&many));
+    assert!(many.horizon_s.is_none() && many.locks_needed.is_some(), "{}", in_words(&many));
 }

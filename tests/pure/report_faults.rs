@@ -2,6 +2,7 @@
 
 use crate::support::drawn::texts;
 use crate::support::records;
+use crate::support::shown::{markdown, terminal};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use crate::support::views::{
     FIVE, break_all, break_by, fault, spoil, stuck, trial, trials, trials_of, unproved, view, violate,
 };
 use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Stuck, Trial};
-use zklockbench::report::{Style, View, chart, markdown, terminal};
+use zklockbench::report::{Style, View, chart};
 use zklockbench::words::measure::Outcome;
 use zklockbench::words::verdict::Verdict;
 

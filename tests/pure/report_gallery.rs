@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::support::drawn::{boxes, colours, texts};
-use crate::support::views;
+use crate::support::{shown, views};
 use zklockbench::report::chart::svgs;
-use zklockbench::report::{self, Style, View, chart};
+use zklockbench::report::{Style, View, chart};
 use zklockbench::results::record::{Election, FaultRecord};
 use zklockbench::words::measure::{Measure, new_histogram};
 
@@ -18,8 +18,8 @@ fn gallery(name: &str, view: &View<'_>, charts: &str) -> String {
     if let Some(root) = std::env::var_os("REPORT_GALLERY") {
         let dir = Path::new(&root).join(name);
         chart::draw_all(view, &dir).unwrap();
-        std::fs::write(dir.join("tables.txt"), report::terminal(view, Style::default())).unwrap();
-        std::fs::write(dir.join("tables.md"), report::markdown(view)).unwrap();
+        std::fs::write(dir.join("tables.txt"), shown::terminal(view, Style::default())).unwrap();
+        std::fs::write(dir.join("tables.md"), shown::markdown(view)).unwrap();
     }
     let mut shown = String::new();
     for (chart, svg) in svgs(view).into_iter().filter(|(chart, _)| chart.starts_with(charts)) {

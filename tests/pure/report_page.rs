@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 use zklockbench::answer::gate::{Check, Outcome};
 use zklockbench::record::Trial;
+use zklockbench::report::Gated;
 use zklockbench::report::View;
 use zklockbench::report::html::{self, STYLE};
 use zklockbench::report::page::{Source, document, side_by_side};
-use zklockbench::report::summary::Gated;
 use zklockbench::results::{self, StoredRun};
 use zklockbench::scenario::gate::Scope;
 use zklockbench::words::measure::{Histogram, Measure, Woken, new_histogram};
 use zklockbench::words::verdict::Verdict;
 
-use crate::support::records;
+use crate::support::{records, shown};
 
 fn page(runs: &[StoredRun]) -> String {
     let views: Vec<View> = runs.iter().map(View::of).collect();
@@ -74,8 +74,7 @@ fn gated(verdict: Verdict) -> Gated {
 }
 
 fn page_of(stored: &StoredRun, gated: &Gated) -> String {
-    let view = View::of(stored);
-    html::page(&[document(&Source { name: "a-run", stored, view: &view, gated })], None)
+    shown::page(stored, gated)
 }
 
 #[test]
@@ -86,8 +85,8 @@ fn the_page_of_a_failed_gate_is_red_and_shows_the_gate_first_and_the_baseline() 
     let why = vec!["throughput regressed".to_owned()];
     let failed = page_of(&run, &gated(Verdict::Violated(why.clone())));
     assert!(badge(&failed).contains("✗ gate FAILED"), "{}", badge(&failed));
-    let first = all("(?s)<h2[^>]*>Conclusions</h2>(.*?)</li>", &failed)[0];
-    assert!(first.contains("nothing regressed against baseline FAILED"), "{first}");
+    let first = all("(?s)<ul class=\"headline\">(.*?)</li>", &failed)[0];
+    assert!(first.contains("FAILED: nothing regressed against baseline: baton"), "{first}");
     for told in ["0.6 times that", "baselines/main"] {
         assert!(failed.contains(told), "{told}");
     }

@@ -1,10 +1,10 @@
 //! `summary.json`: what the repetitions of each strategy and number of contenders come to, for programs.
 
-use crate::support::{records, run_dirs};
+use crate::support::{records, run_dirs, shown};
 use std::fs;
 
 use zklockbench::record::Trial;
-use zklockbench::report::{self, Style, Summary, View, summary};
+use zklockbench::report::{Style, Summary, View, summary};
 use zklockbench::results::{self, StoredRun};
 use zklockbench::words::measure::{Measure, new_histogram};
 use zklockbench::words::units::{format_micros, number};
@@ -29,7 +29,7 @@ fn read(trials: &[Trial]) -> StoredRun {
 
 fn of(trials: &[Trial]) -> Summary {
     let stored = read(trials);
-    Summary::of(&stored, &View::of(&stored))
+    shown::summary(&stored)
 }
 
 #[test]
@@ -51,17 +51,17 @@ fn figures_are_taken_over_the_sound_repetitions_and_what_is_not_is_counted() {
 fn it_says_what_the_table_says() {
     let stored = read(&trials());
     let view = View::of(&stored);
-    let (summary, table) = (Summary::of(&stored, &view), report::terminal(&view, Style::default()));
+    let (summary, table) = (shown::summary(&stored), shown::terminal(&view, Style::default()));
     let cell = &summary.cells[0];
     let (throughput, wait) = (cell.figures["throughput_per_s"], &cell.latencies[&Measure::Wait]);
-    let shown = |us: f64| format_micros(us.round() as u64);
+    let time = |us: f64| format_micros(us.round() as u64);
     for expected in [
         number(throughput.median),
         format!("{}-{}", number(throughput.min), number(throughput.max)),
-        shown(wait.p50_us.median),
-        shown(wait.p99_us.median),
-        shown(wait.max_us.max),
-        shown(cell.latencies[&Measure::Handoff].p50_us.median),
+        time(wait.p50_us.median),
+        time(wait.p99_us.median),
+        time(wait.max_us.max),
+        time(cell.latencies[&Measure::Handoff].p50_us.median),
         number(cell.figures["fan_out"].median),
         number(cell.figures["requests_per_acquisition"].median),
         "2 of 3".to_owned(),
@@ -101,7 +101,7 @@ fn it_is_as_its_published_schema_says_and_its_digest_is_among_the_others() {
     trials.iter().for_each(|trial| writer.trial(trial).unwrap());
     let sealed = writer.seal(records::run(3), records::held()).unwrap();
     let stored = results::read(sealed.dir()).unwrap();
-    let whole = Summary::of(&stored, &View::of(&stored));
+    let whole = shown::summary(&stored);
     sealed.summary(summary::FILE, &whole).unwrap();
     let dir = sealed.publish().unwrap();
     let mut json: serde_json::Value =

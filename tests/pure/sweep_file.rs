@@ -168,7 +168,10 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
 fn the_findings_are_told_in_words_above_the_points() {
     let text = report::sweep(&file(), &[], Style { colour: false, width: None });
     assert!(
-        text.starts_with("Sweep of crowd over contenders=1..1000: 42 trials in 21 runs, 84 s."),
+        text.starts_with(
+            "wait.p99 < 100ms is kept over contenders: baton up to 10, parent-watch up to 10.\n\
+             Sweep of crowd over contenders=1..1000: 42 trials in 21 runs, 84 s."
+        ),
         "{text}"
     );
     for told in [

@@ -31,6 +31,7 @@ pub fn view(strategies: &[&str], counts: &[usize]) -> View<'static> {
     let pairs = (0..strategies.len()).flat_map(|s| counts.iter().map(move |count| (s, *count)));
     View {
         title: "herd-effect".into(),
+        question: None,
         place: vec![
             "local ensemble, 3 servers (ZooKeeper 3.9.4)".into(),
             "ensemble and load generator share one host with 2 cores".into(),
@@ -40,6 +41,7 @@ pub fn view(strategies: &[&str], counts: &[usize]) -> View<'static> {
         strategies: strategies.iter().map(|&label| label.to_owned()).collect(),
         cells: pairs.map(cell).collect(),
         floor: None,
+        unfinished: None,
         remarks: Vec::new(),
         judged: records::held(),
         evidence: None,

@@ -120,7 +120,7 @@ fn section(claim: &Decision) -> String {
 /// The same for a terminal, without the figures' tables where there are many.
 pub fn text(decisions: &Decisions) -> String {
     const FIGURES_SHOWN: usize = 6;
-    let mut text = String::new();
+    let mut text = format!("{} claims: {}.\n\n", decisions.claims.len(), decisions.summary());
     for claim in &decisions.claims {
         text += &format!(
             "{:>2}  {:<12} {} ({})\n    {}\n",
@@ -141,5 +141,5 @@ pub fn text(decisions: &Decisions) -> String {
             text += &format!("      from {}\n", claim.runs.join(", "));
         }
     }
-    text + &format!("{} claims: {}\n", decisions.claims.len(), decisions.summary())
+    text
 }

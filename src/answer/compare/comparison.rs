@@ -11,7 +11,7 @@ use super::cell::{CellUnderLoad, LINE, NoReadings, readings};
 use super::chosen::{Chosen, Role, VIOLATIONS, chosen};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
-use super::judge::{Compared, Method};
+use super::judge::{Compared, Method, Scale};
 use super::losses;
 use super::lost::Repetitions;
 use super::side::{Loaded, Side};
@@ -21,7 +21,7 @@ use super::verdict::{ComparisonVerdict, Regression};
 use crate::answer::stats::holm;
 use crate::results::record::{Figure, Statistic, Trial, Unit};
 use crate::words::error::{Error, Exit};
-use crate::words::units::{counted, grouped, shown};
+use crate::words::units::{self, counted, grouped, percent, shown};
 
 /// The version of the document that this program writes.
 pub const COMPARISON_SCHEMA_VERSION: u32 = 2;
@@ -443,10 +443,11 @@ impl Conclusion {
             }
             Regression::No => "Nothing regressed",
         };
+        let most = most_changed(&deciding, regression).map_or_else(String::new, |most| format!("{most}; "));
         let of = counted(deciding.len(), "comparison", "comparisons");
         Self {
             regression,
-            sentence: format!("{what} {about}: of {of} {}{shown}{only_new}", told.join(", ")),
+            sentence: format!("{what} {about}: {most}of {of} {}{shown}{only_new}", told.join(", ")),
             counts,
             exit_code: regression.exit() as u8,
         }
@@ -455,6 +456,23 @@ impl Conclusion {
     pub fn exit(&self) -> Exit {
         self.regression.exit()
     }
+}
+
+/// The figure that changed the most of those that regressed or, where none did, improved.
+fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
+    let wanted = match regression {
+        Regression::Yes => ComparisonVerdict::Regressed,
+        Regression::No => ComparisonVerdict::Improved,
+        Regression::Unknown => return None,
+    };
+    let changed = deciding.iter().filter(|row| row.compared.verdict == wanted);
+    let ratios = changed.filter_map(|row| Some((row, row.compared.ratio?.ratio)));
+    let (row, ratio) = ratios.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))?;
+    let change = match row.compared.scale {
+        Scale::Values => units::changed(ratio),
+        Scale::SharesLost => format!("{} more of all", percent(ratio - 1.0)),
+    };
+    Some(format!("{} of {} {change}", row.figure, row.cell.name()))
 }
 
 /// How many figures are not part of the answer, and how many of them look worse all the same.

@@ -302,6 +302,14 @@ impl Answer {
     }
 
     /// For how long it holds, where that matters.
+    /// What is predicted of the objective's figure, with its interval.
+    #[must_use]
+    pub fn expected(&self, objective: &Objective) -> Option<String> {
+        let Predicted { low, middle, high } = predicted(objective.figure, self.prediction.as_ref()?)?;
+        let [low, middle, high] = [low, middle, high].map(|value| objective.figure.unit().show(value));
+        Some(format!("{} {middle} (90 %: {low} to {high})", objective.figure))
+    }
+
     fn horizon(&self) -> String {
         let told = |seconds: f64| format!(" for {} of this load", format_micros((1e6 * seconds) as u64));
         self.horizon_s.map(told).unwrap_or_default()
@@ -309,13 +317,14 @@ impl Answer {
 
     /// One sentence, without the name of the strategy.
     #[must_use]
-    pub fn sentence(&self) -> String {
+    pub fn sentence(&self, objective: &Objective) -> String {
         let why = self.verdict.why().unwrap_or_default();
+        let expected = self.expected(objective).map_or_else(String::new, |expected| format!(": {expected}"));
         match (&self.verdict, self.headroom, self.locks_needed) {
             (Verdict::Held, Some(headroom), _) => {
                 let at_least = if headroom.at_least { "at least " } else { "" };
                 if let Some(clients) = headroom.clients {
-                    return format!("meets the objective; limit {at_least}{clients} clients");
+                    return format!("meets the objective{expected}; limit {at_least}{clients} clients");
                 }
                 let varied = self.if_variable.as_ref().and_then(|varied| varied.headroom);
                 let varied = varied.map_or_else(String::new, |room| {
@@ -323,9 +332,13 @@ impl Answer {
                     format!(", or {at_least}{}/s if holds vary as an exponential's do", number(room.rate))
                 });
                 let limit = number(headroom.rate);
-                format!("meets the objective{}; limit {at_least}{limit}/s{varied}", self.horizon())
+                let times = number(headroom.factor);
+                format!(
+                    "meets the objective{}{expected}; limit {at_least}{limit}/s, {times} times your rate{varied}",
+                    self.horizon()
+                )
             }
-            (Verdict::Held, None, _) => format!("meets the objective{}", self.horizon()),
+            (Verdict::Held, None, _) => format!("meets the objective{}{expected}", self.horizon()),
             (Verdict::Violated(_), _, Some(locks)) => {
                 format!("misses the objective: {why}; over {locks} locks it would meet it")
             }

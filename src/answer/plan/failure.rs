@@ -7,7 +7,7 @@ use crate::answer::objective::Objective;
 use crate::answer::stats::median;
 use crate::results::record::{ArrivalWaits, Bound, FaultRecord, Trial};
 use crate::words::measure::{Figure, Measure, Statistic};
-use crate::words::units::grouped;
+use crate::words::units::{format_micros, grouped, number};
 use crate::words::verdict::Verdict;
 
 /// One failure that was measured.
@@ -72,6 +72,15 @@ impl MeasuredRange {
         })
     }
 
+    fn in_words(self) -> String {
+        let Self { least_us, median_us, most_us, at_least } = self;
+        let at_least = if at_least { "at least " } else { "" };
+        match least_us == most_us {
+            true => format!("{at_least}{}", format_micros(median_us as u64)),
+            false => format!("{at_least}{} to {}", format_micros(least_us), format_micros(most_us)),
+        }
+    }
+
     fn of_times(times: impl Iterator<Item = u64>) -> Option<Self> {
         Self::of(times.map(|us| Bound { us, at_least: false }))
     }
@@ -133,6 +142,21 @@ impl FailureCost {
             not_drained: disturbances().filter(|(_, one)| one.drained_us.is_none()).count(),
             meanwhile: meanwhile(all, objective),
         }
+    }
+
+    /// What it does to the load, in a sentence without a full stop; `None` where nothing was noticed of it.
+    #[must_use]
+    pub fn sentence(&self) -> Option<String> {
+        let gap = self.gap?.in_words();
+        let come =
+            self.requests.map(|requests| format!("about {} requests come meanwhile", number(requests)));
+        let wait = self.wait_mean.map(|wait| format!("wait {}", format_micros(wait.median_us as u64)));
+        let tail =
+            self.wait_p99.map(|wait| format!("99 % of them less than {}", format_micros(wait.most_us)));
+        let queue = come.zip(wait).map(|(come, wait)| format!("{come} and {wait} on average"));
+        let queue: Vec<String> = queue.into_iter().chain(tail).collect();
+        let queue = if queue.is_empty() { String::new() } else { format!("; {}", queue.join(", ")) };
+        Some(format!("{} stops everybody for {gap}{queue}", self.fault))
     }
 
     /// The share of a year's requests that it delays if it happens once a week, at that rate.

@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Answer;
-use super::objective::predicted;
 use crate::answer::objective::Objective;
 use crate::words::units::{listed, number};
 use crate::words::verdict::Verdict;
@@ -73,7 +72,7 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
 }
 
 impl Recommendation {
-    /// The strategy, why, and what is expected of it, in a sentence.
+    /// The strategy, what is expected of it, and why, in a sentence.
     #[must_use]
     pub fn sentence(&self, answers: &[Answer], objective: &Objective) -> String {
         let why = match &self.because {
@@ -91,16 +90,15 @@ impl Recommendation {
             }
         };
         let answer = answers.iter().find(|answer| answer.strategy == self.strategy);
-        let figure = objective.figure;
-        let value = answer.and_then(|answer| predicted(figure, answer.prediction.as_ref()?));
-        let value = value.map(|value| format!("{figure} {}", figure.unit().show(value.middle)));
+        let value = answer.and_then(|answer| answer.expected(objective));
+        let value = value.map(|value| format!("{value} for {}", objective.text));
         let up_to = answer.and_then(|answer| answer.headroom).map(|room| {
             let at_least = if room.at_least { "at least " } else { "" };
-            let of = if room.clients.is_some() { "clients" } else { "rate" };
-            format!("holds up to {at_least}{} times the {of}", number(room.factor))
+            let of = if room.clients.is_some() { "your clients" } else { "your rate" };
+            format!("good for {at_least}{} times {of}", number(room.factor))
         });
         let figures: Vec<String> = value.into_iter().chain(up_to).collect();
-        let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join("; ")) };
-        format!("{}{why}{figures}.", self.strategy)
+        let figures = if figures.is_empty() { String::new() } else { format!(": {}", figures.join("; ")) };
+        format!("Use {}{figures}{why}.", self.strategy)
     }
 }

@@ -25,7 +25,7 @@ use crate::answer::plan::{
 use crate::answer::queueing::Order;
 use crate::lock;
 use crate::record::RunEnding;
-use crate::report::{self, Style, page};
+use crate::report::{self, page};
 use crate::results::{self, layout};
 use crate::scenario::{Scenario, nearest};
 use crate::words::catalog::{Holders, LockCard};
@@ -120,6 +120,9 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     };
     keep(&mut series, &plan)?;
     if args.verify {
+        if !args.opening.quiet && !output::as_json() {
+            output::note(&format!("predicted: {}", report::plan_headline(&plan)));
+        }
         // What servers happen to be like after a start is a part of the prediction: it is tried on others.
         let opened = match site.take() {
             Some(site) if site.is_external() => Ok(site),
@@ -144,7 +147,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     } else if let Some(site) = site {
         site.close();
     }
-    tell(&plan, &series, stop)
+    tell(&plan, &series, args.opening.quiet, stop)
 }
 
 /// What has to be the same for the plan to go on.
@@ -308,7 +311,7 @@ fn verifying_load(
     Ok((question.scenario(name, &[label.to_owned()], &ask), said))
 }
 
-fn tell(plan: &PlanFile, series: &Series, stop: &CancellationToken) -> Result<Exit, Error> {
+fn tell(plan: &PlanFile, series: &Series, is_quiet: bool, stop: &CancellationToken) -> Result<Exit, Error> {
     let directory = series.path();
     let resume = stop.is_cancelled().then(|| series.how_to_resume());
     let ending = if stop.is_cancelled() { RunEnding::Interrupted } else { RunEnding::Complete };
@@ -322,15 +325,18 @@ fn tell(plan: &PlanFile, series: &Series, stop: &CancellationToken) -> Result<Ex
         )?;
         return Ok(exit);
     }
-    let style = Style { colour: output::may_colour(&std::io::stdout()), width: output::width() };
-    let mut said = format!("\n{}\nplan: {}", report::plan(plan, style), directory.display());
+    if is_quiet {
+        output::text(&report::plan_headline(plan))?;
+        return Ok(exit);
+    }
+    let mut said = format!("{}\nplan: {}", report::plan(plan, output::style()), directory.display());
     if let Some(report) = report {
         said.push_str(&format!("\nreport: {}", report.display()));
     }
     if let Some(resume) = resume {
         said.push_str(&format!("\nresume with: {resume}"));
     }
-    output::data(&said)?;
+    output::text(&said)?;
     Ok(exit)
 }
 

@@ -30,7 +30,7 @@ use crate::load::{Environment, SignOfLife, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use crate::report::ci::{CiReport, Live};
 use crate::report::page::{Source, document};
-use crate::report::{self, Summary, View};
+use crate::report::{self, RunReport, Summary, View};
 use crate::results::{self, Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Ran, RunContext};
 use crate::scenario::{Plan, Scenario, Slice, advice};
@@ -93,7 +93,8 @@ fn nothing_to_do(
 ) -> Result<Exit, Error> {
     output::note("nothing to do: the run is complete");
     let baseline = Baseline::find(&args.concluding, &file.parsed.scenario)?;
-    RunResult::of(&file.parsed.scenario, path, stored, baseline.as_ref(), args.concluding.strict).tell(
+    let showing = Showing::of(&args.concluding, args.opening.quiet);
+    RunResult::of(&file.parsed.scenario, path, stored, baseline.as_ref(), showing).tell(
         &file.parsed.scenario,
         outputs,
         None,
@@ -165,7 +166,7 @@ pub(super) async fn measure(
                     (planned, ran.precision.clone(), ran.outcome.clone());
                 let run = Run { planned_trials, precision, outcome, ..stored.run.run.clone() };
                 writer.begins(run.clone(), &ran.trials, ran.judge())?;
-                let showing = Showing::of(&args.concluding);
+                let showing = Showing::of(&args.concluding, args.opening.quiet);
                 return Ok(MeasuredRun { showing, baseline, file, writer, run, ran });
             }
             progress.note(&resume::announcement(stored));
@@ -311,7 +312,8 @@ impl RunInProgress {
         }
         let Self { args, baseline, file, world, writer, .. } = self;
         world.close(&writer.server_logs());
-        Ok(MeasuredRun { showing: Showing::of(&args.concluding), baseline, file, writer, run, ran })
+        let showing = Showing::of(&args.concluding, args.opening.quiet);
+        Ok(MeasuredRun { showing, baseline, file, writer, run, ran })
     }
 
     /// Makes the run's place on the ensemble, by one of several workers, and shows on an ensemble that has other users that it
@@ -462,11 +464,13 @@ impl RunInProgress {
 pub(super) struct Showing {
     pub strict: bool,
     pub charts: bool,
+    /// Print the first line alone.
+    pub only_outcome: bool,
 }
 
 impl Showing {
-    pub fn of(args: &ConcludingArgs) -> Self {
-        Self { strict: args.strict, charts: !args.no_charts }
+    pub fn of(args: &ConcludingArgs, only_outcome: bool) -> Self {
+        Self { strict: args.strict, charts: !args.no_charts, only_outcome }
     }
 }
 
@@ -487,8 +491,7 @@ impl MeasuredRun {
         let outcome = ran.outcome.clone();
         let mut sealed = writer.seal(run, ran.judge())?;
         let stored = results::read(sealed.dir())?;
-        let found =
-            RunResult::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), showing.strict);
+        let found = RunResult::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), showing);
         let (view, summary) = (found.view(), &found.summary);
         // What follows can be made again from what is there.
         if let Err(error) = sealed.summary(report::summary::FILE, summary) {
@@ -497,8 +500,7 @@ impl MeasuredRun {
         if showing.charts {
             draw(&view, sealed.dir());
             let name = sealed.name();
-            let gated = summary.gated();
-            let source = Source { name: &name, stored: found.stored(), view: &view, gated: &gated };
+            let source = Source { name: &name, stored: found.stored(), view: &view, gated: &found.gated };
             // A page that can't be written costs no results, and what there is of it takes their place.
             let page = sealed.dir().join(layout::REPORT);
             if let Err(error) = super::report::write(&[document(&source)], None, &page) {
@@ -506,7 +508,7 @@ impl MeasuredRun {
                 output::note(&format!("warning: {error}"));
             }
         }
-        write_markdown(&view, summary, sealed.dir());
+        write_markdown(&RunReport::of(&view, &found.gated), sealed.dir());
         let unfinished = sealed.finish().err();
         let path = sealed.publish()?;
         let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
@@ -547,12 +549,9 @@ fn draw(view: &View<'_>, directory: &Path) {
     }
 }
 
-fn write_markdown(view: &View<'_>, summary: &Summary, directory: &Path) {
-    let gates = report::gates_markdown(&summary.gates).map(|gates| format!("\n{gates}"));
-    let said = report::conclusions_markdown(&summary.conclusions);
-    let page = report::markdown(view) + &said + &gates.unwrap_or_default();
+fn write_markdown(report: &RunReport<'_>, directory: &Path) {
     let path = directory.join("summary.md");
-    if let Err(error) = std::fs::write(&path, page) {
+    if let Err(error) = std::fs::write(&path, report::markdown(report)) {
         let _ = std::fs::remove_file(&path);
         output::note(&format!("warning: summary.md could not be written: {error}"));
     }
@@ -563,6 +562,8 @@ struct RunResult {
     path: PathBuf,
     /// The run alone, as gates and comparisons take it.
     side: Side,
+    showing: Showing,
+    gated: report::Gated,
     summary: Summary,
     comparison: Option<Comparison>,
     exit: Exit,
@@ -574,17 +575,19 @@ impl RunResult {
         path: PathBuf,
         stored: StoredRun,
         baseline: Option<&Baseline>,
-        is_strict: bool,
+        showing: Showing,
     ) -> Self {
-        let strict = if is_strict { check::zombies(&stored.trials) } else { Verdict::Held };
+        let strict = if showing.strict { check::zombies(&stored.trials) } else { Verdict::Held };
         let verdict = stored.run.judged.verdict.clone().and(strict);
         let ending = stored.run.outcome.ending;
-        let summary = Summary::of(&stored, &View::of(&stored));
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
         let Gated { outcomes: gates, comparison, baseline } =
             gates::judge(scenario, &side, baseline, &verdict);
         let exit = ending.exit(&gate::overall(&gates));
-        Self { path, side, summary: Summary { gates, baseline, ..summary }, comparison, exit }
+        let gated = report::Gated { gates, baseline };
+        let stored = &side.runs[0].stored;
+        let summary = Summary::of(stored, &RunReport::of(&View::of(stored), &gated));
+        Self { path, side, showing, gated, summary, comparison, exit }
     }
 
     fn stored(&self) -> &StoredRun {
@@ -599,7 +602,8 @@ impl RunResult {
     fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
         let Self { path, summary, comparison, exit, .. } = self;
         let (stored, view) = (self.stored(), self.view());
-        let mut document = CiReport::of_run(stored, &view).with_gates(&summary.gates);
+        let report = RunReport::of(&view, &self.gated);
+        let mut document = CiReport::of_run(stored, &report);
         // Gates that say what may not regress decide alone: a build that they let pass must have no red case. What else the
         // comparison says is for people, in the table.
         let is_gated = scenario.gates.iter().any(|gate| gate.condition.needs_baseline());
@@ -622,18 +626,13 @@ impl RunResult {
             });
             return output::conclude(NAME, *exit, error, &found);
         }
-        let style = output::style();
-        let table = report::terminal(&view, style);
-        let compared = comparison
-            .as_ref()
-            .map(|one| format!("\nAgainst the baseline: {}", report::comparison(one, style)))
-            .unwrap_or_default();
-        // First what a build hangs on: it would be missed below the tables.
-        let gates =
-            report::gates(&summary.gates, style).map(|gates| format!("{gates}\n")).unwrap_or_default();
-        let (lead, said) = report::said(&summary.conclusions, style);
+        if self.showing.only_outcome {
+            output::text(&report.headline.text())?;
+            return error.map_or(Ok(*exit), Err);
+        }
         let resume = resume.map_or_else(String::new, |resume| format!("\nresume with: {resume}"));
-        output::text(&format!("{gates}{lead}\n{table}{compared}\n{said}{}{resume}", places(path)))?;
+        let told = report::terminal(&report, comparison.as_ref(), output::style());
+        output::text(&format!("{told}{}{resume}", places(path)))?;
         error.map_or(Ok(*exit), Err)
     }
 }

@@ -189,7 +189,7 @@ impl TortureInProgress {
         let scenario = self.series.path().join(ROUNDS).join("NNN.toml");
         let resume = resume.map_or_else(String::new, |how| format!("\nresume with: {how}"));
         output::text(&format!(
-            "\n{}\nto run round NNN again: {}\nresults: {}{resume}",
+            "{}\nto run round NNN again: {}\nresults: {}{resume}",
             tally.text(self.seed),
             self.run_again(&scenario),
             self.series.path().display()

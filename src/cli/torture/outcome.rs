@@ -200,7 +200,15 @@ impl<'a> Tally<'a> {
         let of = |word: &str| self.outcomes.iter().filter(|outcome| outcome.verdict.word() == word).count();
         let [held, unknown, violated] = ["held", "unknown", "violated"].map(of);
         let rounds = counted(self.outcomes.len(), "round", "rounds");
-        format!("Seed {seed}: {rounds}: {held} held, {unknown} unknown, {violated} violated.")
+        let fired: usize = self.faults.values().map(|(fired, _)| fired).sum();
+        let faults = counted(fired, "fault", "faults");
+        let counts = format!("{held} held, {unknown} unknown, {violated} violated");
+        let what = match self.verdict() {
+            Verdict::Held => "No lock broke a promise",
+            Verdict::Violated(_) => "VIOLATED: a lock broke a promise",
+            Verdict::Unknown(_) => "UNKNOWN: no violation was seen, but not every round could be judged",
+        };
+        format!("{what} in {rounds} with {faults}: {counts}. Seed {seed}.")
     }
 
     /// The page of the rounds.
@@ -258,9 +266,10 @@ impl<'a> Tally<'a> {
         Document {
             title: "Rounds of random faults".to_owned(),
             verdict,
-            subtitle: "Random locks under random load and random faults.".to_owned(),
+            about: "Random locks under random load and random faults.".to_owned(),
+            headline: all,
             comes_to: "Findings",
-            findings: std::iter::once(all).chain(others).collect(),
+            findings: others.collect(),
             strategies: Vec::new(),
             sections: vec![
                 section(ROUNDS.section, "Rounds", vec![table("Each round", rounds)]),
@@ -368,7 +377,10 @@ mod tests {
         ];
         let text = Tally::of(&outcomes).text(7);
         assert!(
-            text.starts_with("Seed 7: 2 rounds: 1 held, 0 unknown, 1 violated.\nviolated: round 2\n"),
+            text.starts_with(
+                "VIOLATED: a lock broke a promise in 2 rounds with 4 faults: 1 held, 0 unknown, 1 violated. Seed 7.\n\
+                 violated: round 2\n"
+            ),
             "{text}"
         );
         assert!(text.contains("delay 2 (seen to take effect: 1)") && text.contains("kill 2"), "{text}");

@@ -33,7 +33,8 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
     })
 }
 
-/// The scale of all these tiles; none when no lock was ever acquired again.
+/// The scale of all these tiles, which begins where a gap is first noted, so that two long ones look alike; none when no lock
+/// was ever acquired again.
 fn scale(under: &[UnderFault<'_>]) -> Option<Axis> {
     let times: Vec<f64> = under
         .iter()
@@ -41,7 +42,7 @@ fn scale(under: &[UnderFault<'_>]) -> Option<Axis> {
         .filter(|us| us.is_finite())
         .map(|us| us.max(SHORTEST_US))
         .collect();
-    (!times.is_empty()).then(|| Axis::durations("recovery", times))
+    (!times.is_empty()).then(|| Axis::durations("recovery", times.into_iter().chain([SHORTEST_US])))
 }
 
 fn tile(under: &UnderFault<'_>, scale: Option<&Axis>) -> Tile {

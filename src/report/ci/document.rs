@@ -4,9 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use crate::answer::compare::{Compared, Comparison, Method, Role, Row};
 use crate::answer::gate::Outcome;
-use crate::report::View;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
 use crate::report::view::Cell;
+use crate::report::{RunReport, View};
 use crate::results::StoredRun;
 use crate::results::record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
 use crate::words::measure::Measure;
@@ -18,6 +18,8 @@ use crate::words::verdict::Verdict;
 pub struct CiReport {
     /// What it is about: the scenario's name, or what was compared.
     pub title: String,
+    /// The outcome in a line; `None` where that of all checks says it.
+    pub headline: Option<String>,
     pub began: SystemTime,
     pub took: Duration,
     /// By what, where and how it was measured.
@@ -134,17 +136,22 @@ pub fn tracked() -> impl Iterator<Item = Figure> {
 }
 
 impl CiReport {
-    /// Of a stored run, and of the view of it.
-    pub fn of_run(stored: &StoredRun, view: &View<'_>) -> Self {
+    /// Of a stored run, with its gates. The one that every run has, on exclusion, is about the run as a whole, and strict where
+    /// that was asked for.
+    pub fn of_run(stored: &StoredRun, report: &RunReport<'_>) -> Self {
+        let RunReport { view, gated, headline, .. } = report;
         let run = &stored.run.run;
         let cells: Vec<CellFigures> = view.cells.iter().map(|cell| figures(view.label(cell), cell)).collect();
         let of_locks = view.cells.iter().zip(&cells).map(|(cell, figures)| of_lock(cell, figures));
+        let took = run.ended_at.duration_since(run.started_at).unwrap_or_default();
+        let of_gates = gated.gates.iter().map(|gate| of_gate(gate, took));
         Self {
             title: clean(&view.title),
+            headline: Some(clean(&headline.text())),
             began: run.started_at,
-            took: run.ended_at.duration_since(run.started_at).unwrap_or_default(),
+            took,
             facts: facts(stored, view),
-            checks: std::iter::once(of_whole(stored)).chain(of_locks).collect(),
+            checks: std::iter::once(of_whole(stored)).chain(of_locks).chain(of_gates).collect(),
             cells,
             notes: view.notes().iter().map(|note| clean(note)).collect(),
         }
@@ -158,6 +165,7 @@ impl CiReport {
             comparison.new.runs.first().and_then(|run| humantime::parse_rfc3339(&run.started_at).ok());
         let empty = Self {
             title: clean(scenario),
+            headline: Some(clean(&comparison.conclusion.sentence)),
             began: began.unwrap_or(SystemTime::UNIX_EPOCH),
             took: Duration::ZERO,
             facts: sides.map(|(name, side)| Fact { name, value: clean(&side.path) }).into(),
@@ -187,6 +195,7 @@ impl CiReport {
     pub fn of_failure(title: &str, began: SystemTime, why: &str) -> Self {
         Self {
             title: clean(title),
+            headline: None,
             began,
             took: Duration::ZERO,
             facts: vec![Fact { name: "version", value: env!("CARGO_PKG_VERSION").into() }],
@@ -200,14 +209,6 @@ impl CiReport {
             cells: Vec::new(),
             notes: Vec::new(),
         }
-    }
-
-    /// The same with what the gates of the run came to. The one that every run has, on exclusion, is about the run as a
-    /// whole, and strict where that was asked for.
-    #[must_use]
-    pub fn with_gates(self, gates: &[Outcome]) -> Self {
-        let whole = self.took;
-        self.with_checks(gates.iter().map(|gate| of_gate(gate, whole)))
     }
 
     #[must_use]

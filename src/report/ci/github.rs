@@ -21,7 +21,11 @@ const TEXT_AT_MOST: usize = 500;
 /// The summary, of so many bytes at most; empty where there is not even room for its first lines.
 pub fn summary(document: &CiReport, most: usize) -> String {
     let mut page = Page { text: String::new(), left: most.saturating_sub(RESERVE) };
-    let title = format!("### zklockbench: {}\n\n**{}**\n\n", text(&document.title), document.counts());
+    let (about, counts) = (format!("zklockbench: {}", text(&document.title)), document.counts());
+    let title = match &document.headline {
+        Some(headline) => format!("### {}\n\n**{about}: {counts}**\n\n", text(headline)),
+        None => format!("### {about}\n\n**{counts}**\n\n"),
+    };
     if !page.push(&title) {
         return String::new();
     }

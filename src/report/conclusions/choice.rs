@@ -1,7 +1,7 @@
 //! Which strategy to use in the settings of the run, and what it costs.
 
 use super::ranking::RankingContext;
-use super::standing::{Aspect, Standing};
+use super::standing::{Against, Aspect, Standing};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::answer::compare::ComparisonVerdict as Compared;
 use crate::report::document::value::Value;
@@ -31,29 +31,15 @@ pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usiz
     };
     let at = contenders(focus);
     if !speed.decidable {
-        let how = match speed.needed {
-            Some(needed) => format!("repeat every trial {needed} times (repetitions = {needed})"),
-            None => "compare fewer strategies".to_owned(),
-        };
-        // What is in front so far is worth saying, as what it is.
+        // A single repetition puts nobody in front.
         let in_front = if speed.repetitions < 2 { Vec::new() } else { speed.in_front() };
         let names: Vec<String> = in_front
             .iter()
             .filter(|entry| is_proven(&entry.label))
             .map(|entry| entry.label.clone())
             .collect();
-        let so_far = match names.as_slice() {
-            [] => "there are too few repetitions to separate the result from noise".to_owned(),
-            names => format!(
-                "{} came out ahead so far, but there are too few repetitions to rule out luck",
-                listed(names)
-            ),
-        };
-        return Some(conclude(
-            Certainty::Unknown,
-            Vec::new(),
-            format!("No recommendation yet for {at}: {so_far}; {how}."),
-        ));
+        let (certainty, sentence) = provisional(field, speed, &names, &at);
+        return Some(conclude(certainty, names, sentence));
     }
     let fastest: Vec<&str> =
         speed.leaders().iter().map(|entry| entry.label.as_str()).filter(|label| is_proven(label)).collect();
@@ -64,7 +50,13 @@ pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usiz
     }
     let load = find(Aspect::Load);
     let chosen = load.map_or_else(|| fastest.clone(), |load| lightest_of(&fastest, load));
-    let number = speed.in_numbers(field.speed);
+    let is_beaten = |against: &Against| against.verdict == Compared::Improved;
+    let decides = match load {
+        // What decides is what has a number: in speed they are level.
+        Some(load) if chosen.len() < fastest.len() && !speed.others().any(|(_, one)| is_beaten(one)) => load,
+        _ => speed,
+    };
+    let number = decides.in_numbers(field.speed, is_beaten);
     let (certainty, names) = match chosen.as_slice() {
         [one] => (Certainty::Shown, (*one).to_owned()),
         [one, other] => (Certainty::Tied, format!("{one} or {other}")),
@@ -85,6 +77,54 @@ pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usiz
     };
     let names = chosen.iter().map(|label| (*label).to_owned()).collect();
     Some(conclude(certainty, names, format!("{what}.{costs}")))
+}
+
+/// What came out ahead where there are too few repetitions for a test, with how sure that is; those in front are named by these.
+fn provisional(
+    field: &RankingContext<'_>,
+    speed: &Standing,
+    names: &[String],
+    at: &str,
+) -> (Certainty, String) {
+    let confirm = match speed.needed {
+        Some(needed) => format!("run with --repetitions {needed}"),
+        None => "compare fewer strategies".to_owned(),
+    };
+    let repetitions = speed.repetitions;
+    let ends = || {
+        let value = |entry| speed.value(entry, field.speed);
+        let last = speed.others().last();
+        let last =
+            last.map_or_else(String::new, |(last, _)| format!(", {} last with {}", last.label, value(last)));
+        format!("{} came out best with {}{last}", speed.best().label, value(speed.best()))
+    };
+    match names {
+        _ if repetitions < 2 => (
+            Certainty::Unknown,
+            format!(
+                "With {at} {}. One repetition can't separate the result from noise; to confirm it, {confirm}.",
+                ends()
+            ),
+        ),
+        [] => (
+            Certainty::Unknown,
+            format!(
+                "No winner yet with {at}: {}, which noise could explain; to tell them apart, {confirm}.",
+                ends()
+            ),
+        ),
+        names => {
+            let each = if repetitions == 2 { "both".to_owned() } else { format!("each of {repetitions}") };
+            let number = speed.in_numbers(field.speed, |against| against.ahead);
+            (
+                Certainty::Ahead,
+                format!(
+                    "{} with {at}: {number}, in {each} repetitions. Provisional; to confirm it, {confirm}.",
+                    listed(names)
+                ),
+            )
+        }
+    }
 }
 
 fn kept_its_promises(cell: &Cell<'_>) -> bool {

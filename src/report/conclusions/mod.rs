@@ -7,6 +7,7 @@
 //! repetition shows nothing, and a trial that is invalid, partial or violated never wins.
 
 mod choice;
+mod faults;
 mod ranking;
 mod standing;
 mod warnings;
@@ -16,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use super::View;
 use crate::answer::compare::Limits;
-use crate::results::StoredRun;
 use ranking::RankingContext;
 use standing::Aspect;
 
@@ -46,6 +46,8 @@ pub enum Topic {
     MustNotBeUsed,
     /// What limits everything else that is said.
     Limits,
+    /// What faults did to the lock.
+    Faults,
     /// Which is the fastest.
     Fastest,
     /// Which asks the least of the ensemble.
@@ -90,6 +92,8 @@ pub enum Evidence {
     Requests,
     /// How acquisitions are shared out.
     Fairness,
+    /// What became of the lock under each fault.
+    Faults,
     /// What must be said below the table.
     Notes,
 }
@@ -104,6 +108,7 @@ impl Evidence {
             Self::Waits => "waits",
             Self::Requests => "requests",
             Self::Fairness => "fairness",
+            Self::Faults => "faults",
             Self::Notes => "notes",
         }
     }
@@ -116,25 +121,40 @@ impl Evidence {
             Self::Waits => "waits",
             Self::Requests => "requests and notifications",
             Self::Fairness => "fairness",
+            Self::Faults => "locks under faults",
             Self::Notes => "notes",
         }
     }
 }
 
-/// What a stored run comes to, the most telling first.
-pub fn conclusions(stored: &StoredRun, view: &View<'_>) -> Vec<Conclusion> {
+/// What a run comes to, the most telling first.
+pub fn conclusions(view: &View<'_>) -> Vec<Conclusion> {
     let limits = Limits::default();
-    let warnings = warnings::of(stored, view);
-    let Some(field) = RankingContext::of(stored, view) else { return warnings };
+    // A lock that must not be used comes first, then what faults did, then what to use.
+    let (stop, others): (Vec<Conclusion>, Vec<Conclusion>) =
+        warnings::of(view).into_iter().partition(|one| one.topic == Topic::MustNotBeUsed);
+    let faults = faults::of(view);
+    let ranked = RankingContext::of(view).map(|field| ranked(&field, limits)).unwrap_or_default();
+    stop.into_iter().chain(faults).chain(ranked).chain(others).collect()
+}
+
+/// What to use, and how the strategies stand.
+fn ranked(field: &RankingContext<'_>, limits: Limits) -> Vec<Conclusion> {
     let standings = field.standings(limits);
     let of = |aspect: Aspect| standings.iter().filter(move |one| one.aspect == aspect);
     let focus = field.focus();
+    let choice = choice::of(field, &standings, focus);
+    // What is too little for an answer is said once.
+    let is_open = |one: &Conclusion| one.certainty == Certainty::Unknown;
+    let is_provisional = choice.as_ref().is_some_and(|one| is_open(one) || one.certainty == Certainty::Ahead);
+    let is_said = |one: &Conclusion| {
+        let is_repeated = one.topic == Topic::Fastest && one.contenders == Some(focus);
+        is_provisional && (is_open(one) || is_repeated)
+    };
     let said = [Aspect::Speed, Aspect::Load, Aspect::Fairness]
         .into_iter()
-        .flat_map(|aspect| ranking::sentences(of(aspect), field.speed, focus, limits));
-    let choice = choice::of(&field, &standings, focus);
-    // A lock that must not be used comes first, what to use next.
-    let (stop, others): (Vec<Conclusion>, Vec<Conclusion>) =
-        warnings.into_iter().partition(|one| one.topic == Topic::MustNotBeUsed);
-    stop.into_iter().chain(choice).chain(said).chain(others).collect()
+        .flat_map(|aspect| ranking::sentences(of(aspect), field.speed, focus, limits))
+        .filter(|one| !is_said(one))
+        .collect::<Vec<_>>();
+    choice.into_iter().chain(said).collect()
 }

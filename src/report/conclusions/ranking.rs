@@ -6,7 +6,6 @@ use crate::answer::compare::Limits;
 use crate::report::View;
 use crate::report::document::value::Value;
 use crate::report::view::Cell;
-use crate::results::StoredRun;
 use crate::results::record::{Better, Counted, Figure, Reading, Statistic, Trial, figures};
 use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, listed, number, percent};
@@ -28,9 +27,9 @@ pub(super) struct RankingContext<'a> {
 }
 
 impl<'a> RankingContext<'a> {
-    /// Of a stored run; `None` where nothing was acquired.
-    pub fn of(stored: &StoredRun, view: &'a View<'a>) -> Option<Self> {
-        let first = stored.trials.iter().find(|trial| trial.measured.acquired() > 0)?;
+    /// Of a run; `None` where nothing was acquired.
+    pub fn of(view: &'a View<'a>) -> Option<Self> {
+        let first = view.cells.iter().flat_map(Cell::all).find(|trial| trial.measured.acquired() > 0)?;
         let speed = match first.spec.load.name() {
             "open" => Speed::Wait,
             "batch" => Speed::TotalTime,
@@ -188,11 +187,9 @@ impl Standing {
         })
     }
 
-    /// What the best comes to, and what that is to the last of those that it is shown to be better than.
-    pub fn in_numbers(&self, speed: Speed) -> String {
-        let beaten = self
-            .others()
-            .filter(|(_, against)| against.verdict == crate::answer::compare::ComparisonVerdict::Improved);
+    /// What the best comes to, and what that is to the last of those that it is better than.
+    pub fn in_numbers(&self, speed: Speed, is_beaten: impl Fn(&Against) -> bool) -> String {
+        let beaten = self.others().filter(|(_, against)| is_beaten(against));
         let last = beaten.last().and_then(|(entry, against)| self.compared(entry, against));
         [self.value(self.best(), speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
     }

@@ -3,14 +3,13 @@
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::report::View;
 use crate::report::view::Cell;
-use crate::results::StoredRun;
-use crate::results::record::{RunEnding, Trial};
+use crate::results::record::Trial;
 use crate::words::units::{contenders, counted, listed};
 use crate::words::verdict::Verdict;
 
-pub(super) fn of(stored: &StoredRun, view: &View<'_>) -> Vec<Conclusion> {
+pub(super) fn of(view: &View<'_>) -> Vec<Conclusion> {
     let broken = (0..view.strategies.len()).filter_map(|strategy| must_not_be_used(view, strategy));
-    let limits = [cut_short(stored), nothing_acquired(view), unstable(view), unsound(view), unknown(view)];
+    let limits = [nothing_acquired(view), unstable(view), unsound(view), unknown(view)];
     broken.chain(limits.into_iter().flatten()).collect()
 }
 
@@ -45,18 +44,6 @@ fn must_not_be_used(view: &View<'_>, strategy: usize) -> Option<Conclusion> {
 
 fn limit(certainty: Certainty, strategies: Vec<String>, sentence: String, evidence: Evidence) -> Conclusion {
     Conclusion { topic: Topic::Limits, certainty, contenders: None, strategies, sentence, evidence }
-}
-
-fn cut_short(stored: &StoredRun) -> Option<Conclusion> {
-    let how = match stored.run.outcome.ending {
-        RunEnding::Complete => return None,
-        RunEnding::Interrupted => "was interrupted",
-        RunEnding::Aborted => "was cut short",
-        RunEnding::GateFailed => "ended, because a gate could no longer pass,",
-    };
-    let (ran, planned) = (stored.trials.len(), counted(stored.run.planned_trials, "trial", "trials"));
-    let sentence = format!("The run {how} after {ran} of {planned}: this covers only those that ran.");
-    Some(limit(Certainty::Shown, Vec::new(), sentence, Evidence::Notes))
 }
 
 /// The cells for which that is true, named by their strategies.

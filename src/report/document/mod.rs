@@ -21,13 +21,15 @@ pub use value::{Missing, Tone, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     pub title: String,
-    /// In one word, and what that rests on.
+    /// What was asked, or of what it is: stands below the title.
+    pub about: String,
+    /// In one word.
     pub verdict: Value,
-    /// What stands below the title: full sentences.
-    pub subtitle: String,
+    /// The outcome in words, with its number: what every renderer shows first.
+    pub headline: Finding,
     /// The heading of what it comes to.
     pub comes_to: &'static str,
-    /// What it comes to, the most telling first.
+    /// What else it comes to, the most telling first.
     pub findings: Vec<Finding>,
     /// The strategies by their labels; the position gives the look.
     pub strategies: Vec<String>,

@@ -61,6 +61,18 @@ impl Table {
         self.only(&kept)
     }
 
+    /// Without the columns that can be spared and are 0 wherever they were measured, and their headings.
+    #[must_use]
+    pub fn without_zeros(self) -> (Self, Vec<&'static str>) {
+        let is_zero = |at: usize| {
+            let mut values =
+                self.rows.iter().map(|row| &row[at]).filter(|value| !value.is_not_measured()).peekable();
+            self.columns[at].spare > 0 && values.peek().is_some() && values.all(Value::is_zero)
+        };
+        let (zeros, kept): (Vec<usize>, Vec<usize>) = (0..self.columns.len()).partition(|at| is_zero(*at));
+        (self.only(&kept), zeros.iter().map(|at| self.columns[*at].heading).collect())
+    }
+
     /// Without the column that can best be spared; `None` when all must stay.
     pub fn without_spare_column(&self) -> Option<(Self, &'static str)> {
         let spare =

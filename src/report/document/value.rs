@@ -89,6 +89,14 @@ impl Value {
         *self == Self::NOT_MEASURED
     }
 
+    pub fn is_zero(&self) -> bool {
+        match self {
+            Self::Count(count) => *count == 0,
+            Self::Amount(amount) | Self::Share(amount) => *amount == 0.0,
+            _ => false,
+        }
+    }
+
     pub fn shown(&self) -> String {
         match self {
             Self::Text(text) | Self::Verdict { word: text, .. } => one_line(text),

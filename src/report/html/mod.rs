@@ -78,13 +78,12 @@ fn run(document: &Document, id: &str) -> Markup {
             style { (PreEscaped(off)) }
             header.top {
                 h1 { (text(&document.title)) " " (badge(&document.verdict)) }
-                p.subtitle { (text(&document.subtitle)) }
+                @if !document.about.is_empty() { p.about { (text(&document.about)) } }
+                ul.headline { (finding(&document.headline, document, id)) }
             }
-            section.conclusions aria-labelledby=(format!("{id}-conclusions")) {
-                h2 #(format!("{id}-conclusions")) { (document.comes_to) }
-                @if document.findings.is_empty() {
-                    p { "No conclusions: there is nothing to compare." }
-                } @else {
+            @if !document.findings.is_empty() {
+                section.conclusions aria-labelledby=(format!("{id}-conclusions")) {
+                    h2 #(format!("{id}-conclusions")) { (document.comes_to) }
                     ul { @for one in &document.findings { (finding(one, document, id)) } }
                 }
             }

@@ -46,11 +46,10 @@ pub fn of_ab(file: &AbFile) -> Document {
     Document {
         title: format!("A/B comparison: {}", file.scenario),
         verdict: outcome(file).0,
-        subtitle: [sides(Turn::A, &a.differs), sides(Turn::B, &b.differs)].join("; "),
+        about: [sides(Turn::A, &a.differs), sides(Turn::B, &b.differs)].join("; "),
+        headline: conclusion(file),
         comes_to: "Conclusions",
-        findings: std::iter::once(conclusion(file))
-            .chain(file.comparisons.iter().filter_map(finding))
-            .collect(),
+        findings: file.comparisons.iter().filter_map(finding).collect(),
         strategies: Vec::new(),
         sections: filled(sections),
     }

@@ -2,10 +2,12 @@
 
 use super::facts::{fact, place, program};
 use super::{filled, noted, section, table};
-use crate::report::document::{Block, Document, Finding, Tone, Value};
-use crate::report::table::calibration::{LEGEND, floor, legend, pairs, requests};
+use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
+use crate::report::table::calibration::{LEGEND, floor, headline, legend, pairs, requests};
 use crate::results::record::Calibration;
-use crate::words::units::{counted, format_micros, number};
+use crate::words::units::{counted, number};
+
+const FLOOR: Link = Link { section: "floor", text: "the floor" };
 
 /// All that is said of a calibration.
 #[must_use]
@@ -21,7 +23,7 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
         program(&calibration.tool_version, calibration.tool_commit.as_deref()),
     ]);
     let sections = [
-        section("floor", "The floor", {
+        section(FLOOR.section, "The floor", {
             let floor = table("What a lock can at best cost here", floor(calibration), LEGEND);
             floor.into_iter().chain(pairs).collect()
         }),
@@ -38,7 +40,13 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
             true => Value::verdict("measured", Tone::Good),
             false => Value::verdict("measured in part", Tone::Doubtful),
         },
-        subtitle: format!("{}, without any lock.", counted(calibration.servers.len(), "server", "servers")),
+        about: format!("{}, without any lock.", counted(calibration.servers.len(), "server", "servers")),
+        headline: Finding {
+            topic: "Floor".to_owned(),
+            tone: if complete { Tone::Good } else { Tone::Doubtful },
+            sentence: headline(calibration),
+            shown_in: Some(FLOOR),
+        },
         comes_to: "Findings",
         findings: findings(calibration),
         strategies: Vec::new(),
@@ -53,15 +61,6 @@ fn findings(calibration: &Calibration) -> Vec<Finding> {
         sentence,
         shown_in: None,
     };
-    let floor = &calibration.floor;
-    let handoff = floor.handoff.map(|handoff| {
-        let p50 = format_micros(handoff.p50_us);
-        found("Handoff", format!("Without a lock the median handoff takes {p50}: no lock's can take less."))
-    });
-    let alone = floor.uncontended.map(|alone| {
-        let p50 = format_micros(alone.p50_us);
-        found("Acquire", format!("By raw requests the median acquire of a free lock takes {p50}."))
-    });
     let writes = calibration.synced_writes_per_s.map(|per_s| {
         let per_s = number(per_s);
         found(
@@ -69,5 +68,5 @@ fn findings(calibration: &Calibration) -> Vec<Finding> {
             format!("The leader takes {per_s} synced writes a second; an acquisition has at least two."),
         )
     });
-    [handoff, alone, writes].into_iter().flatten().collect()
+    writes.into_iter().collect()
 }

@@ -25,12 +25,10 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
     Document {
         title: "Comparison of stored runs".to_owned(),
         verdict: verdict(compared),
-        subtitle: sides(compared).join("; "),
+        about: sides(compared).join("; "),
+        headline: conclusion(compared),
         comes_to: "Conclusions",
-        findings: std::iter::once(conclusion(compared))
-            .chain(forced(compared).map(doubtful))
-            .chain(compared.rows.iter().filter_map(finding))
-            .collect(),
+        findings: forced(compared).map(doubtful).chain(compared.rows.iter().filter_map(finding)).collect(),
         strategies: Vec::new(),
         sections: filled(sections),
     }

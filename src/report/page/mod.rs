@@ -15,14 +15,13 @@ pub use sweep::of_sweep;
 
 use super::View;
 use super::chart;
-use super::conclusions::{Certainty, Conclusion, Topic, conclusions};
+use super::conclusions::{Certainty, Conclusion, Topic};
 use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
-use super::summary::Gated;
-use super::table::grids::{OPEN_LEGEND, faults_legend, legend};
-use super::table::{evidence, gates_not_passed, gates_sentence, gates_table, headline};
-use crate::answer::gate::overall;
+use super::gated::Gated;
+use super::table::grids::{ExplainedTable, tables};
+use super::table::{basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
+use super::{RunReport, Says};
 use crate::results::StoredRun;
-use crate::words::verdict::Verdict;
 
 /// A run that was read, and where from.
 #[derive(Debug)]
@@ -36,6 +35,7 @@ pub struct Source<'a> {
 /// All that is said of a run.
 pub fn document(source: &Source<'_>) -> Document {
     let view = source.view;
+    let report = RunReport::of(view, source.gated);
     let sections = [
         section(GATES.section, "Gates", gates(source.gated)),
         section("environment", "Where it was measured", facts::environment(source)),
@@ -56,11 +56,13 @@ pub fn document(source: &Source<'_>) -> Document {
     ];
     Document {
         title: view.title.clone(),
-        verdict: verdict(source),
-        subtitle: subtitle(view),
+        about: view.question.clone().unwrap_or_default(),
+        verdict: report.headline.verdict.clone(),
+        headline: headline(&report),
         comes_to: "Conclusions",
-        findings: failed(source.gated)
-            .chain(conclusions(source.stored, view).into_iter().map(finding))
+        findings: not_passed(source.gated)
+            .skip(usize::from(report.headline.says == Says::Gate))
+            .chain(report.other_conclusions().iter().map(finding))
             .collect(),
         strategies: view.strategies.clone(),
         sections: filled(sections),
@@ -68,27 +70,27 @@ pub fn document(source: &Source<'_>) -> Document {
 }
 
 const GATES: Link = Link { section: "gates", text: "the gates" };
+const VERDICTS: Link = Link { section: "verdicts", text: "verdicts and their evidence" };
 
-/// What a build hangs on: the gates, where they say worse than the verdict on the locks.
-fn verdict(source: &Source<'_>) -> Value {
-    let judged = &source.view.judged.verdict;
-    match (judged, overall(&source.gated.gates)) {
-        (Verdict::Held | Verdict::Unknown(_), Verdict::Violated(_)) => {
-            Value::verdict("gate FAILED", Tone::Bad)
+/// The first line, and where it is shown.
+fn headline(report: &RunReport<'_>) -> Finding {
+    let (topic, tone, shown_in) = match (report.headline.says, report.conclusions.first()) {
+        (Says::Conclusion, Some(first)) => {
+            let Finding { topic, tone, shown_in, .. } = finding(first);
+            (topic, tone, shown_in)
         }
-        (Verdict::Held, Verdict::Unknown(_)) => Value::verdict("gate unknown", Tone::Doubtful),
-        _ => Value::from(judged),
-    }
+        (Says::Gate, _) => ("Gate".to_owned(), report.headline.verdict.tone(), Some(GATES)),
+        _ => ("Outcome".to_owned(), report.headline.verdict.tone(), Some(VERDICTS)),
+    };
+    Finding { topic, tone, sentence: report.headline.text(), shown_in }
 }
 
-/// The gates that did not pass, as the first of what a run comes to.
-fn failed(gated: &Gated) -> impl Iterator<Item = Finding> {
-    let any = gates_table(&gated.gates).is_some();
-    let gates = if any { gated.gates.as_slice() } else { &[] };
-    gates_not_passed(gates).map(|(tone, sentence)| Finding {
-        topic: "Gate".to_owned(),
-        tone,
-        sentence,
+/// The gates that did not pass.
+fn not_passed(gated: &Gated) -> impl Iterator<Item = Finding> {
+    gates_not_passed(worth_showing(&gated.gates).unwrap_or_default()).map(|gate| Finding {
+        topic: format!("Gate {}", gate.word),
+        tone: gate.tone,
+        sentence: gate.sentence,
         shown_in: Some(GATES),
     })
 }
@@ -103,27 +105,25 @@ fn gates(gated: &Gated) -> Vec<Block> {
     against.map(Block::Text).into_iter().chain([table]).collect()
 }
 
-fn subtitle(view: &View<'_>) -> String {
-    let said: Vec<String> = [Some(headline(view)), evidence(view)].into_iter().flatten().collect();
-    format!("{}.", said.join(". ").trim_end_matches('.'))
-}
-
-fn finding(one: Conclusion) -> Finding {
+fn finding(one: &Conclusion) -> Finding {
     let tone = match (one.topic, one.certainty) {
         (Topic::MustNotBeUsed, _) => Tone::Bad,
+        // Any of several will do.
+        (Topic::Choice, Certainty::Tied) => Tone::Good,
         (Topic::Limits, _) | (_, Certainty::Unknown | Certainty::Ahead | Certainty::Tied) => Tone::Doubtful,
         (_, Certainty::Shown | Certainty::Same) => Tone::Good,
     };
     let topic = match one.topic {
         Topic::MustNotBeUsed => "Must not be used",
         Topic::Limits => "Note",
+        Topic::Faults => "Under faults",
         Topic::Fastest => "Fastest",
         Topic::Lightest => "Lightest",
         Topic::Fairest => "Fairest",
         Topic::Choice => "What to use",
     };
     let link = Link { section: one.evidence.anchor(), text: one.evidence.link() };
-    Finding { topic: topic.to_owned(), tone, sentence: one.sentence, shown_in: Some(link) }
+    Finding { topic: topic.to_owned(), tone, sentence: one.sentence.clone(), shown_in: Some(link) }
 }
 
 /// The main figures of several runs below each other.
@@ -176,9 +176,12 @@ fn figures(view: &View<'_>) -> Vec<Block> {
     if view.cells.is_empty() {
         return vec![Block::Text("No trial ran, so there is nothing to show.".to_owned())];
     }
-    let all = table("Each strategy with each number of contenders", Table::of(view), legend(view));
-    let open = table("What became of the arrivals", Table::open(view), OPEN_LEGEND);
-    all.into_iter().chain(open).collect()
+    let below = basis(view).into_iter().map(Block::Text);
+    tables(view).into_iter().map(block).chain(below).collect()
+}
+
+fn block(ExplainedTable { caption, table, legend }: ExplainedTable) -> Block {
+    Block::Table { caption: caption.to_owned(), table, legend }
 }
 
 /// The charts of that section, and why some are missing.
@@ -194,8 +197,5 @@ fn notes(view: &View<'_>) -> Vec<Block> {
         Table::accounting(view),
         "Sums over all repetitions; agree: in each of them.",
     ));
-    if view.has_faults() {
-        blocks.extend(table("Each strategy under each fault", Table::faults(view), faults_legend(view)));
-    }
     blocks
 }

@@ -2,13 +2,13 @@
 
 use super::facts::{fact, place, program};
 use super::{filled, noted, section};
-use crate::answer::plan::{Answer, CurvePoint, PlanFile, wait_of};
+use crate::answer::plan::{Answer, CurvePoint, FailureCost, PlanFile, wait_of};
 use crate::report::document::{
     Axis, Block, Chart, Curve, Document, Ends, Finding, Guide, GuideCourse, Intervals, Kind, Lines, Link,
     Mark, Tone, Value, Weight,
 };
 use crate::report::table::plan::{
-    Explained, checked, doubt, ensemble, failures, fits, left_out, map as plan_map, missing, recommendation,
+    Explained, checked, ensemble, failures, fits, headline, left_out, map as plan_map, missing,
     sensitivities, unverified, verified, waits, word,
 };
 use crate::words::units::{as_a_word, capitalised, number};
@@ -42,8 +42,14 @@ pub fn of_plan(plan: &PlanFile) -> Document {
             Some(_) => format!("Will it carry {} clients?", plan.question.clients),
             None => format!("Will it carry {} requests a second?", number(plan.question.rate)),
         },
+        about: capitalised(&plan.question.describe()),
         verdict: word(&plan.verdict()),
-        subtitle: capitalised(&plan.question.describe()),
+        headline: Finding {
+            topic: if plan.recommendation.is_some() { "Recommended" } else { "No recommendation" }.to_owned(),
+            tone: word(&plan.verdict()).tone(),
+            sentence: headline(plan),
+            shown_in: Some(CURVE),
+        },
         comes_to: "Answer",
         findings: findings(plan),
         strategies: plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
@@ -55,15 +61,9 @@ fn table(Explained { caption, table, legend }: Explained) -> Block {
     Block::Table { caption: caption.to_owned(), table, legend: legend.to_owned() }
 }
 
-/// What is recommended, what was tried, and the answer for each strategy.
+/// What was tried, and the answer for each strategy.
 fn findings(plan: &PlanFile) -> Vec<Finding> {
     let tone = |verdict: &Verdict| word(verdict).tone();
-    let choice = Finding {
-        topic: if plan.recommendation.is_some() { "Recommended" } else { "No recommendation" }.to_owned(),
-        tone: tone(&plan.verdict()),
-        sentence: std::iter::once(recommendation(plan)).chain(doubt(plan)).collect::<Vec<_>>().join(" "),
-        shown_in: Some(CURVE),
-    };
     let tried = plan.verifications.iter().map(|one| Finding {
         topic: "Verified".to_owned(),
         tone: tone(&one.verdict()),
@@ -73,7 +73,11 @@ fn findings(plan: &PlanFile) -> Vec<Finding> {
     let answers = plan.answers.iter().map(|answer| Finding {
         topic: answer.strategy.clone(),
         tone: tone(&answer.verdict),
-        sentence: format!("{}.", answer.sentence()),
+        sentence: std::iter::once(answer.sentence(&plan.question.objective))
+            .chain(answer.failures.iter().filter_map(FailureCost::sentence))
+            .map(|sentence| format!("{}.", capitalised(&sentence)))
+            .collect::<Vec<_>>()
+            .join(" "),
         shown_in: Some(FIGURES),
     });
     let not_tried = unverified(plan).into_iter().map(|sentence| Finding {
@@ -82,7 +86,7 @@ fn findings(plan: &PlanFile) -> Vec<Finding> {
         sentence: format!("{sentence}."),
         shown_in: None,
     });
-    std::iter::once(choice).chain(tried).chain(not_tried).chain(answers).collect()
+    tried.chain(not_tried).chain(answers).collect()
 }
 
 /// The wait of each strategy over the rate, with what is to be kept, what was asked for, and what was measured.

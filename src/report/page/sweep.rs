@@ -5,7 +5,7 @@ use super::{filled, noted, section};
 use crate::answer::sweep::{Finding as Found, SweepFile};
 use crate::report::chart;
 use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
-use crate::report::table::sweep::{ending, grid, headline, legend, sentences, title};
+use crate::report::table::sweep::{ending, extent, grid, headline, legend, sentences, title};
 use crate::words::units::capitalised;
 
 const CURVES: Link = Link { section: "curves", text: "curves" };
@@ -51,7 +51,13 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
     Document {
         title: format!("Sweep of {}", sweep.scenario),
         verdict: Value::from(&sweep.judged()),
-        subtitle: headline(sweep),
+        about: extent(sweep),
+        headline: Finding {
+            topic: "Found".to_owned(),
+            tone: Value::from(&sweep.judged()).tone(),
+            sentence: headline(sweep),
+            shown_in: Some(CURVES),
+        },
         comes_to: "Findings",
         findings: sweep.findings.iter().map(finding).collect(),
         strategies: sweep.findings.iter().map(|found| title(sweep, found)).collect(),

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::markdown::{bullets, escaped, folded, table};
-use super::terminal::fitted_above;
+use super::fitted::fitted_above;
+use super::markdown_parts::{bullets, escaped, folded, table};
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
 use crate::answer::compare::{self, StoredRatio};
 use crate::report::document::{Tone, Value};
-use crate::words::units::{counted, format_micros, grouped, listed, number, percent};
+use crate::words::units::{self, counted, format_micros, grouped, listed, number, percent};
 use crate::words::verdict::Verdict;
 
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
@@ -80,13 +80,27 @@ pub fn ab_headline(file: &AbFile) -> String {
     let counts = verdicts.filter(|(count, _)| *count > 0);
     let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
     let (_, what) = outcome(file);
+    let most = most_changed(file).map_or_else(String::new, |most| format!(": {most}"));
     format!(
-        "{what} ({}: {}; {}; scenario {}).",
+        "{what}{most} ({}: {}; {}; scenario {}).",
         counted(file.comparisons.len(), "comparison", "comparisons"),
         counts.join(", "),
         counted(file.blocks.len(), "block", "blocks"),
         file.scenario
     )
+}
+
+/// The figure that changed the most, of those that regressed or improved as the conclusion says.
+fn most_changed(file: &AbFile) -> Option<String> {
+    let wanted = match (file.judged(), file.conclusion) {
+        (Verdict::Held, Conclusion::Regressed) => compare::ComparisonVerdict::Regressed,
+        (Verdict::Held, Conclusion::Improved) => compare::ComparisonVerdict::Improved,
+        _ => return None,
+    };
+    let changed = file.comparisons.iter().filter(|one| one.verdict == wanted);
+    let ratios = changed.filter_map(|one| Some((one, one.ratio?.ratio?)));
+    let (one, ratio) = ratios.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))?;
+    Some(format!("{} of {} {}", one.figure, one.cells, units::changed(ratio)))
 }
 
 fn places(file: &AbFile) -> String {

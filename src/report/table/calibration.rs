@@ -1,17 +1,17 @@
 //! The tables of a calibration: the floor, then each server's requests.
 
-use super::terminal::fitted;
+use super::fitted::fitted;
 use super::{Style, Table, numbers, words};
 use crate::report::document::Value;
 use crate::results::record::{Calibration, PairFigures, RawRequest, Saturation, ServerFigures, Timing};
-use crate::words::units::number;
+use crate::words::units::{listed, number};
 
 /// A share of the generator's thread from which on the generator is taken for the limit.
 const BUSY: f64 = 0.9;
 
 /// The floor by placement, requests by server, and what must be said of them.
 pub fn calibration(calibration: &Calibration, style: Style) -> String {
-    let mut said = vec!["The floor: what a lock can at best cost on this ensemble".to_owned(), String::new()];
+    let mut said = vec![headline(calibration), String::new()];
     said.extend([fitted(floor(calibration), style).0, String::new(), LEGEND.to_owned(), String::new()]);
     if calibration.servers.len() > 1 {
         said.extend([fitted(pairs(calibration), style).0, String::new()]);
@@ -23,6 +23,20 @@ pub fn calibration(calibration: &Calibration, style: Style) -> String {
     said.push(legend(calibration));
     said.extend(calibration.missing.iter().map(|missing| format!("! not measured: {missing}")));
     said.join("\n") + "\n"
+}
+
+/// What no lock can undercut here.
+pub fn headline(calibration: &Calibration) -> String {
+    let took = |what: &str, of: Option<Timing>| {
+        of.map(|of| format!("{what} takes {}", Value::Duration(of.p50_us as f64).shown()))
+    };
+    let floor = &calibration.floor;
+    let parts = [took("a handoff", floor.handoff), took("an acquire of a free lock", floor.uncontended)];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    match parts.as_slice() {
+        [] => "The floor could not be measured.".to_owned(),
+        parts => format!("Without a lock {} (medians): no lock can be faster here.", listed(parts)),
+    }
 }
 
 pub(in crate::report) const LEGEND: &str = "handoff: from one session's call of delete to the arrival of the event at a session that watches the \

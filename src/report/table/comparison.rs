@@ -1,7 +1,7 @@
 //! What a comparison came to: the sentence first, then every figure, and what must be said of them.
 
-use super::markdown::{bullets, escaped, folded, table};
-use super::terminal::fitted_above;
+use super::fitted::fitted_above;
+use super::markdown_parts::{bullets, escaped, folded, table};
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::compare::{
     About, Comparison, ComparisonVerdict, LeftOut, Method, Role, Row, Sample, Scale, SideInfo, SideRatio,

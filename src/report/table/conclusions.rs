@@ -1,22 +1,19 @@
 //! What a run comes to, for a terminal and as Markdown.
 
 use super::Style;
-use super::markdown::bullets;
+use super::markdown_parts::bullets;
 use crate::report::conclusions::Conclusion;
 use crate::words::units::one_line;
 
-/// The first, which is the most telling, to stand before everything else; and a line for each of the others, for the end.
-/// Nothing where there is none.
-pub fn said(conclusions: &[Conclusion], style: Style) -> (String, String) {
-    let line = |one: &Conclusion, begin: &str| wrapped(&one_line(&one.sentence), begin, style);
-    let Some((first, others)) = conclusions.split_first() else { return Default::default() };
-    let others: String = others.iter().map(|one| line(one, "  - ") + "\n").collect();
-    let others = if others.is_empty() { others } else { format!("Conclusions:\n{others}\n") };
-    (line(first, "") + "\n", others)
+/// A line for each; nothing where there is none.
+pub(super) fn conclusions_list(conclusions: &[Conclusion], style: Style) -> Option<String> {
+    let line = |one: &Conclusion| wrapped(&one_line(&one.sentence), "  - ", style);
+    let lines: Vec<String> = conclusions.iter().map(line).collect();
+    (!lines.is_empty()).then(|| format!("Conclusions:\n{}\n", lines.join("\n")))
 }
 
 /// A text in lines that fit, with that before the first one and as much room before the others.
-fn wrapped(text: &str, begin: &str, style: Style) -> String {
+pub(super) fn wrapped(text: &str, begin: &str, style: Style) -> String {
     let width = style.width.map_or(usize::MAX, usize::from).max(40);
     let indent = " ".repeat(begin.len());
     let mut lines = vec![begin.to_owned()];
@@ -34,7 +31,6 @@ fn wrapped(text: &str, begin: &str, style: Style) -> String {
 }
 
 /// The same as Markdown.
-pub fn conclusions_markdown(conclusions: &[Conclusion]) -> String {
-    bullets(conclusions.iter().map(|one| &one.sentence))
-        .map_or_else(String::new, |lines| format!("\n#### Conclusions\n\n{lines}\n"))
+pub(super) fn conclusions_markdown(conclusions: &[Conclusion]) -> Option<String> {
+    bullets(conclusions.iter().map(|one| &one.sentence)).map(|lines| format!("#### Conclusions\n\n{lines}"))
 }

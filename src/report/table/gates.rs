@@ -2,7 +2,7 @@
 
 use super::super::document::{Table, Tone, Value, words};
 use super::Style;
-use super::markdown::escaped;
+use super::markdown_parts::escaped;
 use crate::answer::gate::{Check, Outcome, overall};
 use crate::words::units::{contenders, harmless};
 use crate::words::verdict::Verdict;
@@ -67,12 +67,21 @@ fn tone(outcome: &Outcome) -> Tone {
     Value::from(&outcome.verdict).tone()
 }
 
-/// The gates that did not pass, each with the first that was observed of it.
-pub(in crate::report) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = (Tone, String)> {
+/// A gate that did not pass.
+pub(in crate::report) struct GateNotPassed {
+    pub word: &'static str,
+    pub tone: Tone,
+    /// The gate, and the first that was observed of it.
+    pub sentence: String,
+}
+
+/// The gates that did not pass, the worst first.
+pub(in crate::report) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator<Item = GateNotPassed> {
     let not_passed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Held);
     not_passed.map(|outcome| {
         let first = found(outcome).into_iter().next().map_or_else(String::new, |first| format!(": {first}"));
-        (tone(outcome), format!("{} {}{first}.", titled(outcome), outcome.word()))
+        let sentence = format!("{}{first}.", titled(outcome));
+        GateNotPassed { word: outcome.word(), tone: tone(outcome), sentence }
     })
 }
 
@@ -89,7 +98,8 @@ pub fn gates_markdown(outcomes: &[Outcome]) -> Option<String> {
     Some(text)
 }
 
-fn worth_showing(outcomes: &[Outcome]) -> Option<&[Outcome]> {
+/// The gates, where the scenario has some of its own.
+pub(in crate::report) fn worth_showing(outcomes: &[Outcome]) -> Option<&[Outcome]> {
     outcomes.iter().any(|outcome| !outcome.is_of_every_run()).then_some(outcomes)
 }
 

@@ -11,10 +11,48 @@ use crate::results::record::{Arrived, FigureColumn, FigureEntry, Timing, Trial};
 use crate::words::measure::Measure;
 use crate::words::units::{format_micros, number};
 
+/// A table of a run, what it shows in a few words, and what its columns are.
+pub(in crate::report) struct ExplainedTable {
+    pub caption: &'static str,
+    pub table: Table,
+    pub legend: String,
+}
+
+impl ExplainedTable {
+    /// Columns that are 0 everywhere are told instead of shown.
+    fn of(caption: &'static str, table: Table, legend: String) -> Self {
+        let (table, zeros) = table.without_zeros();
+        let zeros =
+            if zeros.is_empty() { String::new() } else { format!(" 0 in every row: {}.", zeros.join(", ")) };
+        Self { caption, table, legend: legend + &zeros }
+    }
+}
+
+/// The tables of a run, what was asked first: what became of the locks under faults, then all figures, then the arrivals of
+/// open loads.
+pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
+    let figures =
+        || ExplainedTable::of("Each strategy with each number of contenders", Table::of(view), legend(view));
+    let open =
+        || ExplainedTable::of("What became of the arrivals", Table::open(view), OPEN_LEGEND.to_owned());
+    let has_figures = !view.cells.is_empty();
+    let has_arrivals = view.cells.iter().any(Cell::is_open);
+    let all = [faults_table(view), has_figures.then(figures), has_arrivals.then(open)];
+    all.into_iter().flatten().collect()
+}
+
+/// What became of each strategy under each fault; `None` without faults.
+fn faults_table(view: &View<'_>) -> Option<ExplainedTable> {
+    view.has_faults().then(|| {
+        ExplainedTable::of("Each strategy under each fault", Table::faults(view), faults_legend(view))
+    })
+}
+
 /// The columns on the pace and the times.
-const PACE: [Column; 15] = [
+const PACE: [Column; 16] = [
     words("strategy"),
     numbers("contenders", 0),
+    words("verdict"),
     numbers("reps", 8),
     numbers("offered/s", 1),
     numbers("acq/s", 0),
@@ -31,8 +69,7 @@ const PACE: [Column; 15] = [
 ];
 
 /// Those on what was judged.
-const VERDICTS: [Column; 3] =
-    [numbers("violations", 1), words("verdict"), Column { heading: "marks", numbers: false, spare: 1 }];
+const JUDGED: [Column; 2] = [numbers("violations", 1), Column { heading: "marks", numbers: false, spare: 1 }];
 
 /// The figures that have a column of their own.
 fn figures_with_column() -> impl Iterator<Item = (&'static FigureEntry, Column)> {
@@ -42,7 +79,7 @@ fn figures_with_column() -> impl Iterator<Item = (&'static FigureEntry, Column)>
 
 /// Every column, from left to right.
 fn columns() -> Vec<Column> {
-    PACE.into_iter().chain(figures_with_column().map(|(_, column)| column)).chain(VERDICTS).collect()
+    PACE.into_iter().chain(figures_with_column().map(|(_, column)| column)).chain(JUDGED).collect()
 }
 
 impl Table {
@@ -118,6 +155,7 @@ fn row(view: &View<'_>, cell: &Cell<'_>) -> Vec<Value> {
     let pace = [
         view.label(cell).into(),
         contenders(cell),
+        verdict(cell),
         repetitions(cell),
         figure(cell, &OFFERED),
         figure(cell, &THROUGHPUT),
@@ -133,10 +171,7 @@ fn row(view: &View<'_>, cell: &Cell<'_>) -> Vec<Value> {
         standstill(cell),
     ];
     let figures = figures_with_column().map(|(entry, _)| figure(cell, entry));
-    pace.into_iter()
-        .chain(figures)
-        .chain([Value::Count(cell.violations()), verdict(cell), marks(cell)])
-        .collect()
+    pace.into_iter().chain(figures).chain([Value::Count(cell.violations()), marks(cell)]).collect()
 }
 
 fn duration(value: Percentile) -> Value {

@@ -4,10 +4,12 @@ pub(super) mod ab;
 pub(super) mod calibration;
 pub(super) mod comparison;
 mod conclusions;
+mod fitted;
 mod gates;
 pub(super) mod grids;
 mod legend;
 mod markdown;
+mod markdown_parts;
 pub(super) mod plan;
 mod power;
 pub(super) mod sweep;
@@ -15,17 +17,17 @@ mod terminal;
 mod trend;
 
 pub use ab::{ab, ab_headline, ab_markdown, sides};
-pub use calibration::calibration;
+pub use calibration::{calibration, headline as calibration_headline};
 pub use comparison::{comparison, comparison_markdown};
-pub use conclusions::{conclusions_markdown, said};
+pub use fitted::Style;
 pub use gates::{gates, gates_markdown};
-pub(super) use gates::{gates_not_passed, gates_sentence, gates_table};
+pub(super) use gates::{gates_not_passed, gates_sentence, gates_table, worth_showing};
 pub use markdown::markdown;
-pub use plan::plan;
+pub use plan::{headline as plan_headline, plan};
 pub use power::power;
-pub use sweep::sweep;
 pub(super) use sweep::title as sweep_title;
-pub use terminal::{Style, accounting_table, terminal};
+pub use sweep::{headline as sweep_headline, sweep};
+pub use terminal::{accounting_table, terminal};
 pub use trend::{date, trend};
 
 use super::View;
@@ -58,12 +60,18 @@ fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     }
 }
 
-/// The first line: what ran, and the verdict with its first reason.
-pub(super) fn headline(view: &View<'_>) -> String {
+/// What ran, and the verdict on its locks with its first reason.
+pub(super) fn verdict_line(view: &View<'_>) -> String {
     let why = view.judged.why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
     let held = view.judged.verdict == Verdict::Held;
     let what = if held { "exclusion held" } else { view.judged.verdict.word() };
     format!("{}: {what}{why}", view.title)
+}
+
+/// What the verdict is and rests on, and where it was measured: a line each.
+pub(super) fn basis(view: &View<'_>) -> Vec<String> {
+    let measured = format!("Measured on: {}.", view.place_line());
+    std::iter::once(format!("{}.", verdict_line(view))).chain(evidence(view)).chain([measured]).collect()
 }
 
 /// What a verdict of held rests on, and what it does not say: that no contender believed that it held what the ensemble had

@@ -1,6 +1,6 @@
 //! A plan: question, verdicts, what is expected of each strategy, and how it was verified.
 
-use super::terminal::fitted;
+use super::fitted::fitted;
 use super::{Style, Table, numbers, words};
 use crate::answer::model::{Fit, Part, Predicted, Prediction};
 use crate::answer::plan::{
@@ -14,11 +14,13 @@ use crate::words::verdict::Verdict;
 
 /// The answer in words, tables of what it rests on, and what is missing.
 pub fn plan(plan: &PlanFile, style: Style) -> String {
-    let mut said = vec![capitalised(&plan.question.describe()), String::new()];
-    said.extend(plan.answers.iter().map(|answer| format!("{}: {}.", answer.strategy, answer.sentence())));
-    let recommended = if plan.recommendation.is_some() { "Recommended: " } else { "" };
-    said.extend([String::new(), format!("{recommended}{}", recommendation(plan))]);
-    said.extend(doubt(plan));
+    let mut said = vec![headline(plan), String::new(), capitalised(&plan.question.describe()), String::new()];
+    for answer in &plan.answers {
+        said.push(format!("{}: {}.", answer.strategy, answer.sentence(&plan.question.objective)));
+        said.extend(
+            answer.failures.iter().filter_map(FailureCost::sentence).map(|cost| format!("  {cost}.")),
+        );
+    }
     said.push(String::new());
     let tables = [waits(plan), ensemble(plan), failures(plan), fits(plan)];
     for Explained { table, legend, .. } in tables.into_iter().flatten() {
@@ -45,8 +47,12 @@ pub(in crate::report) struct Explained {
     pub(in crate::report) legend: &'static str,
 }
 
-/// Which to take and why, or what to do where none holds.
-pub(in crate::report) fn recommendation(plan: &PlanFile) -> String {
+/// Which lock to take and what is expected of it, or why there is none; first what a verification has against it.
+pub fn headline(plan: &PlanFile) -> String {
+    doubt(plan).into_iter().chain([recommendation(plan)]).collect::<Vec<_>>().join(" ")
+}
+
+fn recommendation(plan: &PlanFile) -> String {
     match &plan.recommendation {
         Some(one) => one.sentence(&plan.answers, &plan.question.objective),
         None if plan.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_))) => {
@@ -56,9 +62,12 @@ pub(in crate::report) fn recommendation(plan: &PlanFile) -> String {
                 || "hold for less, ask for less, or allow a longer wait".to_owned(),
                 |(locks, strategy)| format!("spread the load over {locks} locks ({strategy}), hold for less, or allow a longer wait"),
             );
-            format!("None of them holds: {instead}.")
+            format!("NO: none of them holds {}: {instead}.", plan.question.objective.text)
         }
-        None => "None of them is known to hold: see why above, and measure that.".to_owned(),
+        None => format!(
+            "UNKNOWN: none of them is known to hold {}: see why below, and measure that.",
+            plan.question.objective.text
+        ),
     }
 }
 
@@ -365,10 +374,11 @@ pub(in crate::report) fn unverified(plan: &PlanFile) -> Vec<String> {
 }
 
 /// That the plan does not hold although a strategy is recommended; `None` where it does.
-pub(in crate::report) fn doubt(plan: &PlanFile) -> Option<String> {
+fn doubt(plan: &PlanFile) -> Option<String> {
     let verdict = plan.verdict();
     plan.recommendation.as_ref().filter(|_| verdict != Verdict::Held)?;
-    Some(format!("By the verification the plan is {}: {}.", word(&verdict).shown(), why(&verdict)))
+    let alarm = if matches!(verdict, Verdict::Violated(_)) { "FAILED" } else { "UNKNOWN" };
+    Some(format!("{alarm}: the verification does not confirm it: {}.", why(&verdict)))
 }
 
 /// What was predicted of it, and what was measured.

@@ -1,6 +1,6 @@
 //! How many repetitions it takes to see a change.
 
-use super::terminal::fitted;
+use super::fitted::fitted;
 use super::{Style, Table, numbers, words};
 use crate::answer::compare::{Power, PowerRow};
 use crate::report::document::Value;

@@ -1,16 +1,17 @@
 //! What a sweep found.
 
-use super::terminal::fitted_above;
+use super::fitted::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::answer::sweep::{
     Collapse, Decision, Edge, Ending, Estimate, Finding, Fit, Knee, KneeFigure, NoLaw, Opinion, Point,
     Saturation, State, SweepFile, Values, Variable,
 };
 use crate::words::units::{counted, format_micros, number, percent, shown};
+use crate::words::verdict::Verdict;
 
 /// What was found of each strategy, in words; each point; and what must be said beside the figures.
 pub fn sweep(file: &SweepFile, notes: &[String], style: Style) -> String {
-    let mut said = vec![headline(file), String::new()];
+    let mut said = vec![headline(file), extent(file), String::new()];
     for finding in &file.findings {
         said.push(format!("{}:", title(file, finding)));
         said.extend(sentences(file, finding).into_iter().map(|sentence| format!("  {sentence}")));
@@ -30,7 +31,53 @@ fn variable(file: &SweepFile) -> Variable {
     file.over.first().map_or(Variable::Contenders, |over| over.variable)
 }
 
-pub(in crate::report) fn headline(file: &SweepFile) -> String {
+/// Up to where each strategy keeps the objective or, without one, where its curve bends.
+pub fn headline(file: &SweepFile) -> String {
+    let judged = file.judged();
+    let alarm = match &judged {
+        Verdict::Held => String::new(),
+        Verdict::Violated(_) | Verdict::Unknown(_) => {
+            format!("{}: {}. ", judged.word().to_uppercase(), judged.why().unwrap_or_default())
+        }
+    };
+    let name = variable(file).name();
+    let show = |value: f64| variable(file).show(variable(file).round(value));
+    let edge = |finding: &Finding| {
+        let of = title(file, finding);
+        Some(match finding.objective.as_ref()? {
+            Edge::Between { kept, .. } => format!("{of} up to {}", show(*kept)),
+            Edge::AllKept { up_to } => format!("{of} up to {} at least", show(*up_to)),
+            Edge::NoneKept { .. } => format!("{of} nowhere"),
+            Edge::Unknown { kept: Some(kept), .. } => {
+                format!("{of} up to {} (more is undecided)", show(*kept))
+            }
+            Edge::Unknown { kept: None, .. } => format!("{of} undecided"),
+        })
+    };
+    let knee = |finding: &Finding| {
+        let of = title(file, finding);
+        match &finding.knee {
+            Knee::Found(bend) => format!("{of} at {}", show(bend.at)),
+            Knee::Saturated(Saturation { at, .. }) => format!("{of} at {}", show(*at)),
+            Knee::NotFound { .. } => format!("{of} nowhere"),
+        }
+    };
+    let ends: Vec<String> = file.findings.iter().filter_map(edge).collect();
+    let said = match (&file.objective, ends.as_slice()) {
+        (_, []) if file.findings.is_empty() => "No run came to its end".to_owned(),
+        (Some(objective), ends @ [_, ..]) => {
+            format!("{} is kept over {name}: {}", objective.text, ends.join(", "))
+        }
+        _ => {
+            let knees: Vec<String> = file.findings.iter().map(knee).collect();
+            format!("The curve over {name} bends: {}", knees.join(", "))
+        }
+    };
+    format!("{alarm}{said}.")
+}
+
+/// How much was measured.
+pub(in crate::report) fn extent(file: &SweepFile) -> String {
     let over: Vec<String> = file.over.iter().map(ToString::to_string).collect();
     let reps = counted(file.samples.len(), "trial", "trials");
     format!(

@@ -1,72 +1,54 @@
-//! The tables for a terminal.
+//! A run for a terminal.
 
-use comfy_table::{
-    Attribute, Cell as Text, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle,
-    Table as Drawing, TableStyle,
-};
-
-use super::grids::{OPEN_LEGEND, faults_legend, legend};
+use super::conclusions::{conclusions_list, wrapped};
+use super::fitted::{Style, fitted, fitted_above, painted};
+use super::gates::gates;
+use super::grids::{ExplainedTable, tables};
 use super::legend::only;
-use super::{Table, evidence, headline};
-use crate::report::View;
-use crate::report::document::{Tone, Value};
-use crate::report::view::Cell;
+use super::{Table, basis, comparison};
+use crate::answer::compare::Comparison;
+use crate::report::document::Value;
+use crate::report::{Headline, RunReport, View};
+use crate::words::units::one_line;
 
-/// A line below the headings and nothing else: no character that a terminal or a log could lack.
-const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
-
-/// What the terminal allows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Style {
-    pub colour: bool,
-    /// The columns of characters that there are; `None` for no limit.
-    pub width: Option<u16>,
-}
-
-/// The main table with what must be said around it.
-pub fn terminal(view: &View<'_>, style: Style) -> String {
-    let mut said = vec![headline(view)];
-    said.extend(evidence(view));
-    said.extend([format!("Measured on: {}.", view.place_line()), String::new()]);
+/// The first line, the tables with what must be said of them, and what all of it rests on.
+pub fn terminal(report: &RunReport<'_>, compared: Option<&Comparison>, style: Style) -> String {
+    let view = report.view;
+    let mut said = vec![first_line(&report.headline, style), String::new()];
+    // What a build hangs on would be missed below the tables.
+    said.extend(gates(&report.gated.gates, style));
     if view.cells.is_empty() {
         said.push("No trial ran; nothing to show.".to_owned());
     } else {
-        said.extend(explained(Table::of(view), legend(view), style));
-        if view.cells.iter().any(Cell::is_open) {
-            said.extend(explained(Table::open(view), OPEN_LEGEND.to_owned(), style));
-        }
-        if view.has_faults() {
-            said.extend(explained(Table::faults(view), faults_legend(view), style));
-        }
+        said.extend(tables(view).into_iter().flat_map(|table| explained(table, style)));
         said.push(cross_check(view, style));
     }
     said.extend(view.notes().into_iter().map(|note| format!("! {note}")));
+    said.extend(compared.map(|one| format!("\nAgainst the baseline: {}", comparison(one, style))));
+    said.push(String::new());
+    said.extend(conclusions_list(report.other_conclusions(), style));
+    said.extend(basis(view));
     said.join("\n") + "\n"
 }
 
+/// The outcome; what is wrong or not known of it is coloured.
+fn first_line(headline: &Headline, style: Style) -> String {
+    let text = wrapped(&one_line(&headline.text()), "", style);
+    let Some((word, rest)) = headline.alarm.and_then(|word| Some((word, text.strip_prefix(word)?))) else {
+        return text;
+    };
+    format!("{}{rest}", painted(&Value::verdict(word, headline.verdict.tone()), style))
+}
+
 /// A table, and what the figures are that are shown of it.
-fn explained(grid: Table, legend: String, style: Style) -> Vec<String> {
+fn explained(ExplainedTable { table, legend, .. }: ExplainedTable, style: Style) -> Vec<String> {
     let headings = |grid: &Table| grid.columns.iter().map(|column| column.heading).collect::<Vec<_>>();
-    let mut shown = headings(&grid);
-    let mut said = fitted_above(grid, style, |left_out| {
+    let mut shown = headings(&table);
+    let mut said = fitted_above(table, style, |left_out| {
         shown.retain(|heading| !left_out.contains(heading));
         only(&legend, &Table::headings(), &shown)
     });
     said.push(String::new());
-    said
-}
-
-/// A table that fits, what is to be read below it where such columns are left out, and which these are.
-pub(super) fn fitted_above(
-    grid: Table,
-    style: Style,
-    legend: impl FnOnce(&[&'static str]) -> String,
-) -> Vec<String> {
-    let (table, left_out) = fitted(grid, style);
-    let mut said = vec![table, String::new(), legend(&left_out)];
-    if !left_out.is_empty() {
-        said.push(format!("Left out at this width: {}.", left_out.join(", ")));
-    }
     said
 }
 
@@ -90,122 +72,4 @@ fn cross_check(view: &View<'_>, style: Style) -> String {
 pub fn accounting_table(view: &View<'_>, style: Style) -> String {
     let grid = Table::accounting(view);
     if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }
-}
-
-/// The table without as many columns as it takes to fit, and the headings of those. Where those that must stay don't fit, its
-/// labels are wrapped between words or, if they have no room for a word, its rows are told one below the other.
-pub(super) fn fitted(mut grid: Table, style: Style) -> (String, Vec<&'static str>) {
-    let mut left_out = Vec::new();
-    let whole = grid.clone();
-    loop {
-        let wide = draw(&grid, style, None);
-        let fits = style.width.is_none_or(|width| width_of(&grid) <= usize::from(width));
-        if fits {
-            return (wide, left_out);
-        }
-        let Some((narrower, heading)) = grid.without_spare_column() else {
-            return match style.width.filter(|width| has_room_for_labels(&grid, *width)) {
-                Some(width) => (draw(&grid, style, Some(width)), left_out),
-                None => (stacked(&whole, style), Vec::new()),
-            };
-        };
-        grid = narrower;
-        left_out.push(heading);
-    }
-}
-
-/// The width that a grid takes when nothing is wrapped: measured without colours, which take none.
-fn width_of(grid: &Table) -> usize {
-    let plain = draw(grid, Style::default(), None);
-    plain.lines().map(|line| line.chars().count()).max().unwrap_or(0)
-}
-
-/// Whether the labels at the left have as much room as their longest word takes.
-fn has_room_for_labels(grid: &Table, width: u16) -> bool {
-    let texts = |at: usize| {
-        let values = grid.rows.iter().map(move |row| row[at].shown());
-        std::iter::once(grid.columns[at].heading.to_owned()).chain(values)
-    };
-    let longest = |at: usize, of: fn(&str) -> usize| texts(at).map(|text| of(&text)).max().unwrap_or(0);
-    let sum = |of: fn(&str) -> usize| (0..grid.labels).map(|at| longest(at, of)).sum::<usize>();
-    let whole = |text: &str| text.chars().count();
-    let word = |text: &str| text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
-    width_of(grid) - sum(whole) + sum(word) <= usize::from(width)
-}
-
-/// Each row as a line of its own, with the headings in it, below what it is about.
-fn stacked(grid: &Table, style: Style) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    let mut last: &[Value] = &[];
-    for row in &grid.rows {
-        let (labels, values) = row.split_at(grid.labels);
-        if labels != last {
-            lines.push(labels.iter().map(Value::shown).collect::<Vec<_>>().join(", "));
-        }
-        last = labels;
-        let columns = grid.columns[grid.labels..].iter().zip(values);
-        let told = columns
-            .filter(|(_, value)| !value.is_not_measured())
-            .map(|(column, value)| format!("{} {}", column.heading, painted(value, style)));
-        lines.push(format!("  {}", told.collect::<Vec<_>>().join("; ")));
-    }
-    lines.join("\n")
-}
-
-fn painted(value: &Value, style: Style) -> String {
-    let text = console::style(value.shown()).force_styling(style.colour);
-    match value.tone() {
-        Tone::Bad => text.red().bold(),
-        Tone::Doubtful => text.yellow(),
-        Tone::Good => text.green(),
-        Tone::Plain => text,
-    }
-    .to_string()
-}
-
-fn draw(grid: &Table, style: Style, width: Option<u16>) -> String {
-    let mut table = Drawing::new();
-    table.load_style(LEAN);
-    if style.colour {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
-    table.set_header(
-        grid.columns.iter().map(|column| Text::new(column.heading).add_attribute(Attribute::Bold)),
-    );
-    let mut last: &[Value] = &[];
-    for row in &grid.rows {
-        // A strategy is named once, above all its contender counts.
-        let same = row.iter().zip(last).take(grid.labels).take_while(|(value, above)| value == above).count();
-        last = row;
-        let shown = row.iter().enumerate();
-        table.add_row(shown.map(|(at, value)| if at < same { Text::new("") } else { coloured(value) }));
-    }
-    for (column, look) in table.column_iter_mut().zip(&grid.columns) {
-        column.set_padding((0, 1));
-        column.set_cell_alignment(if look.numbers { CellAlignment::Right } else { CellAlignment::Left });
-    }
-    if let Some(width) = width {
-        wrap_labels(&mut table, width, grid.labels);
-    }
-    table.trim_fmt()
-}
-
-/// Wraps the columns at the left, whose labels are the longest, and leaves the others whole.
-fn wrap_labels(table: &mut Drawing, width: u16, labels: usize) {
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    for column in table.column_iter_mut().skip(labels) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
-    }
-}
-
-fn coloured(value: &Value) -> Text {
-    let cell = Text::new(value.shown());
-    match value.tone() {
-        Tone::Bad => cell.fg(Color::Red).add_attribute(Attribute::Bold),
-        Tone::Doubtful => cell.fg(Color::Yellow),
-        Tone::Good => cell.fg(Color::Green),
-        Tone::Plain => cell,
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::terminal::fitted;
+use super::fitted::fitted;
 use super::{Style, Table, numbers, words};
 use crate::answer::stats::PART_AT_LEAST;
 use crate::report::Trend;
@@ -11,15 +11,16 @@ use crate::words::units::{counted, shown};
 
 /// Below each cell, its runs; below the table, what makes these hard to compare.
 pub fn trend(trend: &Trend, style: Style) -> String {
-    let title = format!("{} over {}", trend.figure, counted(trend.runs.len(), "run", "runs"));
-    let mut said = vec![title, String::new(), table(trend, style)];
-    said.extend(trend.changes.iter().map(|change| format!("{}.", change.sentence(&trend.figure))));
+    let mut said: Vec<String> =
+        trend.changes.iter().map(|change| format!("{}.", change.sentence(&trend.figure))).collect();
     if trend.changes.is_empty() {
+        let of = format!("{} over {}", trend.figure, counted(trend.runs.len(), "run", "runs"));
         said.push(match trend.runs.len() < 2 * PART_AT_LEAST {
-            true => format!("Whether it changed can be told from {} runs on.", 2 * PART_AT_LEAST),
-            false => "No change is clear enough to name.".to_owned(),
+            true => format!("{of}: whether it changed can be told from {} runs on.", 2 * PART_AT_LEAST),
+            false => format!("No clear change in {of}."),
         });
     }
+    said.extend([String::new(), table(trend, style)]);
     said.extend(trend.notes.iter().map(|note| format!("! {note}")));
     said.join("\n") + "\n"
 }

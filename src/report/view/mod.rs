@@ -27,6 +27,8 @@ use crate::words::measure::Measure;
 #[derive(Debug, Clone, PartialEq)]
 pub struct View<'a> {
     pub title: String,
+    /// What the scenario asks; `None` where it does not say.
+    pub question: Option<String>,
     /// Where it was measured: sentences without a full stop, most telling first.
     pub place: Vec<String>,
     /// The strategies by their labels, in the order of the scenario. The position gives the colour.
@@ -35,6 +37,8 @@ pub struct View<'a> {
     pub cells: Vec<Cell<'a>>,
     /// What handoffs and uncontended acquires are compared with; `None` where nothing was measured of it.
     pub floor: Option<Floor>,
+    /// How many trials ran before the run was interrupted or cut short, in a sentence without a full stop; `None` where all did.
+    pub unfinished: Option<String>,
     /// What must be said of the run as a whole, e.g. that it was cut short.
     pub remarks: Vec<String>,
     pub judged: Judged,

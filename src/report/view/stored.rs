@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use toml::Table;
+
 use super::{Cell, View};
 use crate::results::record::{EnsembleInfo, Floor, Precision, RunEnding, Trial};
 use crate::results::{RunFile, StoredRun};
@@ -21,15 +23,23 @@ impl<'a> View<'a> {
         });
         Self {
             title: stored.run.scenario.clone(),
+            question: question(&stored.run.scenario_text),
             place: place(&stored.run, stored.trials.first().map(|trial| trial.spec.load.name())),
             cells: cells(&trials),
             strategies,
             floor: stored.run.floor.clone(),
+            unfinished: unfinished(stored),
             remarks: [remarks(stored), not_compared(&stored.trials), made_again(&stored.replaced)].concat(),
             judged: stored.run.judged.clone(),
             evidence: evidence(&stored.trials),
         }
     }
+}
+
+/// What a scenario says that it asks.
+fn question(scenario: &str) -> Option<String> {
+    let described: Table = toml::from_str(scenario).ok()?;
+    described.get("description")?.as_str().map(str::to_owned)
 }
 
 /// What the verdict rests on in the trial in which that is the least.
@@ -118,6 +128,16 @@ fn made_again(replaced: &[Trial]) -> Vec<String> {
         format!("made again: {name}, {}, repetition {number}: {why}", contenders(spec.contenders))
     };
     replaced.iter().map(told).collect()
+}
+
+fn unfinished(stored: &StoredRun) -> Option<String> {
+    let how = match stored.run.outcome.ending {
+        RunEnding::Complete => return None,
+        RunEnding::Interrupted => "Interrupted",
+        RunEnding::Aborted | RunEnding::GateFailed => "Ended early,",
+    };
+    let planned = counted(stored.run.planned_trials, "trial", "trials");
+    Some(format!("{how} after {} of {planned}", stored.trials.len()))
 }
 
 fn ending(stored: &StoredRun) -> Option<String> {

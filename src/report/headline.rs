@@ -1,0 +1,115 @@
+//! The first line of a run, in every output: its outcome in words, with its number.
+
+use super::View;
+use super::conclusions::{Conclusion, Topic};
+use super::document::{Tone, Value};
+use super::gated::Gated;
+use super::table::{gates_not_passed, worth_showing};
+use super::view::Cell;
+use crate::answer::gate::overall;
+use crate::results::record::figures::THROUGHPUT;
+use crate::words::measure::Measure;
+use crate::words::units::{contenders, number};
+use crate::words::verdict::Verdict;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Headline {
+    /// What a build hangs on, in a word: the gates, where they say worse than the verdict on the locks.
+    pub verdict: Value,
+    /// What goes before the sentence where the outcome is bad or unknown: `FAILED`.
+    pub alarm: Option<&'static str>,
+    /// Full sentences.
+    pub sentence: String,
+    /// What the sentence is about, which need not be repeated.
+    pub says: Says,
+}
+
+/// What a first line is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Says {
+    /// The first conclusion.
+    Conclusion,
+    /// The worst of the gates that did not pass.
+    Gate,
+    /// The run as a whole.
+    Run,
+}
+
+impl Headline {
+    pub(super) fn of(view: &View<'_>, gated: &Gated, conclusions: &[Conclusion]) -> Self {
+        let said = outcome(view, gated, conclusions);
+        let part = view.unfinished.as_ref().map_or_else(String::new, |part| format!("{part}. "));
+        Self { sentence: format!("{part}{}", said.sentence), ..said }
+    }
+
+    /// The whole line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let alarm = self.alarm.map_or_else(String::new, |word| format!("{word}: "));
+        format!("{alarm}{}", self.sentence)
+    }
+}
+
+fn outcome(view: &View<'_>, gated: &Gated, conclusions: &[Conclusion]) -> Headline {
+    let judged = &view.judged.verdict;
+    let why = || judged.why().unwrap_or_default();
+    let first = conclusions.first();
+    let verdict = verdict(judged, gated);
+    let line = |alarm, says, sentence| Headline { verdict: verdict.clone(), alarm, sentence, says };
+    let concludes = |alarm, first: &Conclusion| line(alarm, Says::Conclusion, first.sentence.clone());
+    let of_run = |alarm, sentence| line(alarm, Says::Run, sentence);
+    // The gate on the verdict itself says what the verdict does, but where it was asked to be strict.
+    let gates = match judged {
+        Verdict::Held => gated.gates.as_slice(),
+        _ => worth_showing(&gated.gates).unwrap_or_default(),
+    };
+    let mut not_passed = gates_not_passed(gates);
+    match (judged, first, not_passed.next()) {
+        (Verdict::Violated(_), Some(first), _) if first.topic == Topic::MustNotBeUsed => {
+            concludes(Some("VIOLATED"), first)
+        }
+        (Verdict::Violated(_), ..) => of_run(Some("VIOLATED"), format!("{}.", why())),
+        (_, _, Some(gate)) => {
+            let alarm = if gate.tone == Tone::Bad { "FAILED" } else { "UNKNOWN" };
+            let more = match not_passed.count() {
+                0 => String::new(),
+                more => format!(" ({} of {} gates did not pass.)", more + 1, gates.len()),
+            };
+            line(Some(alarm), Says::Gate, format!("{}{more}", gate.sentence))
+        }
+        (Verdict::Unknown(_), ..) => of_run(Some("UNKNOWN"), format!("{}.", why())),
+        (Verdict::Held, Some(first), None) => concludes(None, first),
+        (Verdict::Held, None, None) => of_run(None, in_figures(view)),
+    }
+}
+
+/// The gates, where they say worse than the verdict on the locks.
+fn verdict(judged: &Verdict, gated: &Gated) -> Value {
+    match (judged, overall(&gated.gates)) {
+        (Verdict::Held | Verdict::Unknown(_), Verdict::Violated(_)) => {
+            Value::verdict("gate FAILED", Tone::Bad)
+        }
+        (Verdict::Held, Verdict::Unknown(_)) => Value::verdict("gate unknown", Tone::Doubtful),
+        _ => Value::from(judged),
+    }
+}
+
+/// What a run measured in which there is nothing to compare.
+fn in_figures(view: &View<'_>) -> String {
+    let has = |cell: &Cell<'_>| cell.sum(|one| one.measured.acquired()) > 0;
+    let most = view.best_common_count(has);
+    let Some(cell) = most.and_then(|count| view.cells_at(count).find(|cell| has(cell))) else {
+        return "No trial ran.".to_owned();
+    };
+    let wait = |quantile| {
+        let wait = cell.percentile(Measure::Wait, quantile)?;
+        Some(Value::Duration(wait.us).at_least(wait.at_least).shown())
+    };
+    let pace = cell.figure(&THROUGHPUT).map(|pace| format!("{} acquisitions a second", number(pace)));
+    let median = wait(0.5).map(|wait| format!("a median wait of {wait}"));
+    let tail = wait(0.99).map(|wait| format!("a 99th percentile of {wait}"));
+    let held = (cell.verdict() == Some(Verdict::Held)).then(|| "exclusion held".to_owned());
+    let said: Vec<String> = [pace, median, tail, held].into_iter().flatten().collect();
+    format!("{} with {}: {}.", view.label(cell), contenders(cell.contenders), said.join(", "))
+}

@@ -1,0 +1,30 @@
+//! A run with what it came to: what its terminal text, its Markdown, its page and its summary are made from.
+
+use super::View;
+use super::conclusions::{Conclusion, conclusions};
+use super::gated::Gated;
+use super::headline::{Headline, Says};
+
+/// A run, its conclusions, and its first line.
+#[derive(Debug)]
+pub struct RunReport<'a> {
+    pub view: &'a View<'a>,
+    pub gated: &'a Gated,
+    /// The most telling first.
+    pub conclusions: Vec<Conclusion>,
+    pub headline: Headline,
+}
+
+impl<'a> RunReport<'a> {
+    #[must_use]
+    pub fn of(view: &'a View<'a>, gated: &'a Gated) -> Self {
+        let conclusions = conclusions(view);
+        let headline = Headline::of(view, gated, &conclusions);
+        Self { view, gated, conclusions, headline }
+    }
+
+    /// The conclusions that the first line leaves to be said.
+    pub fn other_conclusions(&self) -> &[Conclusion] {
+        &self.conclusions[usize::from(self.headline.says == Says::Conclusion)..]
+    }
+}

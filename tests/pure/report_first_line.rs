@@ -1,0 +1,205 @@
+//! The first line of every output of a run is its outcome, in the same words and the same colour.
+
+use std::path::Path;
+
+use regex::Regex;
+use zklockbench::answer::gate::{Check, Outcome};
+use zklockbench::record::RunOutcome;
+use zklockbench::report::ci::github;
+use zklockbench::report::{self, Gated, RunReport, Style, View};
+use zklockbench::results::{self, StoredRun};
+use zklockbench::scenario::gate::Scope;
+use zklockbench::words::verdict::Verdict;
+
+use crate::support::ranked::{Lock, around, lock, stored, unknown, violated};
+use crate::support::{records, shown};
+
+/// A run, how its first line begins, and the colour of that.
+struct Case {
+    name: &'static str,
+    run: StoredRun,
+    gated: Gated,
+    begins: &'static str,
+    tone: &'static str,
+}
+
+fn gate(verdict: Verdict) -> Gated {
+    let check = Check {
+        strategy: "a".into(),
+        contenders: 3,
+        verdict: verdict.clone(),
+        observed: None,
+        limit: None,
+        sentence: "0.6 times the baseline's 500/s".into(),
+    };
+    let scope = Scope::default();
+    let gate = "throughput within 20 %".into();
+    let outcome = Outcome { gate, name: None, scope, verdict, checks: vec![check] };
+    Gated { gates: vec![outcome], baseline: Some("baselines/main".into()) }
+}
+
+fn judged(mut run: StoredRun, verdict: Verdict) -> StoredRun {
+    run.run.judged = records::judged(verdict);
+    run
+}
+
+fn interrupted(mut run: StoredRun) -> StoredRun {
+    run.run.run.outcome = RunOutcome::INTERRUPTED;
+    run.run.run.planned_trials = 20;
+    run
+}
+
+fn why(text: &str) -> Vec<String> {
+    vec![text.to_owned()]
+}
+
+fn cases() -> Vec<Case> {
+    let two =
+        |repetitions| stored(&[lock("a", around(400.0, repetitions)), lock("b", around(200.0, repetitions))]);
+    let doubtful =
+        |what| stored(&[Lock { what, ..lock("a", around(400.0, 8)) }, lock("b", around(200.0, 8))]);
+    let example = |name: &str| {
+        results::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)).unwrap()
+    };
+    let case = |name, run, begins, tone| Case { name, run, gated: Gated::default(), begins, tone };
+    vec![
+        case("a winner", two(8), "Use a with 3 contenders: 401 acquisitions a second, 2 ", "good"),
+        case(
+            "a tie",
+            stored(&[lock("a", around(400.0, 10)), lock("b", around(401.0, 10))]),
+            "Use b or a with 3 contenders: 402 acquisitions a second",
+            "good",
+        ),
+        case(
+            "noise",
+            stored(&[lock("a", [300.0, 520.0, 350.0]), lock("b", [510.0, 310.0, 440.0])]),
+            "No winner yet with 3 contenders: b came out best with 440 acquisitions a second, a last with 350",
+            "doubtful",
+        ),
+        case(
+            "one repetition",
+            two(1),
+            "With 3 contenders a came out best with 400 acquisitions a second, b last with 200",
+            "doubtful",
+        ),
+        case(
+            "three repetitions",
+            two(3),
+            "a with 3 contenders: 400 acquisitions a second, 2 times the throughput of b, in each of 3 repetitions.",
+            "doubtful",
+        ),
+        case(
+            "one strategy",
+            stored(&[lock("a", around(400.0, 8))]),
+            "a with 3 contenders: 401 acquisitions a second, a median wait of ",
+            "good",
+        ),
+        Case {
+            gated: gate(Verdict::Violated(why("throughput regressed"))),
+            ..case(
+                "a gate that failed",
+                two(8),
+                "FAILED: throughput within 20 %: a, 3 contenders: 0.6 times the baseline's 500/s.",
+                "bad",
+            )
+        },
+        Case {
+            gated: gate(Verdict::Unknown(why("the floor moved"))),
+            ..case("a gate that is unknown", two(8), "UNKNOWN: throughput within 20 %: ", "doubtful")
+        },
+        case(
+            "a violation",
+            judged(doubtful(violated), Verdict::Violated(why("a let two in"))),
+            "VIOLATED: a must not be used: it did not keep others out in 8 of 8 trials",
+            "bad",
+        ),
+        case(
+            "too little evidence",
+            judged(doubtful(unknown), Verdict::Unknown(why("nothing could have been caught"))),
+            "UNKNOWN: nothing could have been caught.",
+            "doubtful",
+        ),
+        case(
+            "interrupted",
+            interrupted(two(3)),
+            "Interrupted after 6 of 20 trials. a with 3 contenders: ",
+            "doubtful",
+        ),
+        case("faults", example("example-faults"), "Kill leader: nobody got the lock for ", "good"),
+        case("the example", example("example"), "Use ", "good"),
+    ]
+}
+
+/// A text without its colours.
+fn plain(text: &str) -> String {
+    Regex::new("\u{1b}\\[[0-9;]*m").unwrap().replace_all(text, "").into_owned()
+}
+
+/// The first paragraph on one line.
+fn first(text: &str) -> String {
+    text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_first_line_of_a_run_is_its_outcome_in_every_output() {
+    for Case { name, run, gated, begins, tone } in cases() {
+        let view = View::of(&run);
+        let report = RunReport::of(&view, &gated);
+        let line = report.headline.text();
+        assert!(line.starts_with(begins), "{name}: {line}");
+        for width in [None, Some(80), Some(120)] {
+            for colour in [false, true] {
+                let text = report::terminal(&report, None, Style { colour, width });
+                assert_eq!(first(&plain(&text)), line, "{name}, width {width:?}");
+            }
+        }
+        let words =
+            |text: &str| text.replace(['\\', '*', '`'], "").replace("&#58;", ":").replace("&lt;", "<");
+        assert_eq!(
+            words(first(&report::markdown(&report)).trim_start_matches("# ").trim_start_matches('#').trim()),
+            words(&line),
+            "{name}"
+        );
+        let page = shown::page(&run, &gated);
+        let (_, shown) = page.split_once("<ul class=\"headline\">").unwrap();
+        let (shown, _) = shown.split_once("</ul>").unwrap();
+        let expected = line.replace('&', "&amp;").replace('<', "&lt;");
+        assert!(shown.contains(&expected), "{name}: {shown}");
+        assert!(shown.starts_with(&format!("<li class=\"{tone}\">")), "{name}: {shown}");
+        let workflow = github::summary(&shown::ci_report(&run, &gated), 1 << 20);
+        assert_eq!(words(first(&workflow).trim_start_matches('#').trim()), words(&line), "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_wider_than_the_terminal_and_no_word_is_split_into_rows_of_letters() {
+    for Case { name, run, gated, .. } in cases() {
+        let view = View::of(&run);
+        let report = RunReport::of(&view, &gated);
+        for width in [80, 120] {
+            let wide = report::terminal(&report, None, Style { colour: false, width: None });
+            let known: Vec<&str> = wide.split_whitespace().collect();
+            let text = report::terminal(&report, None, Style { colour: false, width: Some(width) });
+            // What is told in full sentences is broken between words where it leaves the program.
+            let is_table = |line: &&str| line.contains("  ") && !line.starts_with([' ', '!']);
+            for line in text.lines().filter(is_table) {
+                assert!(line.chars().count() <= usize::from(width), "{name}, {width}: {line}");
+            }
+            let split: Vec<&str> = text.split_whitespace().filter(|word| !known.contains(word)).collect();
+            // A narrow table is told row by row, with marks between its figures, and says what it leaves out.
+            let is_part = |word: &&str| {
+                known.iter().any(|whole| whole.trim_matches(',') == word.trim_matches([',', ';', '.', ':']))
+            };
+            let split: Vec<&str> = split.into_iter().filter(|word| !is_part(word)).collect();
+            assert!(
+                split
+                    .iter()
+                    .all(|word| word.starts_with("---")
+                        || ["Left", "out", "at", "this", "width:"].contains(word)),
+                "{name}, {width}: {split:?}"
+            );
+            let letters = text.lines().filter(|line| line.trim().chars().count() == 1).count();
+            assert_eq!(letters, 0, "{name}, {width}:\n{text}");
+        }
+    }
+}

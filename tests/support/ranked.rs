@@ -1,0 +1,81 @@
+//! Runs whose strategies are as fast as a test says.
+
+use std::collections::BTreeMap;
+
+use zklockbench::record::{Tally, Trial};
+use zklockbench::results::StoredRun;
+use zklockbench::words::measure::{Counts, Outcome, RequestKind};
+use zklockbench::words::verdict::Verdict;
+
+use super::records;
+
+/// A strategy, and how many acquisitions a second each of its repetitions came to.
+pub struct Lock {
+    pub label: &'static str,
+    pub pace: Vec<f64>,
+    /// Requests per acquisition.
+    pub requests: u64,
+    /// What happened to each of its trials.
+    pub what: fn(&mut Trial),
+}
+
+pub fn lock(label: &'static str, pace: impl IntoIterator<Item = f64>) -> Lock {
+    Lock { label, pace: pace.into_iter().collect(), requests: 4, what: |_| {} }
+}
+
+/// So many repetitions around that pace, none like another, none further from it than one in a hundred.
+pub fn around(pace: f64, repetitions: u32) -> Vec<f64> {
+    (0..repetitions).map(|at| pace * (1.0 + f64::from(at % 7) / 1_000.0)).collect()
+}
+
+pub fn trial(index: usize, repetition: usize, lock: &Lock) -> Trial {
+    let acquired = (lock.pace[repetition] * 100.0) as u64;
+    let mut counts = Counts::default();
+    counts.outcomes.add(Outcome::Acquired, acquired);
+    counts.requests.add(RequestKind::Create, acquired * lock.requests);
+    counts.notifications.node_deleted = acquired;
+    counts.releases = acquired;
+    let mut trial = records::trial(index);
+    trial.spec.strategy.label = lock.label.into();
+    trial.spec.repetition = u32::try_from(repetition).unwrap() + 1;
+    trial.measured_us = 100_000_000;
+    trial.measured = counts;
+    trial.tallies = vec![Tally { acquired: acquired / 3, ..Tally::default() }; 3];
+    trial.errors = BTreeMap::new();
+    (lock.what)(&mut trial);
+    trial
+}
+
+pub fn stored(locks: &[Lock]) -> StoredRun {
+    let pairs = locks.iter().flat_map(|lock| (0..lock.pace.len()).map(move |at| (lock, at)));
+    let trials: Vec<Trial> = pairs.enumerate().map(|(index, (lock, at))| trial(index, at, lock)).collect();
+    let mut run = records::run(trials.len());
+    run.strategies = locks.iter().map(|lock| lock.label.to_owned()).collect();
+    records::stored(&run, &trials)
+}
+
+pub fn invalid(trial: &mut Trial) {
+    trial.health.invalid = Some("the generator was late".into());
+}
+
+pub fn violated(trial: &mut Trial) {
+    trial.violation_count = 3;
+    trial.judged = records::judged(Verdict::Violated(vec!["3 entries beside a holder".into()]));
+}
+
+pub fn unknown(trial: &mut Trial) {
+    trial.judged = records::judged(Verdict::Unknown(vec!["nothing could have been caught".into()]));
+}
+
+pub fn idle(trial: &mut Trial) {
+    trial.measured = Counts::default();
+    trial.tallies = vec![Tally::default(); 3];
+}
+
+pub fn overloaded(trial: &mut Trial) {
+    let like = records::overloaded(trial.spec.index);
+    (trial.spec.load, trial.steady, trial.arrived) = (like.spec.load, like.steady, like.arrived);
+    if let Some(steady) = &mut trial.steady {
+        steady.queue = Some(steady.growth());
+    }
+}
