@@ -9,167 +9,173 @@ use crate::words::error::Exit;
 /// Commands that belong together.
 struct Group {
     title: &'static str,
-    commands: &'static [&'static str],
+    commands: &'static [HelpEntry],
+}
+
+/// A command, and what a user types for it.
+struct HelpEntry {
+    command: &'static str,
+    examples: [&'static str; 2],
+}
+
+const fn entry(command: &'static str, examples: [&'static str; 2]) -> HelpEntry {
+    HelpEntry { command, examples }
 }
 
 const GROUPS: [Group; 5] = [
-    Group { title: "Measure", commands: &["run", "ab", "sweep", "calibrate", "torture", "worker", "merge"] },
+    Group {
+        title: "Measure",
+        commands: &[
+            entry(
+                "run",
+                [
+                    "zklockbench run quick --contenders 20 --set hold=100ms",
+                    "zklockbench run mine.toml --connect zk1:2181,zk2:2181/bench --gate 'wait.p99 < 50ms'",
+                ],
+            ),
+            entry(
+                "ab",
+                [
+                    "zklockbench ab quick --a 'strategies=[\"predecessor-watch\"]' --b 'strategies=[\"baton\"]'",
+                    "zklockbench ab quick --a-zookeeper-home zookeeper-3.8 --b-zookeeper-home zookeeper-3.9",
+                ],
+            ),
+            entry(
+                "sweep",
+                [
+                    "zklockbench sweep quick --over contenders=1..200",
+                    "zklockbench sweep open-loop --over rate=10..200 --objective 'wait.p99 < 100ms'",
+                ],
+            ),
+            entry(
+                "calibrate",
+                [
+                    "zklockbench calibrate --quick",
+                    "zklockbench calibrate --connect zk1:2181,zk2:2181/bench --budget 2m",
+                ],
+            ),
+            entry("torture", ["zklockbench torture --minutes 10", "zklockbench torture --seed 7 --show"]),
+            entry(
+                "worker",
+                [
+                    "zklockbench worker quick --connect zk1:2181/bench --run-id job-7 --index 0 --of 4",
+                    "zklockbench worker --follow job-7 --connect zk1:2181/bench",
+                ],
+            ),
+            entry(
+                "merge",
+                [
+                    "zklockbench merge results/job-7",
+                    "zklockbench merge results/job-7 --baseline baselines --junit junit.xml",
+                ],
+            ),
+        ],
+    },
     Group {
         title: "Compare and judge",
-        commands: &["compare", "check", "baseline", "report", "export", "articles"],
+        commands: &[
+            entry(
+                "compare",
+                [
+                    "zklockbench compare results/before results/after",
+                    "zklockbench compare results/before --power 5%",
+                ],
+            ),
+            entry("check", ["zklockbench check results/quick-1", "zklockbench check history.jsonl --strict"]),
+            entry(
+                "baseline",
+                ["zklockbench baseline add results/quick-1", "zklockbench baseline trend --figure wait.p99"],
+            ),
+            entry(
+                "report",
+                [
+                    "zklockbench report results/quick-1",
+                    "zklockbench report results/quick-1 results/quick-2 --output both.html",
+                ],
+            ),
+            entry(
+                "export",
+                [
+                    "zklockbench export results/quick-1 --junit junit.xml",
+                    "zklockbench export results/quick-1 --github",
+                ],
+            ),
+            entry(
+                "articles",
+                [
+                    "zklockbench articles results/articles",
+                    "zklockbench articles results/articles --page claims.md",
+                ],
+            ),
+        ],
     },
-    Group { title: "Plan", commands: &["plan"] },
+    Group {
+        title: "Plan",
+        commands: &[entry(
+            "plan",
+            [
+                "zklockbench plan --clients 20 --rate 5/s --hold 100ms --slo 'wait.p99 < 1s' --verify",
+                "zklockbench plan --from-scenario mine.toml --slo 'wait.p99 < 1s'",
+            ],
+        )],
+    },
     Group {
         title: "Look up",
-        commands: &["scenarios", "strategies", "faults", "validate", "schema", "completions", "man", "help"],
+        commands: &[
+            entry("scenarios", ["zklockbench scenarios", "zklockbench scenarios quick > mine.toml"]),
+            entry("strategies", ["zklockbench strategies", "zklockbench strategies curator-mutex"]),
+            entry("faults", ["zklockbench faults", "zklockbench faults partition"]),
+            entry(
+                "validate",
+                ["zklockbench validate quick", "zklockbench validate quick --contenders 500 --duration 1m"],
+            ),
+            entry("schema", ["zklockbench schema > scenario.schema.json", "zklockbench schema run"]),
+            entry(
+                "completions",
+                ["zklockbench completions bash > zklockbench.bash", "zklockbench completions zsh"],
+            ),
+            entry("man", ["zklockbench man | man -l -", "zklockbench man --out man"]),
+            entry("help", ["zklockbench help run", "zklockbench help baseline"]),
+        ],
     },
-    Group { title: "Housekeeping", commands: &["ensemble", "clean"] },
+    Group {
+        title: "Housekeeping",
+        commands: &[
+            entry("ensemble", ["zklockbench ensemble up --servers 3", "zklockbench ensemble down"]),
+            entry(
+                "clean",
+                [
+                    "zklockbench clean --connect zk1:2181/bench",
+                    "zklockbench clean --connect zk1:2181/bench --all",
+                ],
+            ),
+        ],
+    },
 ];
 
-/// What a user types, for one command.
-struct Examples {
-    command: &'static str,
-    lines: &'static [&'static str],
+fn entries() -> impl Iterator<Item = &'static HelpEntry> {
+    GROUPS.iter().flat_map(|group| group.commands)
 }
-
-const EXAMPLES: [Examples; 23] = [
-    Examples {
-        command: "run",
-        lines: &[
-            "zklockbench run quick --contenders 20 --set hold=100ms",
-            "zklockbench run mine.toml --connect zk1:2181,zk2:2181/bench --gate 'wait.p99 < 50ms'",
-        ],
-    },
-    Examples {
-        command: "ab",
-        lines: &[
-            "zklockbench ab quick --a 'strategies=[\"predecessor-watch\"]' --b 'strategies=[\"baton\"]'",
-            "zklockbench ab quick --a-zookeeper-home zookeeper-3.8 --b-zookeeper-home zookeeper-3.9",
-        ],
-    },
-    Examples {
-        command: "sweep",
-        lines: &[
-            "zklockbench sweep quick --over contenders=1..200",
-            "zklockbench sweep open-loop --over rate=10..200 --objective 'wait.p99 < 100ms'",
-        ],
-    },
-    Examples {
-        command: "calibrate",
-        lines: &[
-            "zklockbench calibrate --quick",
-            "zklockbench calibrate --connect zk1:2181,zk2:2181/bench --budget 2m",
-        ],
-    },
-    Examples {
-        command: "torture",
-        lines: &["zklockbench torture --minutes 10", "zklockbench torture --seed 7 --show"],
-    },
-    Examples {
-        command: "worker",
-        lines: &[
-            "zklockbench worker quick --connect zk1:2181/bench --run-id job-7 --index 0 --of 4",
-            "zklockbench worker --follow job-7 --connect zk1:2181/bench",
-        ],
-    },
-    Examples {
-        command: "merge",
-        lines: &[
-            "zklockbench merge results/job-7",
-            "zklockbench merge results/job-7 --baseline baselines --junit junit.xml",
-        ],
-    },
-    Examples {
-        command: "compare",
-        lines: &[
-            "zklockbench compare results/before results/after",
-            "zklockbench compare results/before --power 5%",
-        ],
-    },
-    Examples {
-        command: "check",
-        lines: &["zklockbench check results/quick-1", "zklockbench check history.jsonl --strict"],
-    },
-    Examples {
-        command: "baseline",
-        lines: &["zklockbench baseline add results/quick-1", "zklockbench baseline trend --figure wait.p99"],
-    },
-    Examples {
-        command: "report",
-        lines: &[
-            "zklockbench report results/quick-1",
-            "zklockbench report results/quick-1 results/quick-2 --output both.html",
-        ],
-    },
-    Examples {
-        command: "export",
-        lines: &[
-            "zklockbench export results/quick-1 --junit junit.xml",
-            "zklockbench export results/quick-1 --github",
-        ],
-    },
-    Examples {
-        command: "articles",
-        lines: &[
-            "zklockbench articles results/articles",
-            "zklockbench articles results/articles --page claims.md",
-        ],
-    },
-    Examples {
-        command: "plan",
-        lines: &[
-            "zklockbench plan --clients 20 --rate 5/s --hold 100ms --slo 'wait.p99 < 1s' --verify",
-            "zklockbench plan --from-scenario mine.toml --slo 'wait.p99 < 1s'",
-        ],
-    },
-    Examples {
-        command: "scenarios",
-        lines: &["zklockbench scenarios", "zklockbench scenarios quick > mine.toml"],
-    },
-    Examples {
-        command: "strategies",
-        lines: &["zklockbench strategies", "zklockbench strategies curator-mutex"],
-    },
-    Examples { command: "faults", lines: &["zklockbench faults", "zklockbench faults partition"] },
-    Examples {
-        command: "validate",
-        lines: &["zklockbench validate quick", "zklockbench validate quick --contenders 500 --duration 1m"],
-    },
-    Examples {
-        command: "schema",
-        lines: &["zklockbench schema > scenario.schema.json", "zklockbench schema run"],
-    },
-    Examples {
-        command: "completions",
-        lines: &["zklockbench completions bash > zklockbench.bash", "zklockbench completions zsh"],
-    },
-    Examples { command: "man", lines: &["zklockbench man | man -l -", "zklockbench man --out man"] },
-    Examples {
-        command: "ensemble",
-        lines: &["zklockbench ensemble up --servers 3", "zklockbench ensemble down"],
-    },
-    Examples {
-        command: "clean",
-        lines: &[
-            "zklockbench clean --connect zk1:2181/bench",
-            "zklockbench clean --connect zk1:2181/bench --all",
-        ],
-    },
-];
 
 /// The definition with groups, examples and exit codes.
 pub fn completed(command: Command) -> Command {
     let groups = groups(&command, super::output::width().map_or(WIDTH, usize::from).min(WIDTH));
-    let with_examples = |command: Command, examples: &Examples| {
-        let lines: String = examples.lines.iter().map(|line| format!("\n  {line}")).collect();
-        command.mut_subcommand(examples.command, |sub| sub.after_help(format!("Examples:{lines}")))
+    let with_examples = |command: Command, entry: &HelpEntry| {
+        let lines = entry.examples.map(|line| format!("\n  {line}")).concat();
+        command.mut_subcommand(entry.command, |sub| sub.after_help(format!("Examples:{lines}")))
     };
-    EXAMPLES.iter().fold(command, with_examples).after_help(exit_codes()).help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}\n\n\
+    // `help` is clap's own and has none.
+    entries()
+        .filter(|entry| entry.command != HELP)
+        .fold(command, with_examples)
+        .after_help(exit_codes())
+        .help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}\n\n\
          `zklockbench COMMAND --help` has its options and examples.{{after-help}}"
-    ))
+        ))
 }
 
+const HELP: &str = "help";
 /// As wide as clap makes help at most.
 const WIDTH: usize = 100;
 /// Of the column with the commands' names.
@@ -179,7 +185,7 @@ fn groups(command: &Command, width: usize) -> String {
     let mut text = String::new();
     for group in &GROUPS {
         let _ = writeln!(text, "{}:", group.title);
-        for name in group.commands {
+        for HelpEntry { command: name, .. } in group.commands {
             let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
             let about = about.unwrap_or_else(|| "Print this message or the help of a command".to_owned());
             let _ = write!(text, "  {name:<0$}", NAMES - 2);
@@ -214,16 +220,13 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn every_command_is_in_one_group_and_has_two_examples_that_are_understood() {
+    fn every_command_is_in_one_group_and_its_examples_are_understood() {
         let definition = completed(Cli::command());
         for command in definition.get_subcommands() {
             let name = command.get_name();
-            let listed = GROUPS.iter().flat_map(|group| group.commands).filter(|one| **one == name);
-            assert_eq!(listed.count(), 1, "{name} in its group");
-            let examples = EXAMPLES.iter().find(|examples| examples.command == name);
-            assert!(examples.is_some_and(|examples| examples.lines.len() == 2), "{name}");
+            assert_eq!(entries().filter(|entry| entry.command == name).count(), 1, "{name}");
         }
-        for example in EXAMPLES.iter().flat_map(|examples| examples.lines) {
+        for example in entries().flat_map(|entry| entry.examples) {
             let typed = example.split(['>', '|']).next().unwrap();
             let parsed = definition.clone().try_get_matches_from(shlex::split(typed).unwrap());
             assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());

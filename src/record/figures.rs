@@ -32,6 +32,8 @@ pub struct FigureColumn {
     pub spare: u8,
     /// Whether it is shown in percent.
     pub in_percent: bool,
+    /// What stands in it, for the line below the table; empty where the heading says it.
+    pub explained: &'static str,
 }
 
 /// A chart over the number of contenders.
@@ -86,11 +88,19 @@ impl FigureEntry {
     }
 
     const fn column(self, heading: &'static str, spare: u8) -> Self {
-        Self { column: Some(FigureColumn { heading, spare, in_percent: false }), ..self }
+        Self { column: Some(FigureColumn { heading, spare, in_percent: false, explained: "" }), ..self }
     }
 
     const fn column_in_percent(self, heading: &'static str, spare: u8) -> Self {
-        Self { column: Some(FigureColumn { heading, spare, in_percent: true }), ..self }
+        Self { column: Some(FigureColumn { heading, spare, in_percent: true, explained: "" }), ..self }
+    }
+
+    /// Explains its column.
+    const fn explained(mut self, explained: &'static str) -> Self {
+        if let Some(column) = &mut self.column {
+            column.explained = explained;
+        }
+        self
     }
 
     const fn chart(self, chart: FigureChart) -> Self {
@@ -191,6 +201,7 @@ figures! {
     FAN_OUT = amount("fan_out", Better::Lower)
         .read(|trial| per_release(trial, trial.measured.notifications.by_release()))
         .column("fan-out", 0)
+        .explained("notifications that one release causes")
         .chart(FigureChart {
             id: "fan-out",
             title: "Fan-out",
@@ -244,11 +255,15 @@ figures! {
     /// Share of the acquisitions that a later arrival was served before.
     OVERTAKEN_SHARE = share("overtaken_share", Better::Lower)
         .read(|trial| ratio(trial.measured.overtaken, trial.measured.acquired()))
-        .column_in_percent("overtaken", 6);
+        .column_in_percent("overtaken", 6)
+        .explained("share of acquisitions where a later arrival got in first");
     /// Jain's fairness index over the contenders' acquisitions: 1 when all got the same, 1/N when one got all. Not of a
     /// batch and of a phase that acquisitions end, in which each has as many turns as the others, of a single contender, and
     /// where contenders had fewer than five turns on average.
-    FAIRNESS = share("fairness", Better::Higher).read(fairness).column("fairness", 9).tracked();
+    FAIRNESS = share("fairness", Better::Higher).read(fairness)
+        .column("fairness", 9)
+        .explained("Jain's index, 1 is fair")
+        .tracked();
     /// How many readers were inside at a time, on average over the measured phase and over all locks together; missing
     /// when nobody read.
     MEAN_READERS = amount("mean_readers", Better::Neither)
@@ -261,6 +276,12 @@ figures! {
     UTILISATION_BUSIEST = share("utilisation_busiest", Better::Neither)
         .read(|trial| Some(trial.utilisation?.busiest))
         .stored_elsewhere();
+    /// Share of the host's processor time that its hypervisor gave to others.
+    STEAL_SHARE = share("steal_share", Better::Lower)
+        .read(|trial| trial.health.host_steal_share)
+        .stored_elsewhere()
+        .column_in_percent("stolen", 11)
+        .explained("share of the host's processor time that its hypervisor gave to others");
     /// Locks acquired.
     ACQUIRED = count("acquired", Better::Neither).read(|trial| whole(trial.measured.acquired()));
     /// Acquires that timed out.

@@ -289,7 +289,22 @@ fn load(scenario: &Scenario) -> String {
 
 impl fmt::Display for Preview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", self.name, self.description)?;
+        let whole = format_duration(Duration::from_micros(self.estimated_us));
+        let trials = counted(self.trials.len(), "trial", "trials");
+        match &self.precision {
+            None => writeln!(f, "{} is valid: {trials}, about {whole} in all", self.name)?,
+            Some(precision) => writeln!(
+                f,
+                "{} is valid: at least {trials}, about {whole} in all; for ± {} at most {}, about {}",
+                self.name,
+                percent(precision.asked),
+                counted(precision.trials_at_most, "trial", "trials"),
+                format_duration(Duration::from_micros(precision.estimated_at_most_us))
+            )?,
+        }
+        if !self.description.is_empty() {
+            writeln!(f, "asks: {}", self.description)?;
+        }
         writeln!(f, "ensemble: {}", self.ensemble)?;
         writeln!(f, "load: {}", self.load)?;
         for offered in &self.offered {
@@ -319,18 +334,7 @@ impl fmt::Display for Preview {
                 format_duration(Duration::from_micros(trial.estimated_us))
             )?;
         }
-        let whole = format_duration(Duration::from_micros(self.estimated_us));
-        let trials = counted(self.trials.len(), "trial", "trials");
-        match &self.precision {
-            None => writeln!(f, "\n{trials}, about {whole} in all")?,
-            Some(precision) => writeln!(
-                f,
-                "\nat least {trials}, about {whole} in all; for ± {} at most {}, about {}",
-                percent(precision.asked),
-                counted(precision.trials_at_most, "trial", "trials"),
-                format_duration(Duration::from_micros(precision.estimated_at_most_us))
-            )?,
-        }
+        writeln!(f)?;
         writeln!(f, "({})", self.estimate_basis)?;
         let megabytes = self.estimated_memory_bytes.div_ceil(1_000_000);
         writeln!(f, "at most about {megabytes} MB of memory ({})", self.memory_basis)?;

@@ -251,7 +251,7 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
 }
 
 /// A comparison as it is left, of eight blocks in which a hold is a fifth longer.
-fn file() -> AbFile {
+pub fn file() -> AbFile {
     let questions = ["throughput", "wait.p50", "wait.p99"].map(question);
     let answers = drifting(3, 8, 0.02, 1.2);
     let per_s = |answers: &Answers| {

@@ -79,7 +79,7 @@ fn of_behaviour(behaviour: Behaviour) -> Evidence {
     Evidence { calibrations, ..Evidence::default() }
 }
 
-fn calibration() -> Calibration {
+pub fn calibration() -> Calibration {
     let run = example().run.run;
     Calibration {
         tool_version: String::new(),

@@ -204,7 +204,7 @@ fn gates_and_comments_make_no_other_scenario_of_it_and_another_hold_does() {
 }
 
 /// A trend of the throughput over runs that take so many times as long, each of a commit of its own.
-fn over(times: &[f64]) -> Trend {
+pub fn over(times: &[f64]) -> Trend {
     let scope = Scope { strategy: None, contenders: None };
     let mut trend = Trend::new(figures::THROUGHPUT.figure(), scope);
     for (at, times) in times.iter().enumerate() {

@@ -28,12 +28,12 @@ fn side(name: &str, trials: &[Trial]) -> Side {
 }
 
 /// A side whose repetitions take so many times as long as they would, each with its own noise.
-fn taking(name: &str, times: f64, count: usize) -> Side {
+pub fn taking(name: &str, times: f64, count: usize) -> Side {
     let noise = NOISE.iter().cycle().take(count).enumerate();
     side(name, &noise.map(|(index, noise)| records::trial_taking(index, times * noise)).collect::<Vec<_>>())
 }
 
-fn compared(base: &Side, new: &Side) -> Comparison {
+pub fn compared(base: &Side, new: &Side) -> Comparison {
     compare(base, new, &Ask::default()).unwrap()
 }
 

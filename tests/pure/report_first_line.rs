@@ -4,15 +4,17 @@ use std::path::Path;
 
 use regex::Regex;
 use zklockbench::answer::gate::{Check, Outcome};
-use zklockbench::record::RunOutcome;
+use zklockbench::record::{Calibration, RunOutcome};
 use zklockbench::report::ci::github;
-use zklockbench::report::{self, Gated, RunReport, Style, View};
+use zklockbench::report::document::Document;
+use zklockbench::report::{self, Gated, RunReport, Style, View, page};
 use zklockbench::results::{self, StoredRun};
 use zklockbench::scenario::gate::Scope;
 use zklockbench::words::verdict::Verdict;
 
 use crate::support::ranked::{Lock, around, lock, stored, unknown, violated};
-use crate::support::{records, shown};
+use crate::support::{plans, records, shown};
+use crate::{ab, articles, baselines, compare, sweep_file};
 
 /// A run, how its first line begins, and the colour of that.
 struct Case {
@@ -171,35 +173,109 @@ fn the_first_line_of_a_run_is_its_outcome_in_every_output() {
     }
 }
 
+/// Fails where a table is wider than the terminal, or a word is broken to fit.
+fn assert_readable(name: &str, draw: impl Fn(Style) -> String) {
+    let wide = draw(Style { colour: false, width: None });
+    // A narrow table is told row by row, with marks between its figures, and says what it leaves out.
+    let without_marks = |word: &str| word.trim_matches([',', ';', '.', ':']).to_owned();
+    let known: Vec<String> = wide.split_whitespace().map(without_marks).collect();
+    for width in [80, 120] {
+        let text = draw(Style { colour: false, width: Some(width) });
+        // Full sentences are broken between words where they leave the program.
+        let is_table = |line: &&str| line.contains("  ") && !line.starts_with([' ', '!']);
+        for line in text.lines().filter(is_table) {
+            assert!(line.chars().count() <= usize::from(width), "{name}, {width}: {line}");
+        }
+        let is_new = |word: &&str| !known.contains(&without_marks(word));
+        let is_of_the_frame =
+            |word: &&str| word.starts_with("---") || ["Left", "out", "at", "this", "width:"].contains(word);
+        let broken: Vec<&str> =
+            text.split_whitespace().filter(is_new).filter(|word| !is_of_the_frame(word)).collect();
+        assert!(broken.is_empty(), "{name}, {width}: {broken:?}\n{text}");
+        let letters = text.lines().filter(|line| line.trim().chars().count() == 1).count();
+        assert_eq!(letters, 0, "{name}, {width}:\n{text}");
+        // And colours change nothing but the colour
+        let without_ends = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+        let coloured = plain(&draw(Style { colour: true, width: Some(width) }));
+        assert_eq!(without_ends(&coloured), without_ends(&text), "{name}, {width}");
+    }
+}
+
 #[test]
-fn nothing_is_wider_than_the_terminal_and_no_word_is_split_into_rows_of_letters() {
+fn nothing_is_wider_than_the_terminal_and_no_word_is_broken() {
     for Case { name, run, gated, .. } in cases() {
         let view = View::of(&run);
         let report = RunReport::of(&view, &gated);
-        for width in [80, 120] {
-            let wide = report::terminal(&report, None, Style { colour: false, width: None });
-            let known: Vec<&str> = wide.split_whitespace().collect();
-            let text = report::terminal(&report, None, Style { colour: false, width: Some(width) });
-            // What is told in full sentences is broken between words where it leaves the program.
-            let is_table = |line: &&str| line.contains("  ") && !line.starts_with([' ', '!']);
-            for line in text.lines().filter(is_table) {
-                assert!(line.chars().count() <= usize::from(width), "{name}, {width}: {line}");
-            }
-            let split: Vec<&str> = text.split_whitespace().filter(|word| !known.contains(word)).collect();
-            // A narrow table is told row by row, with marks between its figures, and says what it leaves out.
-            let is_part = |word: &&str| {
-                known.iter().any(|whole| whole.trim_matches(',') == word.trim_matches([',', ';', '.', ':']))
-            };
-            let split: Vec<&str> = split.into_iter().filter(|word| !is_part(word)).collect();
-            assert!(
-                split
-                    .iter()
-                    .all(|word| word.starts_with("---")
-                        || ["Left", "out", "at", "this", "width:"].contains(word)),
-                "{name}, {width}: {split:?}"
-            );
-            let letters = text.lines().filter(|line| line.trim().chars().count() == 1).count();
-            assert_eq!(letters, 0, "{name}, {width}:\n{text}");
+        assert_readable(name, |style| report::terminal(&report, None, style));
+    }
+    for Answer { name, draw, .. } in answers() {
+        assert_readable(name, draw);
+    }
+}
+
+/// What another command shows, and how it begins.
+struct Answer {
+    name: &'static str,
+    draw: Box<dyn Fn(Style) -> String>,
+    begins: &'static str,
+    page: Option<Document>,
+}
+
+fn answers() -> Vec<Answer> {
+    let answer = |name, begins, page, draw| Answer { name, draw, begins, page };
+    let (plan, ab, sweep) = (plans::plan(), ab::file(), sweep_file::file());
+    let (base, new) = (compare::taking("base", 1.0, 10), compare::taking("new", 1.5, 10));
+    let compared = compare::compared(&base, &new);
+    let trend = baselines::over(&[1.0; 14]);
+    let calibration = Calibration { floor: records::floor(), ..articles::calibration() };
+    vec![
+        answer(
+            "plan",
+            "Use predecessor-watch: wait.p99 150 ms (90 %: 135 ms to 180 ms), asked: < 500 ms;",
+            Some(page::of_plan(&plan)),
+            Box::new(move |style| report::plan(&plan, style)),
+        ),
+        answer(
+            "ab",
+            "Regressed: B is worse than A: throughput of baton, 5 contenders 16.8 % lower (",
+            Some(page::of_ab(&ab)),
+            Box::new(move |style| report::ab(&ab, style)),
+        ),
+        answer(
+            "sweep",
+            "wait.p99 < 100ms is kept over contenders: baton up to 10, parent-watch up to 10.",
+            Some(page::of_sweep(&sweep)),
+            Box::new(move |style| report::sweep(&sweep, &[], style)),
+        ),
+        answer(
+            "compare",
+            "Regressed between these two runs: turn.p50 of predecessor-watch",
+            Some(page::of_comparison(&base, &new, &compared)),
+            Box::new(move |style| report::comparison(&compared, style)),
+        ),
+        answer(
+            "baseline trend",
+            "No clear change in throughput over 14 runs.",
+            None,
+            Box::new(move |style| report::trend(&trend, style)),
+        ),
+        answer(
+            "calibrate",
+            "Without a lock a handoff takes ",
+            Some(page::of_calibration(&calibration)),
+            Box::new(move |style| report::calibration(&calibration, style)),
+        ),
+    ]
+}
+
+#[test]
+fn the_first_line_of_every_other_command_is_its_outcome_too() {
+    for Answer { name, draw, begins, page } in answers() {
+        for width in [None, Some(80), Some(120)] {
+            let text = plain(&draw(Style { colour: true, width }));
+            let line = text.lines().next().unwrap();
+            assert!(line.starts_with(begins), "{name}, {width:?}: {line}");
+            assert!(page.as_ref().is_none_or(|page| page.headline.sentence == line), "{name}: {line}");
         }
     }
 }

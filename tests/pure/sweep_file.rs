@@ -14,7 +14,7 @@ fn reading(value: f64) -> Option<Reading> {
     Some(Reading { value, at_least: false, samples: Some(3_000) })
 }
 
-fn file() -> SweepFile {
+pub fn file() -> SweepFile {
     let over: Over = "contenders=1..1000".parse().unwrap();
     let grid = over.grid();
     let strategies = ["baton", "parent-watch"].map(str::to_owned).to_vec();

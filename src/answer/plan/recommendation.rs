@@ -77,6 +77,7 @@ impl Recommendation {
     pub fn sentence(&self, answers: &[Answer], objective: &Objective) -> String {
         let why = match &self.because {
             None => String::new(),
+            Some(Because::NoOtherHolds) if answers.len() == 1 => String::new(),
             Some(Because::NoOtherHolds) => "; it is the only one that holds".to_owned(),
             Some(Because::OthersUnknown(names)) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -91,7 +92,8 @@ impl Recommendation {
         };
         let answer = answers.iter().find(|answer| answer.strategy == self.strategy);
         let value = answer.and_then(|answer| answer.expected(objective));
-        let value = value.map(|value| format!("{value} for {}", objective.text));
+        let limit = objective.figure.unit().show(objective.limit);
+        let value = value.map(|value| format!("{value}, asked: {} {limit}", objective.relation.sign()));
         let up_to = answer.and_then(|answer| answer.headroom).map(|room| {
             let at_least = if room.at_least { "at least " } else { "" };
             let of = if room.clients.is_some() { "your clients" } else { "your rate" };

@@ -120,9 +120,18 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
         });
         return output::conclude(NAME, exit, error, &found);
     }
-    let count = |word| trials.iter().filter(|trial| trial.judged.verdict.word() == word).count();
+    // A single contender has no other to exclude, so that it is not known whether it would be.
+    let (alone, contended): (Vec<&Trial>, Vec<&Trial>) = trials
+        .iter()
+        .partition(|trial| trial.spec.contenders == 1 && matches!(trial.judged.verdict, Verdict::Unknown(_)));
+    let count = |word| contended.iter().filter(|trial| trial.judged.verdict.word() == word).count();
     let [held, violated, unknown] = ["held", "violated", "unknown"].map(count);
-    let counts = format!("trials: {}; held {held}, violated {violated}, unknown {unknown}", trials.len());
+    let alone = match alone.len() {
+        0 => String::new(),
+        some => format!("; {some} with a single contender, which has no other to exclude"),
+    };
+    let counts =
+        format!("trials: {}; held {held}, violated {violated}, unknown {unknown}{alone}", trials.len());
     let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
     let least = check::least_evidence(&trials)
         .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));

@@ -30,7 +30,15 @@ pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usiz
         evidence: Evidence::Table,
     };
     let at = contenders(focus);
+    let unproven = || {
+        let sentence =
+            format!("No recommendation for {at}: it is not known whether the fastest kept others out.");
+        Some(conclude(Certainty::Unknown, Vec::new(), sentence))
+    };
     if !speed.decidable {
+        if !is_proven(&speed.best().label) {
+            return unproven();
+        }
         // A single repetition puts nobody in front.
         let in_front = if speed.repetitions < 2 { Vec::new() } else { speed.in_front() };
         let names: Vec<String> = in_front
@@ -44,9 +52,7 @@ pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usiz
     let fastest: Vec<&str> =
         speed.leaders().iter().map(|entry| entry.label.as_str()).filter(|label| is_proven(label)).collect();
     if fastest.is_empty() {
-        let sentence =
-            format!("No recommendation for {at}: it is not known whether the fastest kept others out.");
-        return Some(conclude(Certainty::Unknown, Vec::new(), sentence));
+        return unproven();
     }
     let load = find(Aspect::Load);
     let chosen = load.map_or_else(|| fastest.clone(), |load| lightest_of(&fastest, load));
@@ -56,7 +62,7 @@ pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usiz
         Some(load) if chosen.len() < fastest.len() && !speed.others().any(|(_, one)| is_beaten(one)) => load,
         _ => speed,
     };
-    let number = decides.in_numbers(field.speed, is_beaten);
+    let number = decides.in_numbers_of(chosen[0], field.speed, is_beaten);
     let (certainty, names) = match chosen.as_slice() {
         [one] => (Certainty::Shown, (*one).to_owned()),
         [one, other] => (Certainty::Tied, format!("{one} or {other}")),
@@ -115,7 +121,7 @@ fn provisional(
         ),
         names => {
             let each = if repetitions == 2 { "both".to_owned() } else { format!("each of {repetitions}") };
-            let number = speed.in_numbers(field.speed, |against| against.ahead);
+            let number = speed.in_numbers_of(&names[0], field.speed, |against| against.ahead);
             (
                 Certainty::Ahead,
                 format!(

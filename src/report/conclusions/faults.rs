@@ -5,6 +5,7 @@ use crate::report::View;
 use crate::report::view::{UnderFault, gap_word};
 use crate::results::record::Trial;
 use crate::words::units::{capitalised, counted, format_micros, listed};
+use crate::words::verdict::Verdict;
 
 /// More faults than that are told by the table.
 const FAULTS_TOLD: usize = 3;
@@ -71,9 +72,8 @@ fn of_fault(view: &View<'_>, label: &str, gaps: &[Gap]) -> Conclusion {
             said.push(format!("nobody got the lock for {}", listed(&each)));
         }
         [first, .., last] => said.push(format!(
-            "nobody got the lock for {} to {}",
-            first.with_strategy(),
-            last.with_strategy()
+            "nobody got the lock for {} ({}) to {} ({})",
+            first.text, first.strategy, last.text, last.strategy
         )),
     }
     if !endless.is_empty() {
@@ -106,9 +106,11 @@ fn aftermath(view: &View<'_>, label: &str) -> Vec<String> {
         let at_least = if wait.at_least { "≥ " } else { "" };
         format!("waits around it: 99th percentile {at_least}{}", format_micros(wait.us))
     });
-    let violations = match sum(|trial| trial.violation_count) {
-        0 => "nothing violated".to_owned(),
-        some => counted(some, "violation", "violations"),
+    let exclusion = trials.iter().map(|trial| trial.judged.exclusion.clone()).reduce(Verdict::and);
+    let violations = match (sum(|trial| trial.violation_count), exclusion) {
+        (0, Some(Verdict::Held)) => "nothing violated".to_owned(),
+        (0, _) => "no violation seen".to_owned(),
+        (some, _) => counted(some, "violation", "violations"),
     };
     let stuck = match sum(|trial| trial.stuck.len() as u64) {
         0 => "nothing stuck".to_owned(),

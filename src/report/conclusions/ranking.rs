@@ -187,11 +187,17 @@ impl Standing {
         })
     }
 
-    /// What the best comes to, and what that is to the last of those that it is better than.
-    pub fn in_numbers(&self, speed: Speed, is_beaten: impl Fn(&Against) -> bool) -> String {
-        let beaten = self.others().filter(|(_, against)| is_beaten(against));
-        let last = beaten.last().and_then(|(entry, against)| self.compared(entry, against));
-        [self.value(self.best(), speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
+    /// What a strategy comes to, and the last of those that the best is better than: as a multiple of it where that strategy is
+    /// the best, otherwise side by side, as no test has compared the two.
+    pub fn in_numbers_of(&self, label: &str, speed: Speed, is_beaten: impl Fn(&Against) -> bool) -> String {
+        let own = self.entries.iter().find(|entry| entry.label == label).unwrap_or_else(|| self.best());
+        let is_best = own.strategy == self.best().strategy;
+        let last = self.others().filter(|(_, against)| is_beaten(against)).last();
+        let last = last.and_then(|(entry, against)| match is_best {
+            true => self.compared(entry, against),
+            false => Some(format!("against {} of {}", self.value(entry, speed), entry.label)),
+        });
+        [self.value(own, speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
     }
 
     /// What the nearest and the last of these are to the best.

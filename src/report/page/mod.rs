@@ -38,8 +38,8 @@ pub fn document(source: &Source<'_>) -> Document {
     let report = RunReport::of(view, source.gated);
     let sections = [
         section(GATES.section, "Gates", gates(source.gated)),
-        section("environment", "Where it was measured", facts::environment(source)),
         section("table", "Figures", figures(view)),
+        section("faults", "Locks under faults", charts(view, "faults")),
         section("waits", "Waits, handoffs and notifications", charts(view, "waits")),
         section("throughput", "Throughput", charts(view, "throughput")),
         section("requests", "Fan-out, requests and notifications", charts(view, "requests")),
@@ -47,8 +47,8 @@ pub fn document(source: &Source<'_>) -> Document {
         section("outcomes", "Outcomes", facts::outcomes(source)),
         section("fairness", "Fairness", charts(view, "fairness")),
         section("servers", "Server counters", facts::servers(source)),
-        section("faults", "Locks under faults", charts(view, "faults")),
         section("floor", "The floor", facts::floor(view)),
+        section("environment", "Where it was measured", facts::environment(source)),
         section("verdicts", "Verdicts and their evidence", facts::verdicts(source)),
         section("notes", "Notes", notes(view)),
         section("reproduce", "How to reproduce this", facts::reproduce(source)),

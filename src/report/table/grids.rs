@@ -114,11 +114,17 @@ pub(in crate::report) fn legend(view: &View<'_>) -> String {
     };
     let one_shot = view.cells.iter().flat_map(Cell::all).any(|one| one.total_us().is_some());
     let total = if one_shot { "total time: until everybody had made all of its acquisitions; " } else { "" };
-    format!(
-        "{figures}acq: acquisition; {total}{}{unserved}fan-out: notifications that one release causes; overtaken: share of acquisitions \
-         where a later arrival got in first; fairness: Jain's index, 1 is fair; -: not measured.",
-        floor(view)
-    )
+    format!("{figures}acq: acquisition; {total}{}{unserved}{}-: not measured.", floor(view), of_figures(view))
+}
+
+/// What the columns of figures are of which something was measured.
+fn of_figures(view: &View<'_>) -> String {
+    let is_measured = |entry: &FigureEntry| view.cells.iter().any(|cell| cell.figure(entry).is_some());
+    let columns = figures::ALL.iter().filter_map(|entry| Some((entry, entry.column?)));
+    columns
+        .filter(|(entry, column)| !column.explained.is_empty() && is_measured(entry))
+        .map(|(_, column)| format!("{}: {}; ", column.heading, column.explained))
+        .collect()
 }
 
 /// What the multiples are multiples of; nothing where no floor was measured.
