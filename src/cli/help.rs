@@ -15,11 +15,12 @@ struct Group {
 /// A command, and what a user types for it.
 struct HelpEntry {
     command: &'static str,
-    examples: [&'static str; 2],
+    /// `help` itself is clap's own and has none.
+    examples: Option<[&'static str; 2]>,
 }
 
 const fn entry(command: &'static str, examples: [&'static str; 2]) -> HelpEntry {
-    HelpEntry { command, examples }
+    HelpEntry { command, examples: Some(examples) }
 }
 
 const GROUPS: [Group; 5] = [
@@ -135,7 +136,7 @@ const GROUPS: [Group; 5] = [
                 ["zklockbench completions bash > zklockbench.bash", "zklockbench completions zsh"],
             ),
             entry("man", ["zklockbench man | man -l -", "zklockbench man --out man"]),
-            entry("help", ["zklockbench help run", "zklockbench help baseline"]),
+            HelpEntry { command: "help", examples: None },
         ],
     },
     Group {
@@ -161,21 +162,16 @@ fn entries() -> impl Iterator<Item = &'static HelpEntry> {
 pub fn completed(command: Command) -> Command {
     let groups = groups(&command, super::output::width().map_or(WIDTH, usize::from).min(WIDTH));
     let with_examples = |command: Command, entry: &HelpEntry| {
-        let lines = entry.examples.map(|line| format!("\n  {line}")).concat();
+        let Some(examples) = entry.examples else { return command };
+        let lines = examples.map(|line| format!("\n  {line}")).concat();
         command.mut_subcommand(entry.command, |sub| sub.after_help(format!("Examples:{lines}")))
     };
-    // `help` is clap's own and has none.
-    entries()
-        .filter(|entry| entry.command != HELP)
-        .fold(command, with_examples)
-        .after_help(exit_codes())
-        .help_template(format!(
-            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}\n\n\
+    entries().fold(command, with_examples).after_help(exit_codes()).help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}\n\n\
          `zklockbench COMMAND --help` has its options and examples.{{after-help}}"
-        ))
+    ))
 }
 
-const HELP: &str = "help";
 /// As wide as clap makes help at most.
 const WIDTH: usize = 100;
 /// Of the column with the commands' names.
@@ -226,7 +222,7 @@ mod tests {
             let name = command.get_name();
             assert_eq!(entries().filter(|entry| entry.command == name).count(), 1, "{name}");
         }
-        for example in entries().flat_map(|entry| entry.examples) {
+        for example in entries().filter_map(|entry| entry.examples).flatten() {
             let typed = example.split(['>', '|']).next().unwrap();
             let parsed = definition.clone().try_get_matches_from(shlex::split(typed).unwrap());
             assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());

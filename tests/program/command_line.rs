@@ -238,7 +238,7 @@ fn built_in_scenarios_are_listed_shown_and_found_by_name() {
     assert_eq!(stdout(&bench.output(&["scenarios", "quick"])), file);
     let by_name = bench.output(&["validate", "quick"]);
     assert_eq!(by_name.status.code(), Some(0), "{}", stderr(&by_name));
-    assert!(stdout(&by_name).starts_with("quick: "), "{}", stdout(&by_name));
+    assert!(stdout(&by_name).starts_with("quick is valid: "), "{}", stdout(&by_name));
     // A file of that name wins
     std::fs::write(
         bench.path("quick"),
@@ -254,7 +254,7 @@ fn a_scenario_may_come_from_standard_input() {
     let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quick.toml")).unwrap();
     let output = bench.command(&["validate", "-"]).stdin(file).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(stdout(&output).starts_with("quick: "), "{}", stdout(&output));
+    assert!(stdout(&output).starts_with("quick is valid: "), "{}", stdout(&output));
     let broken = bench.scenario("contenders = 0\n");
     let file = std::fs::File::open(broken).unwrap();
     let output = bench.command(&["run", "-"]).stdin(file).output().unwrap();
