@@ -148,8 +148,9 @@ impl FailureCost {
     #[must_use]
     pub fn sentence(&self) -> Option<String> {
         let gap = self.gap?.in_words();
-        let come =
-            self.requests.map(|requests| format!("about {} requests come meanwhile", number(requests.round())));
+        let come = self
+            .requests
+            .map(|requests| format!("about {} requests come meanwhile", number(requests.round())));
         let wait = self.wait_mean.map(|wait| format!("wait {}", format_micros(wait.median_us as u64)));
         let tail =
             self.wait_p99.map(|wait| format!("99 % of them less than {}", format_micros(wait.most_us)));
