@@ -137,11 +137,10 @@ fn print(file: &CalibrationFile, path: &Path, is_quiet: bool) -> Result<(), Erro
     if output::as_json() {
         return output::answer("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }));
     }
-    if is_quiet {
-        return output::text(&report::calibration_headline(&file.calibration));
-    }
-    let tables = report::calibration(&file.calibration, output::style());
-    output::text(&format!("{tables}\nresults: {}", path.display()))
+    output::outcome(is_quiet, &report::calibration_headline(&file.calibration), || {
+        let tables = report::calibration(&file.calibration, output::style());
+        format!("{tables}\nresults: {}", path.display())
+    })
 }
 
 #[cfg(test)]

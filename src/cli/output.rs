@@ -49,6 +49,15 @@ pub fn text(text: &str) -> Result<(), Error> {
     data(&wrapped(text, width()))
 }
 
+/// Writes an outcome for people to stdout: its first line alone where they want quiet.
+pub(in crate::cli) fn outcome(
+    is_quiet: bool,
+    first_line: &str,
+    whole: impl FnOnce() -> String,
+) -> Result<(), Error> {
+    if is_quiet { text(first_line) } else { text(&whole()) }
+}
+
 /// The text with every line that is too wide broken between words; what continues one is indented as it is.
 fn wrapped(text: &str, width: Option<u16>) -> String {
     let Some(width) = width.map(usize::from).filter(|width| *width > 20) else { return text.to_owned() };

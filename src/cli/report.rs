@@ -12,7 +12,7 @@ use crate::answer::{ab, plan, sweep};
 use crate::record::Calibration;
 use crate::report::document::{Document, Section};
 use crate::report::page::{Source, document, of_ab, of_calibration, of_plan, of_sweep, side_by_side};
-use crate::report::{Gated, View, html};
+use crate::report::{Gated, RunReport, View, html};
 use crate::results::{self, StoredRun, layout};
 use crate::words::disk;
 use crate::words::error::{Error, Exit};
@@ -85,7 +85,7 @@ impl Stored {
 
     fn source<'a>(&'a self, view: &'a View<'a>) -> Option<Source<'a>> {
         match self {
-            Self::Run { name, stored, gated } => Some(Source { name, stored, view, gated }),
+            Self::Run { name, stored, .. } => Some(Source { name, stored, view }),
             Self::Plan(_) | Self::Sweep(_) | Self::Ab(_) | Self::Calibration(_) => None,
         }
     }
@@ -93,7 +93,8 @@ impl Stored {
     fn document(&self) -> Document {
         match self {
             Self::Run { name, stored, gated } => {
-                document(&Source { name, stored, view: &View::of(stored), gated })
+                let view = View::of(stored);
+                document(&Source { name, stored, view: &view }, &RunReport::of(&view, gated))
             }
             Self::Plan(plan) => of_plan(plan),
             Self::Sweep(sweep) => of_sweep(sweep),

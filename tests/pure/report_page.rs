@@ -8,9 +8,9 @@ use regex::Regex;
 use zklockbench::answer::gate::{Check, Outcome};
 use zklockbench::record::Trial;
 use zklockbench::report::Gated;
-use zklockbench::report::View;
 use zklockbench::report::html::{self, STYLE};
 use zklockbench::report::page::{Source, document, side_by_side};
+use zklockbench::report::{RunReport, View};
 use zklockbench::results::{self, StoredRun};
 use zklockbench::scenario::gate::Scope;
 use zklockbench::words::measure::{Histogram, Measure, Woken, new_histogram};
@@ -21,12 +21,10 @@ use crate::support::{records, shown};
 fn page(runs: &[StoredRun]) -> String {
     let views: Vec<View> = runs.iter().map(View::of).collect();
     let gated = Gated::default();
-    let sources: Vec<Source<'_>> = runs
-        .iter()
-        .zip(&views)
-        .map(|(stored, view)| Source { name: "a-run", stored, view, gated: &gated })
-        .collect();
-    let documents: Vec<_> = sources.iter().map(document).collect();
+    let sources: Vec<Source<'_>> =
+        runs.iter().zip(&views).map(|(stored, view)| Source { name: "a-run", stored, view }).collect();
+    let report = |source: &Source<'_>| document(source, &RunReport::of(source.view, &gated));
+    let documents: Vec<_> = sources.iter().map(report).collect();
     html::page(&documents, side_by_side(&sources).as_ref())
 }
 

@@ -23,5 +23,6 @@ pub fn ci_report(stored: &StoredRun, gated: &Gated) -> CiReport {
 
 pub fn page(stored: &StoredRun, gated: &Gated) -> String {
     let view = View::of(stored);
-    html::page(&[document(&Source { name: "a-run", stored, view: &view, gated })], None)
+    let source = Source { name: "a-run", stored, view: &view };
+    html::page(&[document(&source, &RunReport::of(&view, gated))], None)
 }

@@ -11,7 +11,7 @@ use super::cell::{CellUnderLoad, LINE, NoReadings, readings};
 use super::chosen::{Chosen, Role, VIOLATIONS, chosen};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
-use super::judge::{Compared, Method, Scale};
+use super::judge::{Compared, Method, Scale, farthest_from_one};
 use super::losses;
 use super::lost::Repetitions;
 use super::side::{Loaded, Side};
@@ -467,7 +467,7 @@ fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
     };
     let changed = deciding.iter().filter(|row| row.compared.verdict == wanted);
     let ratios = changed.filter_map(|row| Some((row, row.compared.ratio?.ratio)));
-    let (row, ratio) = ratios.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))?;
+    let (row, ratio) = farthest_from_one(ratios)?;
     let change = match row.compared.scale {
         Scale::Values => units::changed(ratio),
         Scale::SharesLost => format!("{} more of all", percent(ratio - 1.0)),

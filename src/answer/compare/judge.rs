@@ -89,6 +89,11 @@ impl SideRatio {
     }
 }
 
+/// What changed the most by its ratio, up or down; `None` where nothing did.
+pub fn farthest_from_one<T>(changed: impl Iterator<Item = (T, f64)>) -> Option<(T, f64)> {
+    changed.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))
+}
+
 /// A ratio with its interval. What has no bound, because some value was 0, is null in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredRatio {

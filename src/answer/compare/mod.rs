@@ -31,7 +31,9 @@ pub use comparison::{
 };
 pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;
-pub use judge::{Compared, Limits, Method, Sample, Scale, SideRatio, StoredRatio, exactly};
+pub use judge::{
+    Compared, Limits, Method, Sample, Scale, SideRatio, StoredRatio, exactly, farthest_from_one,
+};
 pub use lost::Repetitions;
 pub use power::{Power, PowerRow, power};
 pub use side::{Loaded, Side};

@@ -552,13 +552,11 @@ impl ComparisonInProgress {
             let found = json!({ "results": directory, "resume": resume, "ab": file });
             return output::conclude("ab", exit, error, &found);
         }
-        if args.opening.quiet {
-            output::text(&report::ab_headline(&file))?;
-            return error.map_or(Ok(exit), Err);
-        }
-        let table = report::ab(&file, output::style());
-        let resume = resume.map_or_else(String::new, |how| format!("\nresume with: {how}"));
-        output::text(&format!("{table}\n{}{resume}", where_results_are(directory)))?;
+        output::outcome(args.opening.quiet, &report::ab_headline(&file), || {
+            let table = report::ab(&file, output::style());
+            let resume = resume.map_or_else(String::new, |how| format!("\nresume with: {how}"));
+            format!("{table}\n{}{resume}", where_results_are(directory))
+        })?;
         error.map_or(Ok(exit), Err)
     }
 }

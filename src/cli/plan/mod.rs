@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::output;
 use super::reading;
 use super::run::capabilities::Needs;
-use super::run::tool_commit;
+use super::run::{tool_commit, warm_up};
 use super::runs::job::leading;
 use super::runs::series::{Folders, Opening, Series, command_line};
 use crate::answer::plan::{
@@ -247,21 +247,13 @@ fn to_verify(plan: &PlanFile, args: &PlanArgs) -> Vec<String> {
 
 /// As much work as the servers had that were measured, before they were: a calibration saturates them. What compiles code in a
 /// JVM counts calls, so that under a light load new servers are slower for minutes, half as slow again for a free lock.
-const WARMS: &str = r#"
-strategies = ["predecessor-watch"]
-contenders = 16
-locks = 8
-hold = "0ms"
-duration = "25s"
-warm_up = "0s"
-repetitions = 1
-"#;
+const WARMS: Duration = Duration::from_secs(25);
 
 /// Runs the load itself, and says of which strategy it was not.
 async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, library: &StoredEvidence, args: &PlanArgs) {
     if !runs.ensemble.is_external() {
         let name = format!("{VERIFIES}0");
-        if let Err(why) = runs.run(&name, &format!("name = \"{name}\"{WARMS}")).await {
+        if let Err(why) = runs.run(&name, &warm_up::scenario(&name, WARMS)).await {
             output::note(&format!("warning: the servers are not as warm as those that were measured: {why}"));
         }
     }
@@ -343,18 +335,16 @@ fn tell(plan: &PlanFile, series: &Series, is_quiet: bool, stop: &CancellationTok
         )?;
         return Ok(exit);
     }
-    if is_quiet {
-        output::text(&report::plan_headline(plan))?;
-        return Ok(exit);
-    }
-    let mut said = format!("{}\nplan: {}", report::plan(plan, output::style()), directory.display());
-    if let Some(report) = report {
-        said.push_str(&format!("\nreport: {}", report.display()));
-    }
-    if let Some(resume) = resume {
-        said.push_str(&format!("\nresume with: {resume}"));
-    }
-    output::text(&said)?;
+    output::outcome(is_quiet, &report::plan_headline(plan), || {
+        let mut said = format!("{}\nplan: {}", report::plan(plan, output::style()), directory.display());
+        if let Some(report) = report {
+            said.push_str(&format!("\nreport: {}", report.display()));
+        }
+        if let Some(resume) = resume {
+            said.push_str(&format!("\nresume with: {resume}"));
+        }
+        said
+    })?;
     Ok(exit)
 }
 

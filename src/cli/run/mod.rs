@@ -492,23 +492,24 @@ impl MeasuredRun {
         let mut sealed = writer.seal(run, ran.judge())?;
         let stored = results::read(sealed.dir())?;
         let found = RunResult::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), showing);
-        let (view, summary) = (found.view(), &found.summary);
+        let view = found.view();
+        let report = RunReport::of(&view, &found.gated);
         // What follows can be made again from what is there.
-        if let Err(error) = sealed.summary(report::summary::FILE, summary) {
+        if let Err(error) = sealed.summary(report::summary::FILE, &Summary::of(found.stored(), &report)) {
             output::note(&format!("warning: {error}"));
         }
         if showing.charts {
             draw(&view, sealed.dir());
             let name = sealed.name();
-            let source = Source { name: &name, stored: found.stored(), view: &view, gated: &found.gated };
+            let source = Source { name: &name, stored: found.stored(), view: &view };
             // A page that can't be written costs no results, and what there is of it takes their place.
             let page = sealed.dir().join(layout::REPORT);
-            if let Err(error) = super::report::write(&[document(&source)], None, &page) {
+            if let Err(error) = super::report::write(&[document(&source, &report)], None, &page) {
                 let _ = std::fs::remove_file(&page);
                 output::note(&format!("warning: {error}"));
             }
         }
-        write_markdown(&RunReport::of(&view, &found.gated), sealed.dir());
+        write_markdown(&report, sealed.dir());
         let unfinished = sealed.finish().err();
         let path = sealed.publish()?;
         let aborted = (outcome.ending == RunEnding::Aborted).then(|| {
@@ -564,7 +565,6 @@ struct RunResult {
     side: Side,
     showing: Showing,
     gated: report::Gated,
-    summary: Summary,
     comparison: Option<Comparison>,
     exit: Exit,
 }
@@ -585,9 +585,7 @@ impl RunResult {
             gates::judge(scenario, &side, baseline, &verdict);
         let exit = ending.exit(&gate::overall(&gates));
         let gated = report::Gated { gates, baseline };
-        let stored = &side.runs[0].stored;
-        let summary = Summary::of(stored, &RunReport::of(&View::of(stored), &gated));
-        Self { path, side, showing, gated, summary, comparison, exit }
+        Self { path, side, showing, gated, comparison, exit }
     }
 
     fn stored(&self) -> &StoredRun {
@@ -600,7 +598,7 @@ impl RunResult {
 
     /// Writes what CI reads and prints it, with the error that ends the run after all, if there is one.
     fn tell(&self, scenario: &Scenario, outputs: &Prepared, error: Option<Error>) -> Result<Exit, Error> {
-        let Self { path, summary, comparison, exit, .. } = self;
+        let Self { path, comparison, exit, .. } = self;
         let (stored, view) = (self.stored(), self.view());
         let report = RunReport::of(&view, &self.gated);
         let mut document = CiReport::of_run(stored, &report);
@@ -620,19 +618,17 @@ impl RunResult {
                 "results": path,
                 "resume": resume,
                 "run": stored.run,
-                "summary": summary,
+                "summary": Summary::of(stored, &report),
                 "comparison": comparison,
                 "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
             });
             return output::conclude(NAME, *exit, error, &found);
         }
-        if self.showing.only_outcome {
-            output::text(&report.headline.text())?;
-            return error.map_or(Ok(*exit), Err);
-        }
-        let resume = resume.map_or_else(String::new, |resume| format!("\nresume with: {resume}"));
-        let told = report::terminal(&report, comparison.as_ref(), output::style());
-        output::text(&format!("{told}{}{resume}", places(path)))?;
+        output::outcome(self.showing.only_outcome, &report.headline.text(), || {
+            let resume = resume.map_or_else(String::new, |resume| format!("\nresume with: {resume}"));
+            let told = report::terminal(&report, comparison.as_ref(), output::style());
+            format!("{told}{}{resume}", places(path))
+        })?;
         error.map_or(Ok(*exit), Err)
     }
 }

@@ -499,17 +499,16 @@ impl SweepInProgress {
             let found = json!({ "results": self.directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
             return output::conclude("sweep", exit, error, &found);
         }
-        if self.args.opening.quiet {
-            output::text(&report::sweep_headline(&self.file))?;
-            return error.map_or(Ok(exit), Err);
-        }
-        let mut text = report::sweep(&self.file, &notes, output::style());
-        text.push_str(&format!("\n{}", where_results_are(&self.directory)));
-        if let Some(hint) = hint {
-            let more = if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };
-            text.push_str(&format!("\nresume with: {hint}{more}"));
-        }
-        output::text(&text)?;
+        output::outcome(self.args.opening.quiet, &report::sweep_headline(&self.file), || {
+            let mut text = report::sweep(&self.file, &notes, output::style());
+            text.push_str(&format!("\n{}", where_results_are(&self.directory)));
+            if let Some(hint) = hint {
+                let more =
+                    if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };
+                text.push_str(&format!("\nresume with: {hint}{more}"));
+            }
+            text
+        })?;
         error.map_or(Ok(exit), Err)
     }
 }

@@ -17,23 +17,22 @@ pub(super) fn of(view: &View<'_>) -> Vec<Conclusion> {
     let sets = view.fault_sets();
     let rows = view.under_faults();
     let singles = sets.iter().enumerate().filter_map(|(at, set)| Some((at, set.single()?)));
-    let mut told: Vec<(u64, Conclusion)> = singles
+    let mut told: Vec<(f64, Conclusion)> = singles
         .filter_map(|(at, label)| {
             let rows: Vec<&UnderFault<'_>> = rows.iter().filter(|row| row.set == at).collect();
             let gaps = Gap::of_each(view, &rows);
-            let longest = gaps.iter().map(|gap| gap.us).max()?;
-            Some((longest, of_fault(view, label, &gaps)))
+            Some((gaps.last()?.us, of_fault(view, label, &gaps)))
         })
         .collect();
-    told.sort_by_key(|(longest, _)| std::cmp::Reverse(*longest));
+    told.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     told.into_iter().map(|(_, one)| one).take(FAULTS_TOLD).collect()
 }
 
 /// For how long a fault kept everybody from the lock, with one strategy.
 struct Gap {
     strategy: String,
-    /// The longest, in microseconds; the largest number where it did not end.
-    us: u64,
+    /// The longest, in microseconds; infinite where it did not end.
+    us: f64,
     text: String,
 }
 
@@ -46,13 +45,13 @@ impl Gap {
                 let figures = row.faults?;
                 let text = gap_word(&figures)?;
                 let ends = figures.recovery?.longest_us.is_finite();
-                let us = if ends { figures.longest_gap_us.unwrap_or(0) } else { u64::MAX };
+                let us = if ends { figures.longest_gap_us.unwrap_or(0) as f64 } else { f64::INFINITY };
                 Some(Self { strategy: view.strategies[strategy].clone(), us, text })
             })
-            .max_by_key(|gap| gap.us)
+            .max_by(|one, other| one.us.total_cmp(&other.us))
         };
         let mut gaps: Vec<Self> = (0..view.strategies.len()).filter_map(of).collect();
-        gaps.sort_by_key(|gap| gap.us);
+        gaps.sort_by(|one, other| one.us.total_cmp(&other.us));
         gaps
     }
 
@@ -62,7 +61,7 @@ impl Gap {
 }
 
 fn of_fault(view: &View<'_>, label: &str, gaps: &[Gap]) -> Conclusion {
-    let (endless, ended): (Vec<&Gap>, Vec<&Gap>) = gaps.iter().partition(|gap| gap.us == u64::MAX);
+    let (endless, ended): (Vec<&Gap>, Vec<&Gap>) = gaps.iter().partition(|gap| gap.us.is_infinite());
     let mut said = Vec::new();
     match ended.as_slice() {
         [] => {}

@@ -18,8 +18,8 @@ use super::chart;
 use super::conclusions::{Certainty, Conclusion, Topic};
 use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
 use super::gated::Gated;
-use super::table::grids::{ExplainedTable, tables};
-use super::table::{basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
+use super::table::grids::tables;
+use super::table::{ExplainedTable, basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
 use super::{RunReport, Says};
 use crate::results::StoredRun;
 
@@ -29,15 +29,13 @@ pub struct Source<'a> {
     pub name: &'a str,
     pub stored: &'a StoredRun,
     pub view: &'a View<'a>,
-    pub gated: &'a Gated,
 }
 
 /// All that is said of a run.
-pub fn document(source: &Source<'_>) -> Document {
+pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     let view = source.view;
-    let report = RunReport::of(view, source.gated);
     let sections = [
-        section(GATES.section, "Gates", gates(source.gated)),
+        section(GATES.section, "Gates", gates(report.gated)),
         section("table", "Figures", figures(view)),
         section("faults", "Locks under faults", charts(view, "faults")),
         section("waits", "Waits, handoffs and notifications", charts(view, "waits")),
@@ -58,9 +56,9 @@ pub fn document(source: &Source<'_>) -> Document {
         title: view.title.clone(),
         about: view.question.clone().unwrap_or_default(),
         verdict: report.headline.verdict.clone(),
-        headline: headline(&report),
+        headline: headline(report),
         comes_to: "Conclusions",
-        findings: not_passed(source.gated)
+        findings: not_passed(report.gated)
             .skip(usize::from(report.headline.says == Says::Gate))
             .chain(report.other_conclusions().iter().map(finding))
             .collect(),

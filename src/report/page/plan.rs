@@ -1,15 +1,15 @@
 //! The document of a plan.
 
 use super::facts::{fact, place, program};
-use super::{filled, noted, section};
+use super::{block, filled, noted, section};
 use crate::answer::plan::{Answer, CurvePoint, FailureCost, PlanFile, wait_of};
 use crate::report::document::{
     Axis, Block, Chart, Curve, Document, Ends, Finding, Guide, GuideCourse, Intervals, Kind, Lines, Link,
     Mark, Tone, Value, Weight,
 };
 use crate::report::table::plan::{
-    Explained, checked, ensemble, failures, fits, headline, left_out, map as plan_map, missing,
-    sensitivities, unverified, verified, waits, word,
+    checked, ensemble, failures, fits, headline, left_out, map as plan_map, missing, sensitivities,
+    unverified, verified, waits, word,
 };
 use crate::words::units::{as_a_word, capitalised, number};
 use crate::words::verdict::Verdict;
@@ -21,16 +21,16 @@ const VERIFICATION: Link = Link { section: "verification", text: "verification" 
 /// All that is said of a plan.
 #[must_use]
 pub fn of_plan(plan: &PlanFile) -> Document {
-    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(table).collect();
+    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(block).collect();
     let verification = plan.verifications.iter().flat_map(|one| {
-        [Block::Text(verified(one)), table(checked(one))].into_iter().chain(noted(one.notes.clone()))
+        [Block::Text(verified(one)), block(checked(one))].into_iter().chain(noted(one.notes.clone()))
     });
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
-    let basis = fits(plan).map(table).into_iter().chain(noted(sensitivities(plan)));
+    let basis = fits(plan).map(block).into_iter().chain(noted(sensitivities(plan)));
     let sections = [
         section(CURVE.section, "Waits over the rate", vec![curve(plan)]),
         section(FIGURES.section, "Figures", figures),
-        section("map", "At other rates", plan_map(plan).map(table).into_iter().collect()),
+        section("map", "At other rates", plan_map(plan).map(block).into_iter().collect()),
         section(VERIFICATION.section, "Verification", verification.collect()),
         section("missing", "What is missing", noted(lacks.collect()).into_iter().collect()),
         section("basis", "Model inputs", basis.collect()),
@@ -55,10 +55,6 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         strategies: plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
         sections: filled(sections),
     }
-}
-
-fn table(Explained { caption, table, legend }: Explained) -> Block {
-    Block::Table { caption: caption.to_owned(), table, legend: legend.to_owned() }
 }
 
 /// What was tried, and the answer for each strategy.

@@ -99,7 +99,7 @@ fn most_changed(file: &AbFile) -> Option<String> {
     };
     let changed = file.comparisons.iter().filter(|one| one.verdict == wanted);
     let ratios = changed.filter_map(|one| Some((one, one.ratio?.ratio?)));
-    let (one, ratio) = ratios.max_by(|(_, one), (_, other)| one.ln().abs().total_cmp(&other.ln().abs()))?;
+    let (one, ratio) = compare::farthest_from_one(ratios)?;
     Some(format!("{} of {} {}", one.figure, one.cells, units::changed(ratio)))
 }
 

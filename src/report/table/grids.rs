@@ -1,5 +1,6 @@
 //! What each table holds: its columns, how soon one is left out where the terminal is narrow, and its rows.
 
+use super::explained::ExplainedTable;
 use crate::report::View;
 use crate::report::document::{Column, Missing, Table, Tone, Value, numbers, words};
 use crate::report::view::{
@@ -11,30 +12,23 @@ use crate::results::record::{Arrived, FigureColumn, FigureEntry, Timing, Trial};
 use crate::words::measure::Measure;
 use crate::words::units::{format_micros, number};
 
-/// A table of a run, what it shows in a few words, and what its columns are.
-pub(in crate::report) struct ExplainedTable {
-    pub caption: &'static str,
-    pub table: Table,
-    pub legend: String,
-}
-
-impl ExplainedTable {
-    /// Columns that are 0 everywhere are told instead of shown.
-    fn of(caption: &'static str, table: Table, legend: String) -> Self {
-        let (table, zeros) = table.without_zeros();
-        let zeros =
-            if zeros.is_empty() { String::new() } else { format!(" 0 in every row: {}.", zeros.join(", ")) };
-        Self { caption, table, legend: legend + &zeros }
-    }
-}
-
 /// The tables of a run, what was asked first: what became of the locks under faults, then all figures, then the arrivals of
 /// open loads.
 pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
-    let figures =
-        || ExplainedTable::of("Each strategy with each number of contenders", Table::of(view), legend(view));
-    let open =
-        || ExplainedTable::of("What became of the arrivals", Table::open(view), OPEN_LEGEND.to_owned());
+    let figures = || {
+        ExplainedTable::without_zeros(
+            "Each strategy with each number of contenders",
+            Table::of(view),
+            legend(view),
+        )
+    };
+    let open = || {
+        ExplainedTable::without_zeros(
+            "What became of the arrivals",
+            Table::open(view),
+            OPEN_LEGEND.to_owned(),
+        )
+    };
     let has_figures = !view.cells.is_empty();
     let has_arrivals = view.cells.iter().any(Cell::is_open);
     let all = [faults_table(view), has_figures.then(figures), has_arrivals.then(open)];
@@ -44,7 +38,11 @@ pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
 /// What became of each strategy under each fault; `None` without faults.
 fn faults_table(view: &View<'_>) -> Option<ExplainedTable> {
     view.has_faults().then(|| {
-        ExplainedTable::of("Each strategy under each fault", Table::faults(view), faults_legend(view))
+        ExplainedTable::without_zeros(
+            "Each strategy under each fault",
+            Table::faults(view),
+            faults_legend(view),
+        )
     })
 }
 
@@ -72,14 +70,14 @@ const PACE: [Column; 16] = [
 const JUDGED: [Column; 2] = [numbers("violations", 1), Column { heading: "marks", numbers: false, spare: 1 }];
 
 /// The figures that have a column of their own.
-fn figures_with_column() -> impl Iterator<Item = (&'static FigureEntry, Column)> {
-    let column = |column: FigureColumn| numbers(column.heading, column.spare);
-    figures::ALL.iter().filter_map(move |entry| Some((*entry, column(entry.column?))))
+fn figures_with_column() -> impl Iterator<Item = (&'static FigureEntry, FigureColumn)> {
+    figures::ALL.iter().filter_map(|entry| Some((*entry, entry.column?)))
 }
 
 /// Every column, from left to right.
 fn columns() -> Vec<Column> {
-    PACE.into_iter().chain(figures_with_column().map(|(_, column)| column)).chain(JUDGED).collect()
+    let figures = figures_with_column().map(|(_, column)| numbers(column.heading, column.spare));
+    PACE.into_iter().chain(figures).chain(JUDGED).collect()
 }
 
 impl Table {
@@ -120,8 +118,7 @@ pub(in crate::report) fn legend(view: &View<'_>) -> String {
 /// What the columns of figures are of which something was measured.
 fn of_figures(view: &View<'_>) -> String {
     let is_measured = |entry: &FigureEntry| view.cells.iter().any(|cell| cell.figure(entry).is_some());
-    let columns = figures::ALL.iter().filter_map(|entry| Some((entry, entry.column?)));
-    columns
+    figures_with_column()
         .filter(|(entry, column)| !column.explained.is_empty() && is_measured(entry))
         .map(|(_, column)| format!("{}: {}; ", column.heading, column.explained))
         .collect()

@@ -1,8 +1,9 @@
 //! A run as Markdown, for READMEs and CI summaries.
 
 use super::conclusions::conclusions_markdown;
+use super::explained::ExplainedTable;
 use super::gates::gates_markdown;
-use super::grids::{ExplainedTable, tables};
+use super::grids::tables;
 use super::markdown_parts::{bullets, escaped, table};
 use super::{Table, basis};
 use crate::report::RunReport;

@@ -1,5 +1,6 @@
 //! A plan: question, verdicts, what is expected of each strategy, and how it was verified.
 
+use super::explained::ExplainedTable;
 use super::fitted::fitted;
 use super::{Style, Table, numbers, words};
 use crate::answer::model::{Fit, Part, Predicted, Prediction};
@@ -23,8 +24,8 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     }
     said.push(String::new());
     let tables = [waits(plan), ensemble(plan), failures(plan), fits(plan)];
-    for Explained { table, legend, .. } in tables.into_iter().flatten() {
-        said.extend([fitted(table, style).0, String::new(), legend.to_owned(), String::new()]);
+    for ExplainedTable { table, legend, .. } in tables.into_iter().flatten() {
+        said.extend([fitted(table, style).0, String::new(), legend, String::new()]);
     }
     said.extend(sensitivities(plan));
     said.extend(plan.place().map(|place| format!("{place}.")));
@@ -32,19 +33,12 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     said.extend(notes.map(|note| format!("! {note}")));
     said.extend(unverified(plan).into_iter().map(|note| format!("! {note}")));
     for one in &plan.verifications {
-        let Explained { table, legend, .. } = checked(one);
+        let ExplainedTable { table, legend, .. } = checked(one);
         said.extend([String::new(), format!("Verified with {}", verified(one)), String::new()]);
-        said.extend([fitted(table, style).0, String::new(), legend.to_owned()]);
+        said.extend([fitted(table, style).0, String::new(), legend]);
         said.extend(one.notes.iter().map(|note| format!("! {note}")));
     }
     said.join("\n") + "\n"
-}
-
-/// A table, what it shows in a few words, and what its columns are.
-pub(in crate::report) struct Explained {
-    pub(in crate::report) caption: &'static str,
-    pub(in crate::report) table: Table,
-    pub(in crate::report) legend: &'static str,
 }
 
 /// Which lock to take and what is expected of it, or why there is none; first what a verification has against it.
@@ -107,7 +101,7 @@ fn table(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
 }
 
 /// What is expected of each strategy; `None` where nothing was predicted of any.
-pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
+pub(in crate::report) fn waits(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer| {
         let of = |read: fn(&Prediction) -> Value| Value::or_missing(answer.prediction.as_ref(), read);
         vec![
@@ -135,18 +129,18 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<Explained> {
         numbers("room", 0),
         numbers("locks needed", 3),
     ];
-    is_predicted(plan).then(|| Explained {
+    is_predicted(plan).then(|| ExplainedTable {
         caption: "What is expected of each lock",
         table: table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
         legend: "wait: from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers \
                  chance and what is not known about the service time. lock busy: share of time in which a lock is held or \
                  being handed over. p99 if holds vary: as an exponential's do, as only their mean is known. room: the highest rate that meets the objective, with \
-                 its 90 % interval.",
+                 its 90 % interval.".to_owned(),
     })
 }
 
 /// What to take at other rates and with other numbers of clients; `None` where there is no map.
-pub(in crate::report) fn map(plan: &PlanFile) -> Option<Explained> {
+pub(in crate::report) fn map(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |cell: &MapCell| {
         let take: [Value; 3] = match &cell.take {
             MapChoice::Lock { strategy, locks, wait_us } => {
@@ -166,11 +160,11 @@ pub(in crate::report) fn map(plan: &PlanFile) -> Option<Explained> {
         numbers("locks", 0),
         numbers("wait", 0),
     ];
-    (!plan.map.is_empty()).then(|| Explained {
+    (!plan.map.is_empty()).then(|| ExplainedTable {
         caption: "What to take at other rates",
         table: table(columns, plan.map.iter().map(row).collect()),
         legend: "take: the lock that keeps the objective over the fewest locks and, of these, with the shortest wait. wait: about \
-                 how long, by the objective's figure. From the same measurements.",
+                 how long, by the objective's figure. From the same measurements.".to_owned(),
     })
 }
 
@@ -179,7 +173,7 @@ fn is_predicted(plan: &PlanFile) -> bool {
 }
 
 /// What the ensemble gets of each strategy; `None` where nothing was predicted of any.
-pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<Explained> {
+pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer| {
         let of = |read: fn(&Prediction) -> f64| {
             Value::or_missing(answer.prediction.as_ref(), |one| Value::Amount(read(one)))
@@ -206,18 +200,18 @@ pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<Explained> {
         numbers("server down", 0),
         numbers("wait p99 then", 0),
     ];
-    is_predicted(plan).then(|| Explained {
+    is_predicted(plan).then(|| ExplainedTable {
         caption: "Load on the ensemble",
         table: table(columns, plan.answers.iter().map(row).collect()),
         legend: "sessions: the most in use at a time, in 19 of 20 simulations. waiting: for a lock, at a time, on average. \
                  server down: the longest time that nobody acquired a lock that somebody wanted, when a server failed. wait p99 then: of \
                  all who came around that time. ensemble busy: the \
-                 share of its write capacity that is used.",
+                 share of its write capacity that is used.".to_owned(),
     })
 }
 
 /// What each kind of failure costs each strategy; `None` where none was measured that costs anything.
-pub(in crate::report) fn failures(plan: &PlanFile) -> Option<Explained> {
+pub(in crate::report) fn failures(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer, cost: &FailureCost| {
         vec![
             answer.strategy.as_str().into(),
@@ -251,14 +245,14 @@ pub(in crate::report) fn failures(plan: &PlanFile) -> Option<Explained> {
         numbers("of a year", 1),
         words("meanwhile"),
     ];
-    (!rows.is_empty()).then(|| Explained {
+    (!rows.is_empty()).then(|| ExplainedTable {
         caption: "What failures cost",
         table: table(columns, rows).without_idle_columns(),
         legend: "Medians over the times, with the least and the most. no lock for: the longest time that nobody acquired a lock \
                  that somebody wanted. requests: of your load, those that come each time until the queue is as short as before; \
                  wait then, p99 then: how long they wait. drained after: how long that takes once the lock is acquired again. of a \
                  year: the share of its requests that are delayed if it happens once a week. meanwhile: whether the objective \
-                 holds after that, while the server is still missing.",
+                 holds after that, while the server is still missing.".to_owned(),
     })
 }
 
@@ -273,7 +267,7 @@ fn measured(range: MeasuredRange) -> Value {
 }
 
 /// What the handoffs of each strategy were fitted to; `None` where there is no fit.
-pub(in crate::report) fn fits(plan: &PlanFile) -> Option<Explained> {
+pub(in crate::report) fn fits(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer| {
         let of = |read: fn(&Fit) -> Value| Value::or_missing(answer.fit.as_ref(), read);
         vec![
@@ -299,11 +293,11 @@ pub(in crate::report) fn fits(plan: &PlanFile) -> Option<Explained> {
         numbers("measured at", 1),
         numbers("waiting", 2),
     ];
-    plan.answers.iter().any(|answer| answer.fit.is_some()).then(|| Explained {
+    plan.answers.iter().any(|answer| answer.fit.is_some()).then(|| ExplainedTable {
         caption: "What it was predicted from",
         table: table(columns, plan.answers.iter().map(row).collect()),
         legend: "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials; ±: standard error; \
-                 -: not significantly different from zero. off: how far trials lie from it (standard deviation).",
+                 -: not significantly different from zero. off: how far trials lie from it (standard deviation).".to_owned(),
     })
 }
 
@@ -382,7 +376,7 @@ fn doubt(plan: &PlanFile) -> Option<String> {
 }
 
 /// What was predicted of it, and what was measured.
-pub(in crate::report) fn checked(one: &Verification) -> Explained {
+pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
     let row = |figure: &Checked| {
         let is_rate = figure.figure == THROUGHPUT.card.name;
         let (show, predicted): (fn(f64) -> Value, Value) = match is_rate {
@@ -414,9 +408,10 @@ pub(in crate::report) fn checked(one: &Verification) -> Explained {
         numbers("by its own service", 0),
         words("within 15 %"),
     ];
-    Explained {
+    ExplainedTable {
         caption: "Predicted and measured",
         table: table(columns, one.figures.iter().map(row).collect()),
-        legend: "by its own service: the simulation with the handoffs of the verifying trial itself.",
+        legend: "by its own service: the simulation with the handoffs of the verifying trial itself."
+            .to_owned(),
     }
 }

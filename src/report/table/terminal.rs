@@ -1,9 +1,10 @@
 //! A run for a terminal.
 
 use super::conclusions::{conclusions_list, wrapped};
+use super::explained::ExplainedTable;
 use super::fitted::{Style, fitted, fitted_above, painted};
 use super::gates::gates;
-use super::grids::{ExplainedTable, tables};
+use super::grids::tables;
 use super::legend::only;
 use super::{Table, basis, comparison};
 use crate::answer::compare::Comparison;
