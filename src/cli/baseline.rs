@@ -12,7 +12,6 @@ use super::args::{
     BaselineAddArgs, BaselineArgs, BaselineCheckArgs, BaselineCommand, BaselineListArgs, BaselineTrendArgs,
 };
 use super::output;
-use crate::answer::stats::PART_AT_LEAST;
 use crate::record::figures::THROUGHPUT;
 use crate::report::{self, Trend, TrendChange, date};
 use crate::results::{self, Baseline};
@@ -123,9 +122,6 @@ fn aligned(rows: &[[String; 5]]) -> String {
     all().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// How often a change may be named where there is none, over all cells of a figure.
-const ALPHA: f64 = 0.05;
-
 /// A change that `baseline check` found.
 #[derive(Serialize, JsonSchema)]
 pub struct CheckedChange {
@@ -162,9 +158,11 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
         trends.iter_mut().for_each(|trend| trend.add(&one.commit, &stored));
     }
     let notes = trends.first().map_or_else(Vec::new, |trend| trend.notes.clone());
-    let mut changes = Vec::new();
+    let (mut changes, mut runs_at_least) = (Vec::new(), 0);
     for (figure, trend) in figures.iter().zip(trends) {
-        let found = trend.concluded(ALPHA / figures.len() as f64).changes;
+        let trend = trend.concluded(Trend::ALPHA / figures.len() as f64);
+        runs_at_least = runs_at_least.max(trend.runs_at_least);
+        let found = trend.changes;
         changes.extend(found.into_iter().map(|change| CheckedChange {
             figure: figure.to_string(),
             fails: change.is_last && change.run >= accepted && change.is_worse(figure.better(), args.margin),
@@ -172,14 +170,14 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
         }));
     }
     let fails = changes.iter().filter(|one| one.fails).count();
-    let too_few = own.len() < 2 * PART_AT_LEAST;
+    let too_few = own.len() < runs_at_least;
     let (exit, what) = match (fails, too_few) {
         (1.., _) => {
             (Exit::Violated, format!("Worse since a change: {}.", counted(fails, "figure", "figures")))
         }
         (0, true) => {
             let has = counted(own.len(), "run", "runs");
-            (Exit::Unknown, format!("Unknown: {has}, and it takes {} to tell a change.", 2 * PART_AT_LEAST))
+            (Exit::Unknown, format!("Unknown: {has}, and it takes {runs_at_least} to tell a change."))
         }
         (0, false) => {
             (Exit::Held, format!("No change for the worse over {}.", counted(own.len(), "run", "runs")))
@@ -206,7 +204,7 @@ fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
         // One after the other: a run with its histograms takes some memory.
         trend.add(&one.commit, &results::read(&one.dir)?);
     }
-    let trend = trend.concluded(ALPHA);
+    let trend = trend.concluded(Trend::ALPHA);
     if trend.lines.is_empty() {
         let store = args.store.display();
         return Err(Error::usage(format!(

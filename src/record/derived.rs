@@ -73,6 +73,11 @@ impl Trial {
         self.is_batch() || matches!(self.spec.stop, Stop::Acquisitions(_))
     }
 
+    /// Whether each contender acquires once: the first to do so has finished, so there is no time in which all were there.
+    pub(super) fn acquires_once(&self) -> bool {
+        self.spec.stop == Stop::Acquisitions(1)
+    }
+
     pub(super) fn is_batch(&self) -> bool {
         self.spec.load == Load::Batch
     }

@@ -10,7 +10,7 @@ use toml::Table;
 use super::View;
 use super::summary::Aggregate;
 use crate::answer::gate::Scope;
-use crate::answer::stats::{change_points, median};
+use crate::answer::stats::{change_points, median, values_at_least};
 use crate::results::StoredRun;
 use crate::results::record::Run;
 use crate::words::measure::{Better, Figure, Unit};
@@ -32,6 +32,8 @@ pub struct Trend {
     pub lines: Vec<TrendLine>,
     /// From which run on a cell was another one, the oldest first.
     pub changes: Vec<TrendChange>,
+    /// Of how many runs on a change can be told, with so many cells.
+    pub runs_at_least: usize,
     /// What makes the runs hard to compare, each in one sentence without a full stop.
     pub notes: Vec<String>,
     #[serde(skip)]
@@ -157,6 +159,9 @@ fn or_unknown(text: &str) -> &str {
 }
 
 impl Trend {
+    /// How often a change may be named where there is none, over all cells of a figure.
+    pub const ALPHA: f64 = 0.05;
+
     /// Of a figure in those cells, over no run yet.
     pub fn new(figure: Figure, scope: Scope) -> Self {
         Self {
@@ -165,6 +170,7 @@ impl Trend {
             runs: Vec::new(),
             lines: Vec::new(),
             changes: Vec::new(),
+            runs_at_least: values_at_least(Self::ALPHA),
             notes: Vec::new(),
             of: figure,
             scope,
@@ -206,6 +212,7 @@ impl Trend {
     #[must_use]
     pub fn concluded(mut self, alpha: f64) -> Self {
         let each = alpha / self.lines.len().max(1) as f64;
+        self.runs_at_least = values_at_least(each);
         self.changes = self.lines.iter().flat_map(|line| self.changes_of(line, each)).collect();
         self.changes.sort_by_key(|change| change.run);
         self

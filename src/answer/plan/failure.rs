@@ -151,10 +151,16 @@ impl FailureCost {
         let come = self
             .requests
             .map(|requests| format!("about {} requests come meanwhile", number(requests.round())));
-        let wait = self.wait_mean.map(|wait| format!("wait {}", format_micros(wait.median_us as u64)));
-        let tail =
-            self.wait_p99.map(|wait| format!("99 % of them less than {}", format_micros(wait.most_us)));
-        let queue = come.zip(wait).map(|(come, wait)| format!("{come} and {wait} on average"));
+        let least = |wait: MeasuredRange| if wait.at_least { "at least " } else { "" };
+        let wait = self
+            .wait_mean
+            .map(|wait| format!("wait {}{} on average", least(wait), format_micros(wait.median_us as u64)));
+        // Of waits that were still going on only their beginning is known.
+        let tail = self.wait_p99.map(|wait| match wait.at_least {
+            true => format!("one in a hundred at least {}", format_micros(wait.most_us)),
+            false => format!("99 % of them less than {}", format_micros(wait.most_us)),
+        });
+        let queue = come.zip(wait).map(|(come, wait)| format!("{come} and {wait}"));
         let queue: Vec<String> = queue.into_iter().chain(tail).collect();
         let queue = if queue.is_empty() { String::new() } else { format!("; {}", queue.join(", ")) };
         Some(format!("{} stops everybody for {gap}{queue}", self.fault))

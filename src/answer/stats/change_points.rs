@@ -24,9 +24,22 @@ pub struct ChangePoint {
 }
 
 /// The fewest values on either side of a change.
-pub const PART_AT_LEAST: usize = 3;
+const PART_AT_LEAST: usize = 3;
+/// With more values than that, shuffles and not their orders limit what can be told.
+const LONGEST_NEED: usize = 20;
 /// How often a part is shuffled.
 const SHUFFLES: usize = 1_999;
+
+/// The fewest values among which a change can be found at all with that `alpha`: of a series with a step in its middle, at
+/// least two are as clear among so many orders as halves can be chosen, its own and the one with the halves exchanged.
+pub fn values_at_least(alpha: f64) -> usize {
+    let can_tell = |count: usize| {
+        let part = count / 2;
+        let orders: f64 = (1..=part).map(|at| (count - part + at) as f64 / at as f64).product();
+        2.0 / orders < alpha
+    };
+    (2 * PART_AT_LEAST..=LONGEST_NEED).find(|count| can_tell(*count)).unwrap_or(LONGEST_NEED)
+}
 
 /// The changes of a series, rising; each has a p of at most `alpha`. The same series and seed give the same.
 pub fn change_points(values: &[f64], alpha: f64, seed: u64) -> Vec<ChangePoint> {
@@ -41,9 +54,11 @@ fn split(part: &[f64], begins: usize, alpha: f64, rng: &mut ChaCha8Rng, found: &
     let Some(best) = best_split(part) else { return };
     let mut shuffled = part.to_vec();
     let mut as_clear = 1;
+    // The same sums in another order may differ in their last digits.
+    let as_far = best.apart - 1e-9 * best.apart.abs();
     for _ in 0..SHUFFLES {
         shuffled.shuffle(rng);
-        as_clear += usize::from(best_split(&shuffled).is_some_and(|other| other.apart >= best.apart));
+        as_clear += usize::from(best_split(&shuffled).is_some_and(|other| other.apart >= as_far));
     }
     let p = as_clear as f64 / (SHUFFLES + 1) as f64;
     if p > alpha {
@@ -116,6 +131,25 @@ mod tests {
     use rand::Rng;
 
     use super::*;
+
+    #[test]
+    fn the_fewest_values_are_those_of_which_a_step_in_the_middle_is_found() {
+        let mut rng = ChaCha8Rng::seed_from_u64(1);
+        for alpha in [0.05, 0.025, 0.0125, 0.005] {
+            let least = values_at_least(alpha);
+            let step = |count: usize, rng: &mut ChaCha8Rng| -> Vec<f64> {
+                (0..count)
+                    .map(|at| if at < count / 2 { 1.0 } else { 9.0 } + 0.1 * rng.random::<f64>())
+                    .collect()
+            };
+            let found = |count: usize, rng: &mut ChaCha8Rng| {
+                (0..20).filter(|_| !change_points(&step(count, rng), alpha, 7).is_empty()).count()
+            };
+            // Of one fewer it is a matter of the shuffles' luck.
+            assert_eq!(found(least - 2, &mut rng), 0, "alpha {alpha}, {} values", least - 2);
+            assert!(found(least + 2, &mut rng) >= 18, "alpha {alpha}, {} values", least + 2);
+        }
+    }
 
     #[test]
     fn the_statistic_and_the_split_are_those_of_a_port() {

@@ -19,7 +19,7 @@ mod ranks;
 mod signed_rank;
 mod student;
 
-pub use change_points::{ChangePoint, PART_AT_LEAST, change_points};
+pub use change_points::{ChangePoint, change_points, values_at_least};
 pub use estimate::{Interval, RatioEstimate, median};
 pub use holm::holm;
 pub use mann_whitney::MannWhitney;

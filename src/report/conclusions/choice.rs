@@ -1,7 +1,7 @@
 //! Which strategy to use in the settings of the run, and what it costs.
 
-use super::ranking::RankingContext;
-use super::standing::{Against, Aspect, Standing};
+use super::ranking::{RankingContext, Speed};
+use super::standing::{Against, Aspect, Standing, StrategyReadings};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::answer::compare::ComparisonVerdict as Compared;
 use crate::report::document::value::Value;
@@ -98,7 +98,15 @@ fn provisional(
     };
     let repetitions = speed.repetitions;
     let ends = || {
-        let value = |entry| speed.value(entry, field.speed);
+        let value = |entry: &StrategyReadings| {
+            let value = speed.value(entry, field.speed);
+            // What is done once is judged by what it costs, too.
+            let is_once = field.speed == Speed::TotalTime;
+            match requests(field, speed.contenders, &entry.label).filter(|_| is_once) {
+                Some(requests) => format!("{value} and {requests} per acquisition"),
+                None => value,
+            }
+        };
         let last = speed.others().last();
         let last =
             last.map_or_else(String::new, |(last, _)| format!(", {} last with {}", last.label, value(last)));
@@ -133,6 +141,18 @@ fn provisional(
     }
 }
 
+fn one_or_more(amount: f64, one: &str) -> String {
+    let shown = number(amount);
+    let ending = if shown == "1" { "" } else { "s" };
+    format!("{shown} {one}{ending}")
+}
+
+/// How many requests an acquisition of that strategy takes.
+fn requests(field: &RankingContext<'_>, contenders: usize, label: &str) -> Option<String> {
+    let cell = field.ranked_at(contenders).find(|cell| field.label(cell) == label)?;
+    cell.figure(&REQUESTS_PER_ACQUISITION).map(|amount| one_or_more(amount, "request"))
+}
+
 fn kept_its_promises(cell: &Cell<'_>) -> bool {
     cell.verdict().is_none_or(|verdict| verdict == Verdict::Held)
 }
@@ -156,11 +176,6 @@ fn costs(field: &RankingContext<'_>, focus: usize, label: &str, load: Option<&St
     if let (Some(requests), Some(notifications)) =
         (cell.figure(&REQUESTS_PER_ACQUISITION), cell.figure(&NOTIFICATIONS_PER_ACQUISITION))
     {
-        let one_or_more = |amount: f64, one: &str| {
-            let shown = number(amount);
-            let ending = if shown == "1" { "" } else { "s" };
-            format!("{shown} {one}{ending}")
-        };
         said.push(format!(
             "{} and {} per acquisition",
             one_or_more(requests, "request"),

@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use super::fitted::fitted;
 use super::{Style, Table, numbers, words};
-use crate::answer::stats::PART_AT_LEAST;
 use crate::report::Trend;
 use crate::report::document::Value;
 use crate::words::units::{counted, shown};
@@ -15,8 +14,8 @@ pub fn trend(trend: &Trend, style: Style) -> String {
         trend.changes.iter().map(|change| format!("{}.", change.sentence(&trend.figure))).collect();
     if trend.changes.is_empty() {
         let of = format!("{} over {}", trend.figure, counted(trend.runs.len(), "run", "runs"));
-        said.push(match trend.runs.len() < 2 * PART_AT_LEAST {
-            true => format!("{of}: whether it changed can be told from {} runs on.", 2 * PART_AT_LEAST),
+        said.push(match trend.runs.len() < trend.runs_at_least {
+            true => format!("{of}: whether it changed can be told from {} runs on.", trend.runs_at_least),
             false => format!("No clear change in {of}."),
         });
     }
