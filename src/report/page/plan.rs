@@ -189,8 +189,17 @@ fn environment(plan: &PlanFile) -> Vec<Block> {
     facts.into_iter().chain(noted(plan.caveats())).collect()
 }
 
+/// The words of a command, without the directory that it went on in.
+fn asks_anew(command: &[String]) -> impl Iterator<Item = &str> {
+    let mut names_directory = false;
+    command.iter().map(String::as_str).filter(move |word| {
+        let is_directory = std::mem::replace(&mut names_directory, *word == "--resume");
+        !is_directory && !names_directory && !word.starts_with("--resume=")
+    })
+}
+
 fn reproduce(plan: &PlanFile) -> Vec<Block> {
-    let words = plan.command.iter().skip(1).map(|word| as_a_word(word));
+    let words = asks_anew(&plan.command).skip(1).map(as_a_word);
     let command: Vec<String> = std::iter::once("zklockbench".to_owned()).chain(words).collect();
     let sources: Vec<String> = plan.sources.iter().map(|source| source.display().to_string()).collect();
     vec![
@@ -201,4 +210,17 @@ fn reproduce(plan: &PlanFile) -> Vec<Block> {
             program(&plan.tool_version, plan.tool_commit.as_deref()),
         ]),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_went_on_is_asked_anew_without_the_directory_that_it_went_on_in() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let anew = |line: &str| asks_anew(&words(line)).collect::<Vec<_>>().join(" ");
+        assert_eq!(anew("plan --rate 5/s --resume dir --verify"), "plan --rate 5/s --verify");
+        assert_eq!(anew("plan --resume=dir --rate 5/s"), "plan --rate 5/s");
+    }
 }
