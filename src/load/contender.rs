@@ -23,7 +23,7 @@ use crate::words::catalog::Mode;
 use crate::words::clock::{self, Stamp};
 use crate::world::fault::Doing;
 use crate::world::zk::gate::TaskScope;
-use crate::world::zk::{Failure, Session, SessionState, StateWatcher, reactor};
+use crate::world::zk::{Failure, Session, SessionState, SessionStates, reactor};
 
 /// Pause after an error, before the next attempt.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
@@ -586,7 +586,7 @@ async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
 }
 
 /// Tells whenever a session has another connection, the first one included.
-async fn tell_connections(mut states: StateWatcher, shared: Arc<Shared>) {
+async fn tell_connections(mut states: SessionStates, shared: Arc<Shared>) {
     shared.board.connections.notify_one();
     loop {
         match states.changed().await {

@@ -4,6 +4,7 @@
 //! Uses: words.
 
 pub mod ensemble;
+pub mod driver;
 pub mod fault;
 pub mod proxy;
 pub mod zk;

@@ -251,12 +251,17 @@ impl Target {
             None => connector.connect(&self.connect).await,
         };
         let client = client.map_err(Failure::from)?;
-        OWN.lock().unwrap_or_else(PoisonError::into_inner).insert(client.session_id().0);
+        is_own(client.session_id().0);
         Ok(client)
     }
 }
 
 static OWN: Mutex<BTreeSet<i64>> = Mutex::new(BTreeSet::new());
+
+/// From now on that session is one of this process.
+pub(super) fn is_own(session: i64) {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner).insert(session);
+}
 
 /// Whether this process has ever had that session, on any ensemble: what another one did, another program did.
 pub fn is_own_session(session: i64) -> bool {

@@ -5,6 +5,7 @@ mod arrival;
 pub mod changes;
 mod connect;
 mod crate_lock;
+mod foreign;
 pub mod gate;
 mod handshake;
 mod inner;
@@ -21,8 +22,9 @@ mod wire;
 
 pub use arrival::{Arm, Arrival, EventKind, sequence_of};
 pub use connect::{Access, Secret, Target, Tls, TlsFiles, is_own_session};
+pub use foreign::{ForeignSession, SessionStates};
 pub use inner::{Observed, Sent, Undated, Watch};
 pub use multi::Op;
 pub use outcome::Failure;
 pub use session::{Created, NodeKind, NodeStat, Session, SessionKey};
-pub use zookeeper_client::{SessionState, StateWatcher};
+pub use zookeeper_client::SessionState;

@@ -1,0 +1,403 @@
+//! The processes that take locks for the contenders of one trial: which process serves whom, and what a contender asks of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::LocalBoxFuture;
+use tokio::sync::watch;
+
+use super::process::{Answered, Asked, DriverCommand, DriverError, Parameters, Process};
+use super::protocol::{Believed, Done, How, Request, WantedMode};
+use crate::world::zk::gate::{Gate, Movement};
+use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState};
+
+/// Beyond what a request may take by itself, that much more passes before its driver has failed.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often an echo measures the way through the pipe before a trial.
+const ECHOES: usize = 50;
+
+/// What the contenders of a trial want of a driver.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub command: DriverCommand,
+    pub lock: String,
+    pub parameters: Parameters,
+    pub cancel: How,
+    /// How many contenders share a process.
+    pub per_process: usize,
+}
+
+/// The processes of one trial. Dropped, all are killed.
+pub struct Processes {
+    wanted: Wanted,
+    slots: Vec<tokio::sync::Mutex<Option<Arc<Process>>>>,
+    links: Mutex<BTreeMap<usize, Arc<Link>>>,
+    /// What failed, once each.
+    failures: Mutex<BTreeSet<String>>,
+}
+
+impl std::fmt::Debug for Processes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Processes").field("wanted", &self.wanted).finish_non_exhaustive()
+    }
+}
+
+/// A contender's session in a driver's process.
+pub struct Link {
+    contender: usize,
+    process: Arc<Process>,
+    cancel: How,
+    key: SessionKey,
+    timeout: Duration,
+    states: watch::Receiver<SessionState>,
+}
+
+/// What an acquire was answered with.
+#[derive(Debug)]
+pub struct Granted {
+    pub done: Done,
+    /// What the driver's own clock measured, in microseconds.
+    pub service_us: Option<u64>,
+}
+
+/// How an acquire ended without a grant.
+#[derive(Debug)]
+pub enum NotGranted {
+    TimedOut,
+    Cancelled,
+    Failed(Failure),
+}
+
+impl Processes {
+    pub fn new(wanted: Wanted, contenders: usize) -> Self {
+        let slots = contenders.div_ceil(wanted.per_process.max(1));
+        Self {
+            slots: (0..slots).map(|_| tokio::sync::Mutex::default()).collect(),
+            wanted,
+            links: Mutex::default(),
+            failures: Mutex::default(),
+        }
+    }
+
+    /// How many there are, once all contenders have come.
+    pub fn count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// What has failed so far.
+    pub fn failures(&self) -> Vec<String> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Opens a session for a contender, in a new process where its own has ended.
+    ///
+    /// # Errors
+    /// When the driver fails, or says that it can't.
+    pub async fn open(
+        &self,
+        contender: usize,
+        connect: &str,
+        session_timeout: Duration,
+        within: Duration,
+        gate: &Arc<Gate>,
+    ) -> Result<Arc<Link>, Failure> {
+        let process = self.process_of(contender).await.map_err(|error| self.failed(error))?;
+        let states = process.follow(contender);
+        let session_ms = u64::try_from(session_timeout.as_millis()).unwrap_or(u64::MAX);
+        let mut asked = process.ask("`open`", Some(within + GRACE), |id| Request::Open {
+            id,
+            c: contender,
+            connect: connect.to_owned(),
+            session_ms,
+            lock: self.wanted.lock.clone(),
+            parameters: self.wanted.parameters.clone(),
+        });
+        let answered = process.answer(&mut asked).await.map_err(|error| self.failed(error))?;
+        let done = done(answered)?;
+        let id = done.session.as_deref().and_then(session_id);
+        let id = id.ok_or_else(|| Failure::Refused("the driver's `open` told no session id".into()))?;
+        let password = done.password.as_deref().and_then(bytes).unwrap_or_default();
+        let link = Arc::new(Link {
+            contender,
+            process: Arc::clone(&process),
+            cancel: self.wanted.cancel,
+            key: SessionKey::of_another(id, password),
+            timeout: done.session_ms.map_or(session_timeout, Duration::from_millis),
+            states,
+        });
+        gate.follow(Arc::new(move |movement| match movement {
+            Movement::Shut => process.stop(),
+            Movement::Opened => process.go_on(),
+        }));
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(contender, Arc::clone(&link));
+        Ok(link)
+    }
+
+    /// The session that a contender has.
+    pub fn link(&self, contender: usize) -> Option<Arc<Link>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).get(&contender).cloned()
+    }
+
+    async fn process_of(&self, contender: usize) -> Result<Arc<Process>, DriverError> {
+        let slot = contender / self.wanted.per_process.max(1);
+        let mut process = self.slots[slot % self.slots.len().max(1)].lock().await;
+        if let Some(process) = process.as_ref().filter(|process| process.failure().is_none()) {
+            return Ok(Arc::clone(process));
+        }
+        let started = Arc::new(Process::start(self.wanted.command.clone()).await?);
+        *process = Some(Arc::clone(&started));
+        Ok(started)
+    }
+
+    fn failed(&self, error: DriverError) -> Failure {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
+        Failure::DriverEnded(error.to_string())
+    }
+
+    /// How long an echo takes through each process, in microseconds: there and back, by the thread that reads and by a
+    /// contender's own; and whether the driver's clock showed a time between sending and arrival each time.
+    ///
+    /// # Errors
+    /// When a driver fails.
+    pub async fn measure_pipe(&self) -> Result<PipeCost, Failure> {
+        let mut cost = PipeCost { shares_clock: true, ..PipeCost::default() };
+        let links: Vec<_> = self.links.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for at in 0..ECHOES.max(links.len().min(ECHOES)) {
+            let Some(link) = links.get(at % links.len().max(1)) else { break };
+            for own in [None, Some(link.contender)] {
+                let before = crate::words::clock::monotonic_us();
+                let mut asked = link.process.ask("an echo", Some(GRACE), |id| Request::Echo { id, c: own });
+                let answered = link.process.answer(&mut asked).await.map_err(|error| self.failed(error))?;
+                let after = crate::words::clock::monotonic_us();
+                let took = answered.arrived.saturating_sub(asked.sent);
+                if own.is_none() { cost.reader_us.push(took) } else { cost.contender_us.push(took) }
+                let now = answered.answer.ok.and_then(|done| done.now);
+                cost.shares_clock &= now.is_some_and(|now| (before..=after).contains(&now));
+            }
+        }
+        Ok(cost)
+    }
+
+    /// Ends all of them; whoever does not end by itself is killed. On the caller's thread.
+    pub fn close(&self) {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let processes = self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.take());
+        std::thread::scope(|scope| {
+            for process in processes {
+                scope.spawn(move || process.close());
+            }
+        });
+    }
+
+    /// How many locks were granted too late, in all.
+    pub fn late_grants(&self) -> u64 {
+        let one = |slot: &tokio::sync::Mutex<Option<Arc<Process>>>| {
+            slot.try_lock().ok().and_then(|process| process.as_ref().map(|process| process.late_grants()))
+        };
+        self.slots.iter().filter_map(one).sum()
+    }
+}
+
+/// What the way through the pipe costs.
+#[derive(Debug, Clone, Default)]
+pub struct PipeCost {
+    pub reader_us: Vec<u64>,
+    pub contender_us: Vec<u64>,
+    pub shares_clock: bool,
+}
+
+impl Link {
+    /// Waits for the lock. Ends early when `cancelled` does; what is granted all the same is then released.
+    ///
+    /// # Errors
+    /// Why it was not granted.
+    pub async fn acquire(
+        &self,
+        on: &str,
+        mode: WantedMode,
+        timeout: Option<Duration>,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<Granted, NotGranted> {
+        let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let within = timeout.map(|timeout| timeout + self.patience());
+        let mut asked = self.process.ask("`acquire`", within, |id| Request::Acquire {
+            id,
+            c: self.contender,
+            on: on.to_owned(),
+            mode,
+            timeout_ms,
+        });
+        let early = {
+            let mut answer = std::pin::pin!(self.process.answer(&mut asked).fuse());
+            let mut cancelled = std::pin::pin!(cancelled.fuse());
+            futures_util::select_biased! {
+                answered = answer => Some(answered),
+                () = cancelled => None,
+            }
+        };
+        if let Some(answered) = early {
+            return granted(answered.map_err(|error| NotGranted::Failed(Failure::DriverEnded(error.to_string())))?);
+        }
+        self.give_up(&mut asked, on).await
+    }
+
+    /// The wait is not wanted any more; its one answer has to come all the same.
+    async fn give_up(&self, asked: &mut Asked, on: &str) -> Result<Granted, NotGranted> {
+        let of = asked.id;
+        if self.cancel != How::None {
+            self.process.expect(of, self.patience());
+            drop(self.process.ask("`cancel`", Some(self.patience()), |id| Request::Cancel { id, of }));
+        }
+        let answered = self.process.answer(asked).await;
+        match answered.map_err(|error| Failure::DriverEnded(error.to_string())) {
+            Err(failure) => Err(NotGranted::Failed(failure)),
+            Ok(answered) => match granted(answered) {
+                Ok(_) => Err(self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled)),
+                Err(not) => Err(not),
+            },
+        }
+    }
+
+    /// Lets the lock go.
+    ///
+    /// # Errors
+    /// What the driver says, or that it has failed.
+    pub async fn release(&self, on: &str) -> Result<(), Failure> {
+        let mut asked = self.releasing(on);
+        self.released(&mut asked).await
+    }
+
+    fn releasing(&self, on: &str) -> Asked {
+        self.process.ask("`release`", Some(self.patience()), |id| Request::Release {
+            id,
+            c: self.contender,
+            on: on.to_owned(),
+        })
+    }
+
+    async fn released(&self, asked: &mut Asked) -> Result<(), Failure> {
+        let answered = self.process.answer(asked).await;
+        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()))?;
+        // A release that failed although the lock is not held has released it.
+        if answered.answer.err.is_some() && answered.answer.held == Some(Believed::No) {
+            return Ok(());
+        }
+        done(answered).map(drop)
+    }
+
+    fn patience(&self) -> Duration {
+        2 * self.timeout + GRACE
+    }
+}
+
+impl ForeignSession for Link {
+    fn key(&self) -> SessionKey {
+        self.key.clone()
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn states(&self) -> watch::Receiver<SessionState> {
+        self.states.clone()
+    }
+
+    fn close(&self) -> LocalBoxFuture<'_, bool> {
+        let closing = async {
+            let mut asked =
+                self.process.ask("`close`", Some(self.patience()), |id| Request::Close { id, c: self.contender });
+            self.process.answer(&mut asked).await.is_ok_and(|answered| answered.answer.ok.is_some())
+        };
+        closing.boxed_local()
+    }
+
+    fn crash(&self) {
+        self.process.kill();
+    }
+}
+
+/// Which error words say that the lock is certainly not held.
+const DEFINITE: [&str; 6] = ["timeout", "cancelled", "busy", "refused", "unsupported", "bad-request"];
+
+fn granted(answered: Answered) -> Result<Granted, NotGranted> {
+    let answer = &answered.answer;
+    let doubtful = answer.held.is_some_and(|held| held != Believed::No);
+    match answer.err.as_deref() {
+        Some("timeout") if !doubtful => return Err(NotGranted::TimedOut),
+        Some("cancelled") if !doubtful => return Err(NotGranted::Cancelled),
+        _ => {}
+    }
+    let service_us = answer.from.zip(answer.to).map(|(from, to)| to.saturating_sub(from));
+    let done = done(answered).map_err(NotGranted::Failed)?;
+    Ok(Granted { done, service_us })
+}
+
+fn done(answered: Answered) -> Result<Done, Failure> {
+    let answer = answered.answer;
+    let Some(word) = answer.err else { return Ok(answer.ok.unwrap_or_default()) };
+    let said = answer.message.map_or_else(|| word.clone(), |message| format!("{word}: {message}"));
+    let definite = match answer.held {
+        Some(Believed::No) => true,
+        Some(Believed::Maybe | Believed::Yes) => false,
+        None => DEFINITE.contains(&word.as_str()),
+    };
+    Err(match (definite, word.as_str()) {
+        (true, _) => Failure::Refused(said),
+        (false, "session") => Failure::SessionExpired,
+        (false, _) => Failure::DriverInDoubt(said),
+    })
+}
+
+
+fn session_id(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
+}
+
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if digits.len() % 2 != 0 {
+        return None;
+    }
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::driver::protocol::Line;
+
+    fn answered(line: &str) -> Answered {
+        match Line::read(line.as_bytes()) {
+            Ok(Line::Answer(answer)) => Answered { answer: *answer, arrived: 0 },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_error_is_definite_only_if_its_word_or_the_driver_says_so() {
+        let failure = |line: &str| done(answered(line)).unwrap_err();
+        assert!(failure(r#"{"id":1,"err":"busy"}"#).is_definite());
+        assert!(!failure(r#"{"id":1,"err":"busy","held":"maybe"}"#).is_definite());
+        assert!(!failure(r#"{"id":1,"err":"a word of its own"}"#).is_definite());
+        assert!(failure(r#"{"id":1,"err":"connection","held":"no"}"#).is_definite());
+        assert_eq!(failure(r#"{"id":1,"err":"session"}"#), Failure::SessionExpired);
+    }
+
+    #[test]
+    fn a_timeout_that_leaves_it_open_is_no_timeout() {
+        assert!(matches!(granted(answered(r#"{"id":1,"err":"timeout"}"#)), Err(NotGranted::TimedOut)));
+        let open = granted(answered(r#"{"id":1,"err":"timeout","held":"maybe"}"#));
+        assert!(matches!(open, Err(NotGranted::Failed(failure)) if !failure.is_definite()));
+    }
+
+    #[test]
+    fn a_session_is_told_by_its_hexadecimal_number() {
+        assert_eq!(session_id("0x10001f2a3b40007"), Some(0x1_0001_f2a3_b400_07));
+        assert_eq!(session_id("0xffffffffffffffff"), Some(-1));
+        assert_eq!((session_id("no"), bytes("00ff"), bytes("0")), (None, Some(vec![0, 255]), None));
+    }
+}
