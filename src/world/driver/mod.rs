@@ -5,4 +5,4 @@ mod process;
 pub mod protocol;
 
 pub use process::{DriverCommand, DriverError, Mishap, Process};
-pub use processes::{Link, Processes, Wanted};
+pub use processes::{Granted, Link, NotGranted, Processes, Wanted};

@@ -1,6 +1,7 @@
 //! The processes that take locks for the contenders of one trial: which process serves whom, and what a contender asks of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,23 +9,23 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::watch;
 
-use super::process::{Answered, Asked, DriverCommand, DriverError, Parameters, Process};
-use super::protocol::{Believed, Done, How, Request, WantedMode};
+use super::process::{Answered, Asked, DriverCommand, DriverError, Mishap, Parameters, Process};
+use super::protocol::{Abilities, Believed, Done, How, Request, WantedMode};
 use crate::world::zk::gate::{Gate, Movement};
 use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState};
 
 /// Beyond what a request may take by itself, that much more passes before its driver has failed.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often an echo measures the way through the pipe before a trial.
-const ECHOES: usize = 50;
+/// A driver that has failed so often by itself in one trial is not started again in it.
+const FAILURES_AT_MOST: usize = 3;
 
 /// What the contenders of a trial want of a driver.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub command: DriverCommand,
     pub lock: String,
+    pub abilities: Abilities,
     pub parameters: Parameters,
-    pub cancel: How,
     /// How many contenders share a process.
     pub per_process: usize,
 }
@@ -36,6 +37,12 @@ pub struct Processes {
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
     /// What failed, once each.
     failures: Mutex<BTreeSet<String>>,
+    /// Processes that failed by themselves, and the last one's error.
+    failed: AtomicUsize,
+    /// Late grants of processes that have been replaced.
+    late: AtomicU64,
+    /// How many sessions have been asked for.
+    opened: AtomicUsize,
 }
 
 impl std::fmt::Debug for Processes {
@@ -46,9 +53,10 @@ impl std::fmt::Debug for Processes {
 
 /// A contender's session in a driver's process.
 pub struct Link {
-    contender: usize,
+    /// By which number the driver knows it.
+    number: usize,
     process: Arc<Process>,
-    cancel: How,
+    abilities: Abilities,
     key: SessionKey,
     timeout: Duration,
     states: watch::Receiver<SessionState>,
@@ -78,17 +86,29 @@ impl Processes {
             wanted,
             links: Mutex::default(),
             failures: Mutex::default(),
+            failed: AtomicUsize::new(0),
+            late: AtomicU64::new(0),
+            opened: AtomicUsize::new(0),
         }
     }
 
-    /// How many there are, once all contenders have come.
-    pub fn count(&self) -> usize {
-        self.slots.len()
+    /// What has failed so far, but for what faults have killed.
+    pub fn failures(&self) -> Vec<String> {
+        for process in self.at_rest() {
+            self.note_failure(&process);
+        }
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// What has failed so far.
-    pub fn failures(&self) -> Vec<String> {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    /// The processes that nobody is starting at this moment.
+    fn at_rest(&self) -> impl Iterator<Item = Arc<Process>> {
+        self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.clone())
+    }
+
+    fn note_failure(&self, process: &Process) {
+        if let Some(error) = process.failure().filter(|error| error.what != Mishap::Killed) {
+            self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
+        }
     }
 
     /// Opens a session for a contender, in a new process where its own has ended.
@@ -104,11 +124,13 @@ impl Processes {
         gate: &Arc<Gate>,
     ) -> Result<Arc<Link>, Failure> {
         let process = self.process_of(contender).await.map_err(|error| self.failed(error))?;
-        let states = process.follow(contender);
+        // Each session has a number of its own: what is still said of the one before can't be taken for this one's.
+        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        let states = process.follow(number);
         let session_ms = u64::try_from(session_timeout.as_millis()).unwrap_or(u64::MAX);
         let mut asked = process.ask("`open`", Some(within + GRACE), |id| Request::Open {
             id,
-            c: contender,
+            c: number,
             connect: connect.to_owned(),
             session_ms,
             lock: self.wanted.lock.clone(),
@@ -120,9 +142,9 @@ impl Processes {
         let id = id.ok_or_else(|| Failure::Refused("the driver's `open` told no session id".into()))?;
         let password = done.password.as_deref().and_then(bytes).unwrap_or_default();
         let link = Arc::new(Link {
-            contender,
+            number,
             process: Arc::clone(&process),
-            cancel: self.wanted.cancel,
+            abilities: self.wanted.abilities.clone(),
             key: SessionKey::of_another(id, password),
             timeout: done.session_ms.map_or(session_timeout, Duration::from_millis),
             states,
@@ -146,38 +168,30 @@ impl Processes {
         if let Some(process) = process.as_ref().filter(|process| process.failure().is_none()) {
             return Ok(Arc::clone(process));
         }
+        if let Some(failed) = process.take() {
+            self.late.fetch_add(failed.late_grants(), Ordering::Relaxed);
+            self.note_failure(&failed);
+            match failed.failure() {
+                Some(error) if error.what != Mishap::Killed => {
+                    if self.failed.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_AT_MOST {
+                        let error = error.clone();
+                        *process = Some(failed);
+                        return Err(error);
+                    }
+                }
+                _ => {}
+            }
+        }
         let started = Arc::new(Process::start(self.wanted.command.clone()).await?);
         *process = Some(Arc::clone(&started));
         Ok(started)
     }
 
     fn failed(&self, error: DriverError) -> Failure {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
-        Failure::DriverEnded(error.to_string())
-    }
-
-    /// How long an echo takes through each process, in microseconds: there and back, by the thread that reads and by a
-    /// contender's own; and whether the driver's clock showed a time between sending and arrival each time.
-    ///
-    /// # Errors
-    /// When a driver fails.
-    pub async fn measure_pipe(&self) -> Result<PipeCost, Failure> {
-        let mut cost = PipeCost { shares_clock: true, ..PipeCost::default() };
-        let links: Vec<_> = self.links.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        for at in 0..ECHOES.max(links.len().min(ECHOES)) {
-            let Some(link) = links.get(at % links.len().max(1)) else { break };
-            for own in [None, Some(link.contender)] {
-                let before = crate::words::clock::monotonic_us();
-                let mut asked = link.process.ask("an echo", Some(GRACE), |id| Request::Echo { id, c: own });
-                let answered = link.process.answer(&mut asked).await.map_err(|error| self.failed(error))?;
-                let after = crate::words::clock::monotonic_us();
-                let took = answered.arrived.saturating_sub(asked.sent);
-                if own.is_none() { cost.reader_us.push(took) } else { cost.contender_us.push(took) }
-                let now = answered.answer.ok.and_then(|done| done.now);
-                cost.shares_clock &= now.is_some_and(|now| (before..=after).contains(&now));
-            }
+        if error.what != Mishap::Killed {
+            self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
         }
-        Ok(cost)
+        Failure::DriverEnded(error.to_string())
     }
 
     /// Ends all of them; whoever does not end by itself is killed. On the caller's thread.
@@ -193,22 +207,16 @@ impl Processes {
 
     /// How many locks were granted too late, in all.
     pub fn late_grants(&self) -> u64 {
-        let one = |slot: &tokio::sync::Mutex<Option<Arc<Process>>>| {
-            slot.try_lock().ok().and_then(|process| process.as_ref().map(|process| process.late_grants()))
-        };
-        self.slots.iter().filter_map(one).sum()
+        let now: u64 = self.at_rest().map(|process| process.late_grants()).sum();
+        now + self.late.load(Ordering::Relaxed)
     }
 }
 
-/// What the way through the pipe costs.
-#[derive(Debug, Clone, Default)]
-pub struct PipeCost {
-    pub reader_us: Vec<u64>,
-    pub contender_us: Vec<u64>,
-    pub shares_clock: bool,
-}
-
 impl Link {
+    pub fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
     /// Waits for the lock. Ends early when `cancelled` does; what is granted all the same is then released.
     ///
     /// # Errors
@@ -224,7 +232,7 @@ impl Link {
         let within = timeout.map(|timeout| timeout + self.patience());
         let mut asked = self.process.ask("`acquire`", within, |id| Request::Acquire {
             id,
-            c: self.contender,
+            c: self.number,
             on: on.to_owned(),
             mode,
             timeout_ms,
@@ -246,7 +254,7 @@ impl Link {
     /// The wait is not wanted any more; its one answer has to come all the same.
     async fn give_up(&self, asked: &mut Asked, on: &str) -> Result<Granted, NotGranted> {
         let of = asked.id;
-        if self.cancel != How::None {
+        if self.abilities.cancel != How::None {
             self.process.expect(of, self.patience());
             drop(self.process.ask("`cancel`", Some(self.patience()), |id| Request::Cancel { id, of }));
         }
@@ -272,7 +280,7 @@ impl Link {
     fn releasing(&self, on: &str) -> Asked {
         self.process.ask("`release`", Some(self.patience()), |id| Request::Release {
             id,
-            c: self.contender,
+            c: self.number,
             on: on.to_owned(),
         })
     }
@@ -308,7 +316,7 @@ impl ForeignSession for Link {
     fn close(&self) -> LocalBoxFuture<'_, bool> {
         let closing = async {
             let mut asked =
-                self.process.ask("`close`", Some(self.patience()), |id| Request::Close { id, c: self.contender });
+                self.process.ask("`close`", Some(self.patience()), |id| Request::Close { id, c: self.number });
             self.process.answer(&mut asked).await.is_ok_and(|answered| answered.answer.ok.is_some())
         };
         closing.boxed_local()
@@ -350,7 +358,6 @@ fn done(answered: Answered) -> Result<Done, Failure> {
         (false, _) => Failure::DriverInDoubt(said),
     })
 }
-
 
 fn session_id(text: &str) -> Option<i64> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
