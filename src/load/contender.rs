@@ -103,7 +103,7 @@ impl Contender {
             (shared.target_of(self.id), shared.spec.session_timeout, shared.open_deadline());
         let own = || target.open_at(self.id, timeout, within, self.observation.observed.clone());
         let Some(drivers) = &shared.drivers else { return own().await };
-        let link = drivers.open(self.id, &target.connect, timeout, within, &self.control.gate).await?;
+        let link = drivers.open(self.id, target, timeout, within, &self.control.gate).await?;
         match own().await {
             Ok(session) => Ok(session.standing_for(link)),
             Err(failure) => {

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::process::{Answered, Asked, DriverCommand, DriverError, Mishap, Parameters, Process};
 use super::protocol::{Abilities, Believed, Done, How, Request, WantedMode};
 use crate::world::zk::gate::{Gate, Movement};
-use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState};
+use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState, Target};
 
 /// Beyond what a request may take by itself, that much more passes before its driver has failed.
 const GRACE: Duration = Duration::from_secs(5);
@@ -118,7 +118,7 @@ impl Processes {
     pub async fn open(
         &self,
         contender: usize,
-        connect: &str,
+        target: &Target,
         session_timeout: Duration,
         within: Duration,
         gate: &Arc<Gate>,
@@ -131,7 +131,8 @@ impl Processes {
         let mut asked = process.ask("`open`", Some(within + GRACE), |id| Request::Open {
             id,
             c: number,
-            connect: connect.to_owned(),
+            connect: target.connect.clone(),
+            auth: target.access.digest.as_ref().map(|identity| identity.told().to_owned()),
             session_ms,
             lock: self.wanted.lock.clone(),
             parameters: self.wanted.parameters.clone(),

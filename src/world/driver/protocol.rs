@@ -25,6 +25,9 @@ pub enum Request {
         c: usize,
         /// `host:port,host:port/chroot`.
         connect: String,
+        /// The identity to go by, `user:password` of ZooKeeper's scheme `digest`; the lock's directory may be for it alone.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        auth: Option<String>,
         session_ms: u64,
         /// One of the locks of `ready`.
         lock: String,
