@@ -21,7 +21,9 @@ pub fn processes_of(spec: &TrialSpec, target: &Target) -> Result<Option<Arc<Proc
     let Some(lock) = lock::driven(&spec.strategy.name) else { return Ok(None) };
     if target.access.tls.is_some() {
         let name = &spec.strategy.name;
-        return Err(Error::usage(format!("`{name}` is a driver's lock, and drivers are not told of TLS: go without")));
+        return Err(Error::usage(format!(
+            "`{name}` is a driver's lock, and drivers are not told of TLS: go without"
+        )));
     }
     let each_has_its_own = spec.faults.iter().any(|fault| OF_PROCESSES.contains(&fault.kind.as_str()));
     let per_process = if each_has_its_own { 1 } else { lock.program.ready.contenders.max(1) };

@@ -311,7 +311,8 @@ impl<'a> Conductor<'a> {
             histograms: observation::histograms(&sheet),
             history: history.filter(|_| self.shared.keeps_history),
             unchecked,
-            driver: lock::driven(&self.shared.spec.strategy.name).map(|lock| lock.program.ready.driver.clone()),
+            driver: lock::driven(&self.shared.spec.strategy.name)
+                .map(|lock| lock.program.ready.driver.clone()),
             beside: met.map(|met| Beside {
                 reads: met.reads + seen.looks_beside,
                 writes: met.writes + seen.writes_beside,

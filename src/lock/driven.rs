@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use crate::words::catalog::{Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection};
+use crate::words::catalog::{
+    Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
+};
 use crate::words::clock;
 use crate::words::units::parse_duration;
 use crate::world::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
@@ -70,7 +72,9 @@ fn lock(
     let driver = &program.command.name;
     let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || !name.chars().all(fine) {
-        return Err(format!("driver `{driver}`: `{name}` is no name of a lock: letters, digits, `-`, `_` and `.`"));
+        return Err(format!(
+            "driver `{driver}`: `{name}` is no name of a lock: letters, digits, `-`, `_` and `.`"
+        ));
     }
     let params = abilities.parameters.iter().map(|(name, parameter)| {
         param(name, parameter).map_err(|why| format!("driver `{driver}`: parameter `{name}`: {why}"))
@@ -80,7 +84,9 @@ fn lock(
     if let Some(leases) = leases.filter(|leases| {
         !params.iter().any(|param| param.name == *leases && matches!(param.kind, ParamKind::Count(..)))
     }) {
-        return Err(format!("driver `{driver}`: `leases` of `{name}` is `{leases}`, which is no number of its own"));
+        return Err(format!(
+            "driver `{driver}`: `leases` of `{name}` is `{leases}`, which is no number of its own"
+        ));
     }
     let holders = match leases {
         Some(leases) => Holders::Leases(leases),
@@ -207,7 +213,8 @@ impl Strategy for Driven {
             Mode::Read if link.abilities().modes.contains(&WantedMode::Read) => WantedMode::Read,
             Mode::Read | Mode::Write => WantedMode::Write,
         };
-        let left = |deadline: clock::Stamp| Duration::from_micros(deadline.saturating_sub(patience.clock.now()));
+        let left =
+            |deadline: clock::Stamp| Duration::from_micros(deadline.saturating_sub(patience.clock.now()));
         session.is_passed_by();
         let cancelled = patience.cancel.cancelled();
         let asking = link.acquire(&self.path, mode, patience.deadline.map(left), cancelled);
@@ -264,7 +271,9 @@ mod tests {
 
     #[test]
     fn what_can_be_no_parameter_is_refused() {
-        for (default, why) in [(json!(-1), "no whole number"), (json!("slow"), "no time"), (json!([]), "no number")] {
+        for (default, why) in
+            [(json!(-1), "no whole number"), (json!("slow"), "no time"), (json!([]), "no number")]
+        {
             let error = with_parameters(&json!({ "p": { "default": default } })).unwrap_err();
             assert!(error.contains("driver `my`: parameter `p`") && error.contains(why), "{error}");
         }

@@ -1,7 +1,7 @@
 //! Drivers: programs of others that take locks for contenders, by a protocol over their standard streams.
 
-pub mod processes;
 mod process;
+pub mod processes;
 pub mod protocol;
 
 pub use process::{DriverCommand, DriverError, Mishap, Process};

@@ -150,7 +150,8 @@ impl Process {
         let spawned = std::thread::Builder::new().name("driver-start".into()).spawn(move || {
             let _ = to.send(Self::start_here(&command));
         });
-        let not_started = |why: String| DriverError { driver: name, what: Mishap::NotStarted(why), stderr: String::new() };
+        let not_started =
+            |why: String| DriverError { driver: name, what: Mishap::NotStarted(why), stderr: String::new() };
         match spawned {
             Ok(_) => started.await.unwrap_or_else(|_| Err(not_started("its thread has ended".into()))),
             Err(error) => Err(not_started(error.to_string())),
@@ -172,7 +173,8 @@ impl Process {
             // One signal reaches all that it starts.
             .process_group(0)
             .spawn();
-        let mut child = child.map_err(|error| failed(Mishap::NotStarted(format!("{}: {error}", command.program))))?;
+        let mut child =
+            child.map_err(|error| failed(Mishap::NotStarted(format!("{}: {error}", command.program))))?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let (Some(group), Some(pipe), Some(output), Some(errors)) =
             (group, child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -197,7 +199,9 @@ impl Process {
         });
         let (to, ready) = std::sync::mpsc::channel();
         let spawned = thread("driver-errors", Arc::clone(&inner), move |inner| read_errors(inner, errors))
-            .and_then(|()| thread("driver-answers", Arc::clone(&inner), move |inner| read_answers(inner, output, &to)))
+            .and_then(|()| {
+                thread("driver-answers", Arc::clone(&inner), move |inner| read_answers(inner, output, &to))
+            })
             .and_then(|()| thread("driver-watch", Arc::clone(&inner), watch_over));
         if let Err(error) = spawned {
             return Err(inner.fails(Mishap::NotStarted(error.to_string())));
@@ -213,7 +217,12 @@ impl Process {
     }
 
     /// Sends a request, which is made with its own number.
-    pub fn ask(&self, doing: &'static str, within: Option<Duration>, request: impl FnOnce(u64) -> Request) -> Asked {
+    pub fn ask(
+        &self,
+        doing: &'static str,
+        within: Option<Duration>,
+        request: impl FnOnce(u64) -> Request,
+    ) -> Asked {
         self.inner.ask(doing, within, request)
     }
 
@@ -298,7 +307,12 @@ impl Drop for Process {
 }
 
 impl Inner {
-    fn ask(&self, doing: &'static str, within: Option<Duration>, request: impl FnOnce(u64) -> Request) -> Asked {
+    fn ask(
+        &self,
+        doing: &'static str,
+        within: Option<Duration>,
+        request: impl FnOnce(u64) -> Request,
+    ) -> Asked {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
         let due = within.map(|within| clock::now() + clock::micros(within));
@@ -421,11 +435,7 @@ impl Input {
     }
 }
 
-fn thread(
-    name: &str,
-    inner: Arc<Inner>,
-    work: impl FnOnce(&Inner) + Send + 'static,
-) -> std::io::Result<()> {
+fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
 }
 
@@ -498,13 +508,14 @@ enum Greeting {
 fn greeting(line: &[u8]) -> Greeting {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(line) else { return Greeting::None };
     match value.get("t").and_then(|t| t.as_str()) {
-        Some("refused") => {
-            Greeting::Refused(value.get("why").and_then(|why| why.as_str()).unwrap_or("without a reason").to_owned())
-        }
+        Some("refused") => Greeting::Refused(
+            value.get("why").and_then(|why| why.as_str()).unwrap_or("without a reason").to_owned(),
+        ),
         Some("ready") => match serde_json::from_value::<Ready>(value) {
-            Ok(ready) if ready.v != VERSION => {
-                Greeting::Wrong(format!("it chose version {} of the protocol, which was not offered", ready.v))
-            }
+            Ok(ready) if ready.v != VERSION => Greeting::Wrong(format!(
+                "it chose version {} of the protocol, which was not offered",
+                ready.v
+            )),
             Ok(ready) if ready.locks.is_empty() => Greeting::Wrong("`ready` names no lock".into()),
             Ok(ready) => Greeting::Ready(Box::new(ready)),
             Err(error) => Greeting::Wrong(format!("not a `ready`: {error}")),
@@ -519,7 +530,10 @@ impl Inner {
             return self.ends_all();
         }
         if !rest.is_empty() {
-            self.fails(Mishap::Garbage { why: "its output ends in the middle of a line".into(), line: shown(rest) });
+            self.fails(Mishap::Garbage {
+                why: "its output ends in the middle of a line".into(),
+                line: shown(rest),
+            });
             return;
         }
         // What it wrote last on its standard error is being read.
@@ -549,7 +563,8 @@ fn read_errors(inner: &Inner, errors: impl Read) {
             Ok(length) if length > 0 => {}
             _ => return,
         }
-        let text: String = String::from_utf8_lossy(&line).trim_end().chars().take(LONGEST_ERROR_LINE).collect();
+        let text: String =
+            String::from_utf8_lossy(&line).trim_end().chars().take(LONGEST_ERROR_LINE).collect();
         let mut last = locked(&inner.last_errors);
         last.push_back(text);
         while last.len() > LAST_LINES {
@@ -576,9 +591,11 @@ fn watch_over(inner: &Inner) {
         let now = clock::now();
         // What was asked while it was stopped has its whole time from then on.
         let overdue = |pending: &Pending| {
-            pending.due.is_some_and(|due| now >= due) && went_on.is_none_or(|at| now >= at + clock::micros(ECHO_WITHIN))
+            pending.due.is_some_and(|due| now >= due)
+                && went_on.is_none_or(|at| now >= at + clock::micros(ECHO_WITHIN))
         };
-        let late = locked(&inner.pending).values().find(|pending| overdue(pending)).map(|pending| pending.doing);
+        let late =
+            locked(&inner.pending).values().find(|pending| overdue(pending)).map(|pending| pending.doing);
         if let Some(doing) = late {
             inner.fails(Mishap::NoAnswer(doing));
             return;
@@ -592,3 +609,150 @@ fn watch_over(inner: &Inner) {
 
 /// The values that a request carries.
 pub type Parameters = BTreeMap<String, serde_json::Value>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says what it is, and then does that.
+    fn driver(then: &str) -> DriverCommand {
+        let ready =
+            r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
+        shell(&format!("read hello; echo '{ready}'; {then}"))
+    }
+
+    fn shell(script: &str) -> DriverCommand {
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        DriverCommand { name: "my".into(), program: "sh".into(), arguments }
+    }
+
+    fn refused(script: &str) -> DriverError {
+        Process::start_here(&shell(script)).err().unwrap()
+    }
+
+    /// Whether any process of that group still runs; that nobody has asked for the status of one does not matter.
+    fn runs(group: Pid) -> bool {
+        let group = group.as_raw_nonzero().to_string();
+        std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
+            let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+            let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+            let state = fields.next();
+            fields.nth(1) == Some(group.as_str()) && state != Some("Z")
+        })
+    }
+
+    /// What becomes of an echo that may take that long.
+    async fn failure(then: &str, within: Duration) -> DriverError {
+        let process = Process::start_here(&driver(then)).unwrap();
+        let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
+        let began = clock::now();
+        let ended = tokio::time::timeout(Duration::from_secs(20), process.answer(&mut asked)).await.unwrap();
+        assert!(clock::now() - began < clock::micros(within + Duration::from_secs(3)));
+        while runs(process.inner.group) {
+            assert!(clock::now() - began < clock::micros(within + Duration::from_secs(5)));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        ended.unwrap_err()
+    }
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    #[tokio::test]
+    async fn a_driver_is_asked_answers_and_ends_when_its_input_does() {
+        let echo = r#"while read line; do
+            id=${line#*\"id\":}; id=${id%%[,\}]*}; echo "{\"id\":$id,\"ok\":{\"now\":7}}"; done"#;
+        let process = Process::start_here(&driver(echo)).unwrap();
+        assert_eq!((process.ready.driver.as_str(), process.ready.contenders), ("test", 4_096));
+        let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
+        let answered = process.answer(&mut asked).await.unwrap();
+        assert_eq!((answered.answer.id, answered.answer.ok.unwrap().now), (asked.id, Some(7)));
+        let began = clock::now();
+        process.close();
+        assert!(clock::now() - began < 2_000_000 && process.failure().is_none());
+    }
+
+    #[test]
+    fn what_is_not_ready_is_told_with_its_last_words() {
+        let ended = refused("echo no such module >&2; exit 3");
+        assert_eq!(ended.what, Mishap::Exited("exit status 3".into()));
+        assert!(
+            ended.to_string().contains("driver `my` ended: exit status 3")
+                && ended.stderr.contains("no such module")
+        );
+        let refuses = refused(r#"echo '{"t":"refused","why":"too old"}'; sleep 60"#);
+        assert_eq!(refuses.what, Mishap::Refused("too old".into()));
+        assert!(matches!(refused("yes banner").what, Mishap::Garbage { .. }));
+        assert!(
+            refused(r#"echo '{"t":"ready","v":2,"driver":"x","locks":{}}'; sleep 60"#)
+                .to_string()
+                .contains("version 2")
+        );
+        let missing = DriverCommand { program: "/no/such/program".into(), ..shell("") };
+        assert!(matches!(Process::start_here(&missing).err().unwrap().what, Mishap::NotStarted(_)));
+    }
+
+    #[tokio::test]
+    async fn whoever_breaks_the_protocol_has_failed_at_once() {
+        let garbage = failure("read line; echo hello; sleep 60", SOON).await;
+        assert!(matches!(&garbage.what, Mishap::Garbage { line, .. } if line == "hello"), "{garbage}");
+        let unknown = failure(r#"read line; echo '{"id":77,"ok":{}}'; sleep 60"#, SOON).await;
+        assert!(unknown.to_string().contains("nothing with the id 77"), "{unknown}");
+        let stranger =
+            failure(r#"read line; echo '{"t":"event","c":9,"what":"expired"}'; sleep 60"#, SOON).await;
+        assert!(stranger.to_string().contains("no contender 9"), "{stranger}");
+        let long = failure("read line; head -c 100000 /dev/zero | tr '\\0' x; sleep 60", SOON).await;
+        assert!(long.to_string().contains("a line of more than"), "{long}");
+        let half = failure("read line; printf '{\"id\"'; exit 0", SOON).await;
+        assert!(half.to_string().contains("in the middle of a line"), "{half}");
+    }
+
+    #[tokio::test]
+    async fn whoever_answers_twice_has_failed() {
+        let twice = r#"read line; echo '{"id":1,"ok":{}}'; echo '{"id":1,"ok":{}}'; sleep 60"#;
+        let process = Process::start_here(&driver(twice)).unwrap();
+        let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
+        assert_eq!(asked.id, 1);
+        process.answer(&mut asked).await.unwrap();
+        let states = process.follow(3);
+        tokio::time::timeout(SOON, states.clone().wait_for(|state| state.is_terminated()))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(process.failure().unwrap().to_string().contains("the id 1"));
+    }
+
+    #[tokio::test]
+    async fn whoever_dies_or_hangs_has_failed_within_the_deadline() {
+        let dead = failure("read line; echo out of memory >&2; kill -9 $$", SOON).await;
+        assert_eq!(dead.what, Mishap::Exited("by signal 9".into()));
+        assert!(dead.stderr.contains("out of memory"));
+        let hung = failure("sleep 60 & wait", Duration::from_millis(300)).await;
+        assert_eq!(hung.what, Mishap::NoAnswer("an echo"));
+    }
+
+    #[tokio::test]
+    async fn one_that_is_stopped_is_not_overdue_and_one_that_does_not_read_is_not_waited_for() {
+        let process = Process::start_here(&driver("sleep 60")).unwrap();
+        process.stop();
+        let mut asked =
+            process.ask("an echo", Some(Duration::from_millis(100)), |id| Request::Echo { id, c: None });
+        let early = tokio::time::timeout(Duration::from_millis(500), process.answer(&mut asked)).await;
+        assert!(early.is_err() && process.failure().is_none());
+        process.go_on();
+        let connect = "x".repeat(60_000);
+        let began = clock::now();
+        while process.failure().is_none() && clock::now() - began < clock::micros(SOON) {
+            let open = |id| Request::Open {
+                id,
+                c: 0,
+                connect: connect.clone(),
+                auth: None,
+                session_ms: 1,
+                lock: "L".into(),
+                parameters: Parameters::new(),
+            };
+            drop(process.ask("`open`", Some(SOON), open));
+        }
+        assert_eq!(process.failure().unwrap().what, Mishap::DoesNotRead);
+    }
+}

@@ -37,8 +37,8 @@ pub struct Processes {
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
     /// What failed, once each.
     failures: Mutex<BTreeSet<String>>,
-    /// Processes that failed by themselves, and the last one's error.
-    failed: AtomicUsize,
+    /// How processes have failed by themselves.
+    failed: Mutex<Vec<DriverError>>,
     /// Late grants of processes that have been replaced.
     late: AtomicU64,
     /// How many sessions have been asked for.
@@ -86,7 +86,7 @@ impl Processes {
             wanted,
             links: Mutex::default(),
             failures: Mutex::default(),
-            failed: AtomicUsize::new(0),
+            failed: Mutex::default(),
             late: AtomicU64::new(0),
             opened: AtomicUsize::new(0),
         }
@@ -123,7 +123,7 @@ impl Processes {
         within: Duration,
         gate: &Arc<Gate>,
     ) -> Result<Arc<Link>, Failure> {
-        let process = self.process_of(contender).await.map_err(|error| self.failed(error))?;
+        let process = self.process_of(contender).await.map_err(|error| self.failure_of(error))?;
         // Each session has a number of its own: what is still said of the one before can't be taken for this one's.
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let states = process.follow(number);
@@ -137,7 +137,7 @@ impl Processes {
             lock: self.wanted.lock.clone(),
             parameters: self.wanted.parameters.clone(),
         });
-        let answered = process.answer(&mut asked).await.map_err(|error| self.failed(error))?;
+        let answered = process.answer(&mut asked).await.map_err(|error| self.failure_of(error))?;
         let done = done(answered)?;
         let id = done.session.as_deref().and_then(session_id);
         let id = id.ok_or_else(|| Failure::Refused("the driver's `open` told no session id".into()))?;
@@ -169,26 +169,32 @@ impl Processes {
         if let Some(process) = process.as_ref().filter(|process| process.failure().is_none()) {
             return Ok(Arc::clone(process));
         }
-        if let Some(failed) = process.take() {
-            self.late.fetch_add(failed.late_grants(), Ordering::Relaxed);
-            self.note_failure(&failed);
-            match failed.failure() {
-                Some(error) if error.what != Mishap::Killed => {
-                    if self.failed.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_AT_MOST {
-                        let error = error.clone();
-                        *process = Some(failed);
-                        return Err(error);
-                    }
-                }
-                _ => {}
-            }
+        if let Some(ended) = process.take() {
+            self.late.fetch_add(ended.late_grants(), Ordering::Relaxed);
+            self.note_failure(&ended);
+            self.failed_by_itself(ended.failure());
         }
-        let started = Arc::new(Process::start(self.wanted.command.clone()).await?);
+        if let Some(error) = self.given_up() {
+            return Err(error);
+        }
+        let started = Process::start(self.wanted.command.clone()).await;
+        let started = Arc::new(started.inspect_err(|error| self.failed_by_itself(Some(error)))?);
         *process = Some(Arc::clone(&started));
         Ok(started)
     }
 
-    fn failed(&self, error: DriverError) -> Failure {
+    fn failed_by_itself(&self, error: Option<&DriverError>) {
+        let error = error.filter(|error| error.what != Mishap::Killed).cloned();
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).extend(error);
+    }
+
+    /// Why no process is started any more.
+    fn given_up(&self) -> Option<DriverError> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.last().filter(|_| failed.len() >= FAILURES_AT_MOST).cloned()
+    }
+
+    fn failure_of(&self, error: DriverError) -> Failure {
         if error.what != Mishap::Killed {
             self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
         }
@@ -247,7 +253,9 @@ impl Link {
             }
         };
         if let Some(answered) = early {
-            return granted(answered.map_err(|error| NotGranted::Failed(Failure::DriverEnded(error.to_string())))?);
+            return granted(
+                answered.map_err(|error| NotGranted::Failed(Failure::DriverEnded(error.to_string())))?,
+            );
         }
         self.give_up(&mut asked, on).await
     }
@@ -263,7 +271,9 @@ impl Link {
         match answered.map_err(|error| Failure::DriverEnded(error.to_string())) {
             Err(failure) => Err(NotGranted::Failed(failure)),
             Ok(answered) => match granted(answered) {
-                Ok(_) => Err(self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled)),
+                Ok(_) => {
+                    Err(self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled))
+                }
                 Err(not) => Err(not),
             },
         }
@@ -316,8 +326,9 @@ impl ForeignSession for Link {
 
     fn close(&self) -> LocalBoxFuture<'_, bool> {
         let closing = async {
-            let mut asked =
-                self.process.ask("`close`", Some(self.patience()), |id| Request::Close { id, c: self.number });
+            let mut asked = self
+                .process
+                .ask("`close`", Some(self.patience()), |id| Request::Close { id, c: self.number });
             self.process.answer(&mut asked).await.is_ok_and(|answered| answered.answer.ok.is_some())
         };
         closing.boxed_local()
@@ -367,7 +378,7 @@ fn session_id(text: &str) -> Option<i64> {
 
 fn bytes(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return None;
     }
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
@@ -404,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_session_is_told_by_its_hexadecimal_number() {
-        assert_eq!(session_id("0x10001f2a3b40007"), Some(0x1_0001_f2a3_b400_07));
+        assert_eq!(session_id("0x10001f2a3b40007"), Some(0x0100_01f2_a3b4_0007));
         assert_eq!(session_id("0xffffffffffffffff"), Some(-1));
         assert_eq!((session_id("no"), bytes("00ff"), bytes("0")), (None, Some(vec![0, 255]), None));
     }

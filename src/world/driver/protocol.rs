@@ -324,9 +324,12 @@ impl Line {
     pub fn read(line: &[u8]) -> Result<Self, String> {
         let value: Value = serde_json::from_slice(line).map_err(|error| format!("not JSON: {error}"))?;
         if value.get("t").is_some() {
-            return serde_json::from_value(value).map(Self::Event).map_err(|error| format!("not an event: {error}"));
+            return serde_json::from_value(value)
+                .map(Self::Event)
+                .map_err(|error| format!("not an event: {error}"));
         }
-        let answer: Answer = serde_json::from_value(value).map_err(|error| format!("not an answer: {error}"))?;
+        let answer: Answer =
+            serde_json::from_value(value).map_err(|error| format!("not an answer: {error}"))?;
         if answer.ok.is_some() == answer.err.is_some() {
             return Err("an answer has either `ok` or `err`".into());
         }
@@ -355,7 +358,8 @@ mod tests {
 
     #[test]
     fn a_request_is_one_object_with_its_kind_under_t() {
-        let acquire = Request::Acquire { id: 2, c: 7, on: "/lock-0".into(), mode: WantedMode::Write, timeout_ms: None };
+        let acquire =
+            Request::Acquire { id: 2, c: 7, on: "/lock-0".into(), mode: WantedMode::Write, timeout_ms: None };
         assert_eq!(
             serde_json::to_string(&acquire).unwrap(),
             r#"{"t":"acquire","id":2,"c":7,"on":"/lock-0","mode":"write"}"#

@@ -70,10 +70,7 @@ impl Failure {
 
     /// Whether the session can still be used after this.
     pub fn session_survives(&self) -> bool {
-        !matches!(
-            self,
-            Self::SessionExpired | Self::NotConnected(_) | Self::NoReply | Self::DriverEnded(_)
-        )
+        !matches!(self, Self::SessionExpired | Self::NotConnected(_) | Self::NoReply | Self::DriverEnded(_))
     }
 
     pub fn kind(&self) -> &'static str {
