@@ -6,8 +6,7 @@ use futures_util::future::LocalBoxFuture;
 use tokio::sync::watch;
 use zookeeper_client::{SessionState, StateWatcher};
 
-use super::session::{Session, SessionKey};
-use crate::words::clock;
+use super::key::SessionKey;
 
 /// What the suite knows of such a session, and can do to it.
 pub trait ForeignSession {
@@ -24,13 +23,6 @@ pub trait ForeignSession {
 
     /// Ends the program that has it, as one is ended that is killed.
     fn crash(&self);
-}
-
-impl Session {
-    /// Another program asks for a lock on behalf of this session's contender: none of its requests is seen here.
-    pub fn is_passed_by(&self) {
-        self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| counts.unseen += 1);
-    }
 }
 
 /// The states of a session, from some moment on.

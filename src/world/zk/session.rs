@@ -13,17 +13,15 @@ use std::time::Duration;
 
 use futures_util::TryFutureExt;
 use futures_util::future::Either;
-use zookeeper_client::{
-    Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionId, SessionInfo, SessionState,
-    Stat,
-};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionState, Stat};
 
 use super::arrival::{Arm, Armed, Arrival, StampWaker};
 use super::foreign::{ForeignSession, SessionStates};
 use super::gate::TaskScope;
 use super::inner::{Begun, Ended, Inner, News, Observed, Sent, Undated, Watch};
+use super::key::{self, SessionKey};
 use super::outcome::Failure;
-use super::{connect, overdue, reactor, wire};
+use super::{overdue, reactor, wire};
 use crate::words::clock;
 use crate::words::measure::RequestKind;
 
@@ -66,21 +64,6 @@ impl From<&Stat> for NodeStat {
     }
 }
 
-/// Identifier and password of a session: who has them may speak for it.
-#[derive(Debug, Clone)]
-pub struct SessionKey(pub(super) SessionInfo);
-
-impl SessionKey {
-    pub fn id(&self) -> i64 {
-        self.0.id().0
-    }
-
-    /// Of a session that another program has.
-    pub fn of_another(id: i64, password: Vec<u8>) -> Self {
-        Self(SessionInfo::new(SessionId(id), password))
-    }
-}
-
 /// A metered session. Clones are the same session.
 #[derive(Clone)]
 pub struct Session(pub(super) Rc<Inner>);
@@ -114,7 +97,7 @@ impl Session {
     #[must_use]
     #[allow(clippy::expect_used, reason = "said above")]
     pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
-        connect::is_own(foreign.key().id());
+        key::is_own(foreign.key().id());
         Rc::get_mut(&mut self.0).expect("a session that was just opened").foreign = Some(foreign);
         self
     }
@@ -420,6 +403,11 @@ impl Session {
         }
         // The client goes first: watches that are dropped after it send nothing.
         close(inner.client, deadline).await.is_some()
+    }
+
+    /// Another program asks for a lock on behalf of this session's contender: none of its requests is seen here.
+    pub fn is_passed_by(&self) {
+        self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| counts.unseen += 1);
     }
 
     /// What it takes to speak for this session from another connection.
