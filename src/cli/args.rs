@@ -8,6 +8,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 
 use super::ab::args::AbArgs;
+use super::drivers;
 use super::outputs::Outputs;
 use super::plan::args::PlanArgs;
 use super::run::metrics;
@@ -21,6 +22,7 @@ use super::worker_args::{MergeArgs, WorkerArgs};
 use crate::lock;
 use crate::record::figures;
 use crate::words::measure::Figure;
+use crate::world::driver::DriverCommand;
 use crate::world::fault;
 
 /// Benchmarks ZooKeeper lock strategies on a real ensemble, and checks that they exclude.
@@ -30,6 +32,9 @@ pub struct Cli {
     /// Print the outcome as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// Name a program whose locks can be contenders, e.g. --driver kazoo=drivers/kazoo/run (docs/drivers.md); may be repeated
+    #[arg(long = "driver", global = true, value_name = "NAME=COMMAND", value_parser = drivers::named)]
+    pub drivers: Vec<DriverCommand>,
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = clap::ColorChoice::Auto)]
     pub color: clap::ColorChoice,
@@ -508,6 +513,23 @@ pub struct ManArgs {
 }
 
 impl Command {
+    /// Whether locks may be named or taken.
+    pub fn may_name_locks(&self) -> bool {
+        matches!(
+            self,
+            Self::Run(_)
+                | Self::Ab(_)
+                | Self::Sweep(_)
+                | Self::Plan(_)
+                | Self::Validate(_)
+                | Self::Strategies(_)
+                | Self::Worker(_)
+                | Self::Merge(_)
+                | Self::Torture(_)
+                | Self::Schema(_)
+        )
+    }
+
     /// What was asked for, e.g. `run` or `ensemble up`.
     pub fn name(&self) -> &'static str {
         match self {

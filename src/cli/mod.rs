@@ -11,6 +11,7 @@ mod calibrate;
 mod check;
 mod clean;
 mod compare;
+mod drivers;
 mod ensemble;
 mod export;
 mod help;
@@ -90,6 +91,9 @@ fn obey(cli: Cli) -> Result<Exit, Error> {
         _ => None,
     };
     move_to_own_network(&cli.command);
+    if cli.command.may_name_locks() {
+        drivers::register(&cli.drivers)?;
+    }
     start(cli, port)
 }
 

@@ -3,12 +3,14 @@
 //! Changes are made in the file's data, which are then read again as a whole: so every rule that holds for a
 //! file holds for an override, and the results keep the scenario as it was really run.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use toml::{Table, Value};
 
+use super::drivers;
 use super::scenario_source::{STDIN, Source};
 use super::shared_args::PlaceArgs;
 use super::trace_file::TraceFile;
@@ -69,6 +71,7 @@ impl ScenarioFile {
         read.replayed = replayed.into_inner();
         read.overrides.extend(overrides.hosts.as_ref().map(|file| format!("--hosts {}", file.display())));
         overrides.check_containers(&name, &read.parsed.scenario).map_err(Unusable::Other)?;
+        drivers::check(&read.parsed.scenario).map_err(Unusable::Other)?;
         Ok(read)
     }
 
@@ -343,7 +346,7 @@ impl Overrides {
         let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
         let named = |name: &String| {
             let name = name.trim();
-            let own = listed.iter().filter(|one| name_of(one) == Some(name));
+            let own = listed.iter().filter(|one| name_of(one).as_deref() == Some(name));
             let own: Vec<Value> = own.cloned().collect();
             if own.is_empty() { vec![Value::from(name)] } else { own }
         };
@@ -382,8 +385,11 @@ impl Overrides {
 }
 
 /// The name of a strategy as a scenario lists it.
-pub fn name_of(listed: &Value) -> Option<&str> {
-    listed.as_str().or_else(|| listed.get("name")?.as_str())
+pub fn name_of(listed: &Value) -> Option<Cow<'_, str>> {
+    let text = |key: &str| listed.get(key)?.as_str();
+    let driven = || Some(format!("{}:{}", text("driver")?, text("lock")?));
+    let name = listed.as_str().or_else(|| text("name"));
+    name.map(Cow::Borrowed).or_else(|| driven().map(Cow::Owned))
 }
 
 fn path(key: &str) -> Vec<String> {

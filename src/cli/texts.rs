@@ -44,7 +44,7 @@ _zklockbench_files() {
 complete -F _zklockbench_files -o nosort -o filenames -o bashdefault -o default zklockbench
 "#;
 
-const VARIABLES: [(&str, &str); 8] = [
+const VARIABLES: [(&str, &str); 9] = [
     ("ZOOKEEPER_HOME", "Directory of an unpacked ZooKeeper release, unless --zookeeper-home names one."),
     ("ZKLOCKBENCH_AUTH", "Digest identity, as --auth takes it: USER:PASSWORD."),
     (
@@ -59,6 +59,7 @@ const VARIABLES: [(&str, &str); 8] = [
         "ZKLOCKBENCH_LOG",
         "Log of the ZooKeeper client on stderr: a level such as debug, or targets such as zookeeper_client=trace.",
     ),
+    ("ZKLOCKBENCH_DRIVERS", "Drivers as --driver names them, one on each line."),
     ("SSL_CERT_FILE", "Certificate authorities for --tls without --tls-ca."),
     ("GITHUB_STEP_SUMMARY", "Where --github appends its summary; GitHub sets it."),
     ("NO_COLOR", "Set to anything: no colours."),

@@ -16,8 +16,8 @@ use crate::world::zk::admin;
 use crate::world::zk::keep_awake::Unread;
 
 /// Compares the counts of a whole trial. Nothing where faults were injected: servers that are broken forget their counts,
-/// and delete what belonged to sessions that have ended. Nothing of a part, either, because servers count all. What the cost
-/// model predicts is true of a trial that is whole.
+/// and delete what belonged to sessions that have ended. Nothing of a part, either, because servers count all; nor of a driver's lock,
+/// whose requests nobody here has seen. What the cost model predicts is true of a trial that is whole.
 pub fn compare(
     shared: &Shared,
     whole: &Counts,
@@ -25,7 +25,7 @@ pub fn compare(
     servers: &[ServerCounters],
     is_whole: bool,
 ) -> Vec<Accounting> {
-    if shared.has_faults() || shared.slice.is_part() {
+    if shared.has_faults() || shared.slice.is_part() || shared.drivers.is_some() {
         return Vec::new();
     }
     let cost = is_whole.then(|| expected(shared, noted)).flatten();

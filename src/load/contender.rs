@@ -23,7 +23,7 @@ use crate::words::catalog::Mode;
 use crate::words::clock::{self, Stamp};
 use crate::world::fault::Doing;
 use crate::world::zk::gate::TaskScope;
-use crate::world::zk::{Failure, Session, SessionState, StateWatcher, reactor};
+use crate::world::zk::{Failure, ForeignSession, Session, SessionState, SessionStates, reactor};
 
 /// Pause after an error, before the next attempt.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
@@ -99,15 +99,18 @@ impl Contender {
     async fn open(&self) -> Result<Session, Failure> {
         let shared = &self.shared;
         let _permit = shared.opening.acquire().await;
-        shared
-            .target_of(self.id)
-            .open_at(
-                self.id,
-                shared.spec.session_timeout,
-                shared.open_deadline(),
-                self.observation.observed.clone(),
-            )
-            .await
+        let (target, timeout, within) =
+            (shared.target_of(self.id), shared.spec.session_timeout, shared.open_deadline());
+        let own = || target.open_at(self.id, timeout, within, self.observation.observed.clone());
+        let Some(drivers) = &shared.drivers else { return own().await };
+        let link = drivers.open(self.id, target, timeout, within, &self.control.gate).await?;
+        match own().await {
+            Ok(session) => Ok(session.standing_for(link)),
+            Err(failure) => {
+                link.close().await;
+                Err(failure)
+            }
+        }
     }
 
     /// Waits for the conductor; `None` when the trial ends before it has begun.
@@ -586,7 +589,7 @@ async fn sent<F: Future + Unpin>(work: &mut F) -> Option<F::Output> {
 }
 
 /// Tells whenever a session has another connection, the first one included.
-async fn tell_connections(mut states: StateWatcher, shared: Arc<Shared>) {
+async fn tell_connections(mut states: SessionStates, shared: Arc<Shared>) {
     shared.board.connections.notify_one();
     loop {
         match states.changed().await {

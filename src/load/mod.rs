@@ -10,6 +10,7 @@ mod breaking;
 pub mod calibrate;
 mod contender;
 mod control;
+mod driven;
 mod elections;
 mod environment;
 mod fence;

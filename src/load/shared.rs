@@ -22,6 +22,7 @@ use crate::scenario::{Load, Slice, Stop, TrialSpec};
 use crate::words::catalog::{Holders, Params};
 use crate::words::clock::Stamp;
 use crate::words::measure::Window;
+use crate::world::driver::Processes;
 use crate::world::ensemble::Started;
 use crate::world::zk::Target;
 
@@ -103,6 +104,8 @@ pub struct Shared {
     /// Which of its contenders, arrivals and faults are made here.
     pub slice: Slice,
     pub entry: Entry,
+    /// What takes the locks, where that are processes of another program.
+    pub drivers: Option<Arc<Processes>>,
     /// Where sessions are opened: by each contender at its own, or by all at the only one.
     targets: Vec<Target>,
     /// Limits the sessions that are being opened at the same time.
@@ -186,6 +189,7 @@ impl Shared {
             spec,
             slice,
             entry,
+            drivers: None,
             targets,
             opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
             kind,
@@ -202,6 +206,11 @@ impl Shared {
             reads_logs: false,
             gaps,
         }
+    }
+
+    #[must_use]
+    pub fn with_drivers(self, drivers: Option<Arc<Processes>>) -> Self {
+        Self { drivers, ..self }
     }
 
     #[must_use]
@@ -261,7 +270,8 @@ impl Shared {
     /// What a contender's lock object is built from.
     pub fn lock_config(&self, contender: usize, lock: usize) -> LockConfig {
         let path = self.lock_states[lock].path.clone();
-        LockConfig { path, params: self.spec.strategy.params.clone(), contender }
+        let (params, drivers) = (self.spec.strategy.params.clone(), self.drivers.clone());
+        LockConfig { path, params, contender, drivers }
     }
 
     /// The path that all lock paths are below, with a slash at its end.

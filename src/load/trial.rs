@@ -21,8 +21,8 @@ use super::rendezvous::{Meeting, Rendezvous};
 use super::series::Steadiness;
 use super::shared::{Board, Shared};
 use super::worker::{self, Share};
-use super::{accounting, batch, breaking, progress, standstill};
-use crate::lock::Entry;
+use super::{accounting, batch, breaking, driven, progress, standstill};
+use crate::lock::{self, Entry};
 use crate::record::{
     Arrived, Beside, CLOCKS_DIFFER_MS, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew,
     Grant, Grants, Judged, Lives, Moments, Occurrences, Part, Phase, ServerCounters, Sessions, Steady, Stuck,
@@ -109,12 +109,18 @@ pub async fn run_trial(
         false => environment.workspace.trial_root(spec.index),
     };
     let targets = environment.for_contenders(spec.contenders)?;
+    let drivers = driven::processes_of(spec, &environment.target)?;
     let shared = Shared::new(spec.clone(), *entry, targets, &root, environment.slice())
+        .with_drivers(drivers.clone())
         .with_history(environment.keeps_history)
         .with_logs(environment.local.as_deref());
     let shared = Arc::new(shared);
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
-    let trial = conductor.conduct().await?;
+    let trial = conductor.conduct().await;
+    if let Some(drivers) = drivers {
+        driven::end(drivers, &spec.strategy.name, sink).await;
+    }
+    let trial = trial?;
     let is_lost = trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost);
     if !is_lost && environment.slice().leads() {
         environment.workspace.clear(&root).await?;
@@ -280,7 +286,7 @@ impl<'a> Conductor<'a> {
             standstill,
             measured: sheet.measured,
             whole: sheet.whole,
-            herd: (sheet.whole.unseen == 0).then(|| sheet.herd()),
+            herd: (sheet.whole.unseen == 0 && self.shared.drivers.is_none()).then(|| sheet.herd()),
             errors: std::mem::take(&mut seen.errors),
             // These follow from the facts.
             violation_count: 0,
@@ -305,6 +311,8 @@ impl<'a> Conductor<'a> {
             histograms: observation::histograms(&sheet),
             history: history.filter(|_| self.shared.keeps_history),
             unchecked,
+            driver: lock::driven(&self.shared.spec.strategy.name)
+                .map(|lock| lock.program.ready.driver.clone()),
             beside: met.map(|met| Beside {
                 reads: met.reads + seen.looks_beside,
                 writes: met.writes + seen.writes_beside,

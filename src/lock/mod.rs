@@ -18,6 +18,7 @@ mod curator_queue;
 mod curator_read_write;
 mod curator_semaphore;
 mod curator_semaphore_mutex;
+mod driven;
 mod ephemeral_child;
 mod ephemeral_node;
 mod go_zookeeper;
@@ -41,15 +42,18 @@ mod ticket;
 mod wait;
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::words::catalog::{LockCard, Mode, ParamValue, Params};
+use crate::world::driver::Processes;
 use crate::world::zk::{Failure, Session};
 
+pub use driven::{DrivenLock, Program};
 pub use queue_node::QueueNode;
-pub use registry::{STRATEGIES, cards, find, reference};
+pub use registry::{STRATEGIES, cards, driven, find, reference, register};
 pub use wait::{DeadlineClock, Ended, Patience, WaitGauge};
 
 /// One contender's lock object.
@@ -148,6 +152,8 @@ pub struct LockConfig {
     pub params: Params,
     /// The number of the contender that it is for.
     pub contender: usize,
+    /// What takes the lock, where that is another program.
+    pub drivers: Option<Arc<Processes>>,
 }
 
 impl LockConfig {

@@ -1,5 +1,8 @@
 //! The list of strategies, one line each, and `docs/locks.md`, made from their descriptions.
 
+use std::sync::OnceLock;
+
+use super::driven::{self, DrivenLock, Program};
 use super::{
     Entry, ahead, apache_write_lock, atomic_multi, baton, crate_lock, curator_multi, curator_mutex,
     curator_read_write, curator_semaphore, curator_semaphore_mutex, ephemeral_child, ephemeral_node,
@@ -37,12 +40,38 @@ pub const STRATEGIES: &[Entry] = &[
     no_lock::ENTRY,
 ];
 
+/// Locks of drivers, which are known from the program's start on.
+static DRIVEN: OnceLock<Vec<(Entry, DrivenLock)>> = OnceLock::new();
+
+/// From now on the locks of these drivers are strategies, too. Once in a process.
+///
+/// # Errors
+/// What can't be a strategy.
+pub fn register(programs: Vec<Program>) -> Result<(), String> {
+    let mut all = Vec::new();
+    for program in programs {
+        all.extend(driven::locks_of(program)?);
+    }
+    DRIVEN.set(all).map_err(|_| "the drivers have been named before".to_owned())
+}
+
+fn of_drivers() -> &'static [(Entry, DrivenLock)] {
+    DRIVEN.get().map_or(&[], Vec::as_slice)
+}
+
+/// Every strategy's card, those of drivers last.
 pub fn cards() -> Vec<LockCard> {
-    STRATEGIES.iter().map(|entry| entry.card).collect()
+    STRATEGIES.iter().chain(of_drivers().iter().map(|(entry, _)| entry)).map(|entry| entry.card).collect()
 }
 
 pub fn find(name: &str) -> Option<&'static Entry> {
-    STRATEGIES.iter().find(|entry| entry.card.name == name)
+    let mut all = STRATEGIES.iter().chain(of_drivers().iter().map(|(entry, _)| entry));
+    all.find(|entry| entry.card.name == name)
+}
+
+/// The driver's lock of that name, if it is one.
+pub fn driven(name: &str) -> Option<&'static DrivenLock> {
+    of_drivers().iter().find(|(entry, _)| entry.card.name == name).map(|(_, lock)| lock)
 }
 
 pub fn reference() -> String {
@@ -52,8 +81,8 @@ pub fn reference() -> String {
          | strategy | how | exclusive | read side | order of arrival | reentrant | protected | waits by |\n\
          |---|---|---|---|---|---|---|---|\n",
     );
-    text.extend(cards().iter().map(row));
-    text.extend(cards().iter().map(section));
+    text.extend(STRATEGIES.iter().map(|entry| row(&entry.card)));
+    text.extend(STRATEGIES.iter().map(|entry| section(&entry.card)));
     text
 }
 

@@ -167,7 +167,7 @@ mod tests {
 
     fn of(params: &[(&str, ParamValue)]) -> Retry {
         let params: Params = params.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        Retry::of(&LockConfig { path: String::new(), params, contender: 0 })
+        Retry::of(&LockConfig { path: String::new(), params, contender: 0, drivers: None })
     }
 
     fn named(word: &str) -> (&'static str, ParamValue) {

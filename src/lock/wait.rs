@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::LockConfig;
 use crate::words::catalog::{Param, ParamKind};
 use crate::words::clock::{self, Stamp};
-use crate::world::zk::{Session, SessionState, StateWatcher, Watch, reactor};
+use crate::world::zk::{Session, SessionState, SessionStates, Watch, reactor};
 
 /// Counts the contenders that are waiting at this moment.
 #[derive(Debug, Clone, Default)]
@@ -125,7 +125,7 @@ impl Patience {
 ///
 /// Keeps its place among the session's state changes from one wait to the next.
 #[derive(Default)]
-pub struct AnyEvent(Option<(i64, StateWatcher)>);
+pub struct AnyEvent(Option<(i64, SessionStates)>);
 
 impl AnyEvent {
     /// Returns at the watch's notification or at the connection's next change.
@@ -149,7 +149,7 @@ impl AnyEvent {
         }
     }
 
-    fn changes_from_now(&mut self, session: &Session) -> &mut StateWatcher {
+    fn changes_from_now(&mut self, session: &Session) -> &mut SessionStates {
         self.0.take_if(|(id, _)| *id != session.id());
         let (_, states) = self.0.get_or_insert_with(|| (session.id(), session.states()));
         states.state();

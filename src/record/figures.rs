@@ -328,16 +328,21 @@ fn whole(count: u64) -> Option<f64> {
 
 /// A count of what was sent and received. Where not all of that was seen, it would be too small.
 fn seen(trial: &Trial, count: fn(&Counts) -> u64) -> Option<f64> {
-    (trial.measured.unseen == 0).then(|| count(&trial.measured) as f64)
+    is_seen(trial).then(|| count(&trial.measured) as f64)
 }
 
 fn per_acquisition(trial: &Trial, amount: fn(&Counts) -> u64) -> Option<f64> {
     let counts = &trial.measured;
-    ratio(amount(counts), counts.acquired()).filter(|_| counts.unseen == 0)
+    ratio(amount(counts), counts.acquired()).filter(|_| is_seen(trial))
 }
 
 fn per_release(trial: &Trial, amount: u64) -> Option<f64> {
-    ratio(amount, trial.measured.releases).filter(|_| trial.measured.unseen == 0)
+    ratio(amount, trial.measured.releases).filter(|_| is_seen(trial))
+}
+
+/// Whether all was seen that was sent and received. Of a driver's lock nothing is.
+fn is_seen(trial: &Trial) -> bool {
+    trial.measured.unseen == 0 && trial.driver.is_none()
 }
 
 fn fairness(trial: &Trial) -> Option<f64> {

@@ -287,6 +287,10 @@ pub struct Trial {
     pub violation_count: u64,
     /// The first violations found (at most [`Trial::VIOLATIONS_KEPT`]).
     pub violations: Vec<Violation>,
+    /// What the driver said that it is, whose lock it was: nothing is known then of its requests and notifications. `None` for
+    /// a lock of the suite's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
     /// The most contenders found inside one lock together, over the whole trial.
     pub most_inside: u64,
     /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.

@@ -95,6 +95,7 @@ impl Trial {
             history: _,
             unchecked,
             beside,
+            driver: _,
             start_spread_us,
         } = other;
         add_histograms(&mut self.histograms, histograms);

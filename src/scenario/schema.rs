@@ -238,7 +238,21 @@ fn strategies(cards: &[LockCard]) -> Value {
     let names: Vec<_> = cards.iter().map(|card| card.name).collect();
     let mut choices = vec![json!({ "type": "string", "enum": names })];
     choices.extend(cards.iter().map(with_params));
+    choices.extend(of_drivers());
     json!({ "type": "array", "items": { "anyOf": choices }, "minItems": 1 })
+}
+
+/// Locks of drivers, which are known only where they are named on the command line: nothing is said of their parameters.
+fn of_drivers() -> [Value; 2] {
+    [
+        json!({ "type": "string", "pattern": "^[a-z0-9][a-z0-9-]*:[A-Za-z0-9_.-]+$" }),
+        json!({
+            "type": "object",
+            "description": "a lock of another program, which --driver NAME=COMMAND names",
+            "properties": { "driver": { "type": "string" }, "lock": { "type": "string" } },
+            "required": ["driver", "lock"],
+        }),
+    ]
 }
 
 fn with_params(card: &LockCard) -> Value {

@@ -89,16 +89,10 @@ fn from_table<'c>(
     cards: &'c [LockCard],
     sink: &Sink<'_>,
 ) -> Option<Listed<'c>> {
-    let Some(entry) = table.take("name") else {
-        sink.missing(
-            item.span(),
-            "the strategy has no `name`",
-            format!("the strategies are {}", names(cards)),
-        );
-        return None;
+    let card = match table.take("driver") {
+        Some(driver) => driven(item, &driver, &mut table, cards, sink)?,
+        None => named(item, &mut table, cards, sink)?,
     };
-    let name = expect_text(entry.value, "a strategy's name", "write it in quotes", sink)?;
-    let card = card(name, entry.value, cards, sink)?;
     let mut set = BTreeMap::new();
     let mut whole = true;
     let entries = table.finish();
@@ -114,8 +108,67 @@ fn from_table<'c>(
     whole.then(|| Listed { card, choice: choice(card, &set), span: item.span() })
 }
 
+fn named<'c>(
+    item: &Value<'_>,
+    table: &mut TomlTable<'_>,
+    cards: &'c [LockCard],
+    sink: &Sink<'_>,
+) -> Option<&'c LockCard> {
+    let Some(entry) = table.take("name") else {
+        sink.missing(
+            item.span(),
+            "the strategy has no `name`",
+            format!("the strategies are {}", names(cards)),
+        );
+        return None;
+    };
+    let name = expect_text(entry.value, "a strategy's name", "write it in quotes", sink)?;
+    card(name, entry.value, cards, sink)
+}
+
+/// The lock of a driver, which has two names: the driver's, and the lock's within it.
+fn driven<'c>(
+    item: &Value<'_>,
+    driver: &KeyValue<'_>,
+    table: &mut TomlTable<'_>,
+    cards: &'c [LockCard],
+    sink: &Sink<'_>,
+) -> Option<&'c LockCard> {
+    let driver_name = expect_text(driver.value, "a driver's name", "write it in quotes", sink)?;
+    let Some(entry) = table.take("lock") else {
+        let help = format!("write {{ driver = \"{}\", lock = \"Lock\" }}", shortened(driver_name));
+        sink.missing(item.span(), "the driver has no `lock`", help);
+        return None;
+    };
+    let lock = expect_text(entry.value, "a lock's name", "write it in quotes", sink)?;
+    // Where nothing is known of the driver, that is what is wrong, and not its lock.
+    let at = if locks_of(driver_name, cards).is_empty() { driver.value } else { entry.value };
+    card(&format!("{driver_name}:{lock}"), at, cards, sink)
+}
+
+/// The names of a driver's locks.
+fn locks_of<'c>(driver: &str, cards: &'c [LockCard]) -> Vec<&'c str> {
+    cards.iter().filter_map(|card| card.name.strip_prefix(driver)?.strip_prefix(':')).collect()
+}
+
+/// Why there is no such lock of a driver, and what to do about it.
+fn unknown_lock(driver: &str, lock: &str, cards: &[LockCard]) -> (String, String) {
+    let (locks, driver) = (locks_of(driver, cards), shortened(driver));
+    if locks.is_empty() {
+        let help = format!("say on the command line how it is started: --driver {driver}=COMMAND");
+        return (format!("unknown driver `{driver}`"), help);
+    }
+    let all = format!("its locks are {}", listed(locks.iter().copied()));
+    (format!("driver `{driver}` has no lock `{}`", shortened(lock)), did_you_mean(lock, locks, &all))
+}
+
 fn card<'c>(name: &str, at: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
     let found = cards.iter().find(|card| card.name == name);
+    if let (None, Some((driver, lock))) = (found, name.split_once(':')) {
+        let (message, help) = unknown_lock(driver, lock, cards);
+        sink.error(at.span(), message, help);
+        return None;
+    }
     if found.is_none() {
         let otherwise = format!("the strategies are {}", names(cards));
         let help = did_you_mean(name, cards.iter().map(|card| card.name), &otherwise);

@@ -34,7 +34,12 @@ fn for_each_lock(test: impl AsyncFn(&'static zklockbench::lock::Entry)) {
 }
 
 fn lock_of(entry: &zklockbench::lock::Entry, scene: &Scene) -> Box<dyn Strategy> {
-    (entry.build)(&LockConfig { path: scene.lock.clone(), params: Params::new(), contender: 0 })
+    (entry.build)(&LockConfig {
+        path: scene.lock.clone(),
+        params: Params::new(),
+        contender: 0,
+        drivers: None,
+    })
 }
 
 /// A lock that one contender holds and another wants.

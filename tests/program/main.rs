@@ -15,6 +15,7 @@ mod calibration;
 mod ci;
 mod command_line;
 mod compose;
+mod drivers;
 mod endurance;
 mod engines;
 mod ensemble_lifecycle;

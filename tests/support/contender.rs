@@ -60,7 +60,8 @@ impl Contender {
         (session, trace): (Session, Trace),
     ) -> Self {
         let entry = find(name).unwrap_or_else(|| panic!("no strategy {name}"));
-        let config = LockConfig { path: scene.lock.clone(), params: params.clone(), contender };
+        let config =
+            LockConfig { path: scene.lock.clone(), params: params.clone(), contender, drivers: None };
         Self { lock: (entry.build)(&config), session, trace }
     }
 

@@ -66,7 +66,12 @@ impl Ours {
 
     fn build(&self, scene: &Scene) -> Box<dyn Strategy> {
         let entry = find(self.strategy).unwrap_or_else(|| panic!("no strategy {}", self.strategy));
-        (entry.build)(&LockConfig { path: scene.lock.clone(), params: self.params.clone(), contender: 0 })
+        (entry.build)(&LockConfig {
+            path: scene.lock.clone(),
+            params: self.params.clone(),
+            contender: 0,
+            drivers: None,
+        })
     }
 }
 

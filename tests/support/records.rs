@@ -234,6 +234,7 @@ pub fn trial(index: usize) -> Trial {
         history: None,
         unchecked: Vec::new(),
         beside: None,
+        driver: None,
         start_spread_us: None,
         interference: Vec::new(),
         stuck: Vec::new(),

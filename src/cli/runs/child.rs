@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::drivers;
 use crate::words::disk;
 use crate::words::error::Error;
 use crate::world::ensemble::spawn_mortal;
@@ -46,6 +47,7 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
     let cannot =
         |error: std::io::Error| Error::environment(format!("cannot run {}: {error}", program.display()));
     let said = disk::create_anew(said).map_err(Error::cannot("write", said))?;
+    drivers::pass_on(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
     let began = Instant::now();
     let mut running = Running(spawn_mortal(command).map_err(cannot)?);

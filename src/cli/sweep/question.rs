@@ -128,7 +128,7 @@ impl SweepQuestion {
 fn choose(table: &mut Table, strategies: Vec<Value>) {
     const INTERVAL: &str = "poll_interval";
     let polls = |one: &Value| {
-        let card = name_of(one).and_then(lock::find);
+        let card = name_of(one).and_then(|name| lock::find(&name));
         card.is_some_and(|entry| entry.card.params.iter().any(|param| param.name == INTERVAL))
     };
     if !strategies.iter().any(polls) {

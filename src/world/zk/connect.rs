@@ -1,20 +1,19 @@
 //! Opening sessions: connect string, chroot, digest authentication, TLS, and which server a session goes to.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use zookeeper_client::{Client, Connector, SessionState, TlsOptions};
 
 use super::inner::Observed;
+use super::key::{self, SessionKey};
 use super::outcome::Failure;
 use super::reactor;
-use super::session::{Session, SessionKey, close};
+use super::session::{Session, close};
 use crate::words::error::Error;
 
 /// PEM files for TLS.
@@ -251,16 +250,9 @@ impl Target {
             None => connector.connect(&self.connect).await,
         };
         let client = client.map_err(Failure::from)?;
-        OWN.lock().unwrap_or_else(PoisonError::into_inner).insert(client.session_id().0);
+        key::is_own(client.session_id().0);
         Ok(client)
     }
-}
-
-static OWN: Mutex<BTreeSet<i64>> = Mutex::new(BTreeSet::new());
-
-/// Whether this process has ever had that session, on any ensemble: what another one did, another program did.
-pub fn is_own_session(session: i64) -> bool {
-    OWN.lock().unwrap_or_else(PoisonError::into_inner).contains(&session)
 }
 
 /// Polls what connects with the generator of the library's shuffle set so that the server at this position

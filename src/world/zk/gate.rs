@@ -26,6 +26,24 @@ pub struct Gate {
     opened: AtomicU64,
     passed: AtomicU64,
     waiting: Mutex<Vec<Waker>>,
+    follower: Mutex<Option<Follower>>,
+}
+
+/// What a gate did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Movement {
+    Shut,
+    Opened,
+}
+
+/// Told of each movement of a gate.
+#[derive(Clone)]
+pub struct Follower(Arc<dyn Fn(Movement) + Send + Sync>);
+
+impl std::fmt::Debug for Follower {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Follower")
+    }
 }
 
 impl Gate {
@@ -34,6 +52,7 @@ impl Gate {
         let _one_at_a_time = self.waiting();
         if !self.is_shut() {
             self.shut_at.store(clock::now(), Ordering::SeqCst);
+            self.moved(Movement::Shut);
         }
         self.shut.fetch_add(1, Ordering::SeqCst);
     }
@@ -48,10 +67,23 @@ impl Gate {
         // Said before anything behind it goes on and asks.
         self.opened_at.store(clock::now(), Ordering::SeqCst);
         self.opened.fetch_add(1, Ordering::SeqCst);
+        self.moved(Movement::Opened);
         self.shut.store(0, Ordering::SeqCst);
         let woken = std::mem::take(&mut *waiting);
         drop(waiting);
         woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Has something else stand still with what is behind the gate, in place of what did before: a process of its own.
+    pub fn follow(&self, follower: Arc<dyn Fn(Movement) + Send + Sync>) {
+        *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(Follower(follower));
+    }
+
+    fn moved(&self, movement: Movement) {
+        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(Follower(follow)) = follower {
+            follow(movement);
+        }
     }
 
     pub fn times_opened(&self) -> u64 {

@@ -13,6 +13,7 @@ use zookeeper_client::Client;
 
 use super::arrival::{Arm, Armed, Arrival, EventKind, Pulse, StampWaker};
 use super::changes::ChangeLog;
+use super::foreign::ForeignSession;
 use super::wire;
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::{Measure, RequestKind, ThreadRecorder};
@@ -57,6 +58,8 @@ pub(super) struct Inner {
     pub(super) news: News,
     /// The node whose deletion was asked for last; empty for none.
     pub(super) deleted: RefCell<String>,
+    /// The session that it stands for, where another program takes the locks.
+    pub(super) foreign: Option<Arc<dyn ForeignSession>>,
 }
 
 /// A request that is out: its kind, and when it was sent.

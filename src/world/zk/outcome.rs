@@ -45,6 +45,12 @@ pub enum Failure {
     /// The own queue node is not in the list although the session lives.
     #[error("own node missing")]
     OwnNodeMissing,
+    /// The driver that had the session has failed or was killed.
+    #[error("{0}")]
+    DriverEnded(String),
+    /// The driver can't tell whether the request has happened.
+    #[error("the driver's answer: {0}")]
+    DriverInDoubt(String),
 }
 
 impl Failure {
@@ -57,12 +63,14 @@ impl Failure {
                 | Self::NoReply
                 | Self::SessionExpired
                 | Self::NotConnected(_)
+                | Self::DriverEnded(_)
+                | Self::DriverInDoubt(_)
         )
     }
 
     /// Whether the session can still be used after this.
     pub fn session_survives(&self) -> bool {
-        !matches!(self, Self::SessionExpired | Self::NotConnected(_) | Self::NoReply)
+        !matches!(self, Self::SessionExpired | Self::NotConnected(_) | Self::NoReply | Self::DriverEnded(_))
     }
 
     pub fn kind(&self) -> &'static str {
@@ -78,6 +86,8 @@ impl Failure {
             Self::SessionExpired => "session expired",
             Self::NotConnected(_) => "not connected",
             Self::OwnNodeMissing => "own node missing",
+            Self::DriverEnded(_) => "driver ended",
+            Self::DriverInDoubt(_) => "driver in doubt",
         }
     }
 }

@@ -13,14 +13,13 @@ use std::time::Duration;
 
 use futures_util::TryFutureExt;
 use futures_util::future::Either;
-use zookeeper_client::{
-    Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionInfo, SessionState, Stat,
-    StateWatcher,
-};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionState, Stat};
 
 use super::arrival::{Arm, Armed, Arrival, StampWaker};
+use super::foreign::{ForeignSession, SessionStates};
 use super::gate::TaskScope;
 use super::inner::{Begun, Ended, Inner, News, Observed, Sent, Undated, Watch};
+use super::key::{self, SessionKey};
 use super::outcome::Failure;
 use super::{overdue, reactor, wire};
 use crate::words::clock;
@@ -65,16 +64,6 @@ impl From<&Stat> for NodeStat {
     }
 }
 
-/// Identifier and password of a session: who has them may speak for it.
-#[derive(Debug, Clone)]
-pub struct SessionKey(pub(super) SessionInfo);
-
-impl SessionKey {
-    pub fn id(&self) -> i64 {
-        self.0.id().0
-    }
-}
-
 /// A metered session. Clones are the same session.
 #[derive(Clone)]
 pub struct Session(pub(super) Rc<Inner>);
@@ -96,16 +85,33 @@ impl Session {
             busy_us: Cell::new(0),
             news: News::default(),
             deleted: RefCell::default(),
+            foreign: None,
         }))
     }
 
+    /// Stands for the session of another program from now on, by which that takes locks: identity, timeout and end are that
+    /// one's. No lock asks anything of this one any more.
+    ///
+    /// # Panics
+    /// When it has been cloned before.
+    #[must_use]
+    #[allow(clippy::expect_used, reason = "said above")]
+    pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
+        key::is_own(foreign.key().id());
+        Rc::get_mut(&mut self.0).expect("a session that was just opened").foreign = Some(foreign);
+        self
+    }
+
     pub fn id(&self) -> i64 {
-        self.0.client.session_id().0
+        match &self.0.foreign {
+            Some(foreign) => foreign.key().id(),
+            None => self.0.client.session_id().0,
+        }
     }
 
     /// The session timeout that the server granted.
     pub fn timeout(&self) -> Duration {
-        self.0.client.session_timeout()
+        self.0.foreign.as_ref().map_or_else(|| self.0.client.session_timeout(), |foreign| foreign.timeout())
     }
 
     /// Creates a node; a sequential one gets its number appended to `path`.
@@ -299,14 +305,15 @@ impl Session {
     /// nor timed, and nothing that the session has learned. Returns the latest transaction that has left its trace in the
     /// node, whose children's changes are such; `None` when there was no answer, or no node.
     pub fn look_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
-        let looking = self.0.client.check_stat(path);
-        async move { looking.await.ok().flatten().map(|stat| latest(&stat)) }
+        // Beside another program's session nothing tells what came first, its requests or this one.
+        let looking = self.0.foreign.is_none().then(|| self.0.client.check_stat(path));
+        async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
     /// Writes to a node on behalf of the suite, as [`Session::look_beside`] looks at one. Returns the transaction that it was.
     pub fn write_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
-        let writing = self.0.client.set_data(path, &[], None);
-        async move { writing.await.ok().map(|stat| stat.mzxid) }
+        let writing = self.0.foreign.is_none().then(|| self.0.client.set_data(path, &[], None));
+        async move { writing?.await.ok().map(|stat| stat.mzxid) }
     }
 
     /// A look at a node has ended; that it is not there does not tell since when.
@@ -327,8 +334,11 @@ impl Session {
     }
 
     /// Follows the session's state from now on.
-    pub fn states(&self) -> StateWatcher {
-        let mut states = self.0.client.state_watcher();
+    pub fn states(&self) -> SessionStates {
+        let mut states = match &self.0.foreign {
+            Some(foreign) => SessionStates::Told(foreign.states()),
+            None => SessionStates::Seen(self.0.client.state_watcher()),
+        };
         states.state();
         states
     }
@@ -343,7 +353,10 @@ impl Session {
     }
 
     pub fn is_over(&self) -> bool {
-        self.0.client.state().is_terminated()
+        match &self.0.foreign {
+            Some(foreign) => foreign.states().borrow().is_terminated(),
+            None => self.0.client.state().is_terminated(),
+        }
     }
 
     /// Takes out the notifications that arrived since the last call, also those of watches left behind.
@@ -383,18 +396,34 @@ impl Session {
             reactor::sleep(LETS_GO_EVERY).await;
         };
         inner.reap();
+        if let Some(foreign) = inner.foreign {
+            let said = reactor::timeout(deadline, foreign.close()).await;
+            close(inner.client, deadline).await;
+            return said == Some(true);
+        }
         // The client goes first: watches that are dropped after it send nothing.
         close(inner.client, deadline).await.is_some()
     }
 
+    /// Another program asks for a lock on behalf of this session's contender: none of its requests is seen here.
+    pub fn is_passed_by(&self) {
+        self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| counts.unseen += 1);
+    }
+
     /// What it takes to speak for this session from another connection.
     pub fn key(&self) -> SessionKey {
-        SessionKey(self.0.client.session().clone())
+        match &self.0.foreign {
+            Some(foreign) => foreign.key(),
+            None => SessionKey(self.0.client.session().clone()),
+        }
     }
 
     /// Ends the session as a process does that is killed: its connection goes without a word, and the server
     /// keeps the session until its timeout has passed. Everything else that its contender has started ends, too.
     pub fn crash(self) {
+        if let Some(foreign) = &self.0.foreign {
+            foreign.crash();
+        }
         if let Some(scope) = TaskScope::here() {
             scope.kill();
         }

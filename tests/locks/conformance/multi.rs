@@ -18,7 +18,12 @@ fn multi(scene: &Scene, members: u64, order: &str) -> Box<dyn Strategy> {
         ("members".to_owned(), ParamValue::Count(members)),
         ("order".to_owned(), ParamValue::Word(order.to_owned())),
     ]);
-    (find("curator-multi").unwrap().build)(&LockConfig { path: scene.lock.clone(), params, contender: 0 })
+    (find("curator-multi").unwrap().build)(&LockConfig {
+        path: scene.lock.clone(),
+        params,
+        contender: 0,
+        drivers: None,
+    })
 }
 
 #[test]

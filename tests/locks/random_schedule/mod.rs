@@ -98,7 +98,7 @@ impl Contest {
         if self.entry.card.params.iter().any(|param| param.name == "tasks_per_process") {
             params.insert("tasks_per_process".into(), ParamValue::Count(2));
         }
-        (self.entry.build)(&LockConfig { path: self.scene.lock.clone(), params, contender })
+        (self.entry.build)(&LockConfig { path: self.scene.lock.clone(), params, contender, drivers: None })
     }
 
     fn mode(&self, rng: &mut ChaCha8Rng) -> Mode {

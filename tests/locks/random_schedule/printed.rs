@@ -123,7 +123,8 @@ impl Crowd {
     }
 
     fn lock(&self, contender: usize) -> Box<dyn Strategy> {
-        let config = LockConfig { path: self.scene.lock.clone(), params: Params::new(), contender };
+        let config =
+            LockConfig { path: self.scene.lock.clone(), params: Params::new(), contender, drivers: None };
         (self.entry.build)(&config)
     }
 

@@ -26,15 +26,16 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("scenario", &[WORDS]),
     // Layer 2: the world.
     ("zk", &[WORDS]),
+    ("driver", &[WORDS, &["zk"]]),
     ("proxy", &[WORDS]),
     ("ensemble", &[WORDS, &["zk::admin", "zk::reach", "proxy"]]),
     // Layer 3: the subjects.
-    ("lock", &[WORDS, &["zk"]]),
+    ("lock", &[WORDS, &["zk", "driver"]]),
     ("fault", &[WORDS, &["zk", "proxy", "ensemble"]]),
     // Layer 4: the record.
     ("record", &[WORDS, &["scenario"]]),
     // Layer 5: doing, judging.
-    ("load", &[WORDS, &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record"]]),
+    ("load", &[WORDS, &["scenario", "zk", "driver", "proxy", "ensemble", "lock", "fault", "record"]]),
     ("calibrate", &[WORDS, &["zk", "record"]]),
     ("check", &[WORDS, &["record"]]),
     // Layer 6: the bridge on disk, and the loop that fills it. Only the door imports the loop.
@@ -57,7 +58,8 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("main", &[&["cli"]]),
 ];
 
-const MEASURING: &[&str] = &["scenario", "zk", "proxy", "ensemble", "lock", "fault", "record", "load"];
+const MEASURING: &[&str] =
+    &["scenario", "zk", "driver", "proxy", "ensemble", "lock", "fault", "record", "load"];
 const READING: &[&str] = &[
     "stats",
     "compare",

@@ -40,7 +40,8 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
-    pub(crate) fn new(id: SessionId, password: Vec<u8>) -> Self {
+    /// The session of another client, by its id and password.
+    pub fn new(id: SessionId, password: Vec<u8>) -> Self {
         Self { id, password, readonly: id.0 == 0, last_zxid: 0 }
     }
 

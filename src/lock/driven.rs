@@ -1,0 +1,281 @@
+//! Locks of drivers: another program takes them, and is asked to by the protocol of `docs/drivers.md`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use crate::words::catalog::{
+    Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
+};
+use crate::words::clock;
+use crate::words::units::parse_duration;
+use crate::world::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
+use crate::world::driver::{DriverCommand, Granted, Link, NotGranted, Processes, Wanted};
+use crate::world::zk::{Failure, Session, sequence_of};
+
+/// The most that a whole number of a driver's may be.
+const MOST: u64 = 1 << 53;
+
+/// A driver that has said what it is.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub command: DriverCommand,
+    pub ready: Ready,
+}
+
+/// One of its locks.
+#[derive(Debug, Clone, Copy)]
+pub struct DrivenLock {
+    pub program: &'static Program,
+    /// Its name within the driver.
+    pub name: &'static str,
+    pub abilities: &'static Abilities,
+}
+
+impl DrivenLock {
+    /// What the contenders of a trial want of the driver, so many of them in a process.
+    pub fn wanted(&self, params: &Params, per_process: usize) -> Wanted {
+        let value = |value: &ParamValue| match value {
+            ParamValue::Duration(time) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into(),
+            ParamValue::Bool(is) => (*is).into(),
+            ParamValue::Word(word) => word.as_str().into(),
+            ParamValue::Count(count) => (*count).into(),
+        };
+        Wanted {
+            command: self.program.command.clone(),
+            lock: self.name.to_owned(),
+            abilities: self.abilities.clone(),
+            parameters: params.iter().map(|(name, given)| (name.clone(), value(given))).collect(),
+            per_process,
+        }
+    }
+}
+
+/// The entries of a driver's locks. They live as long as this process, as those of its own do.
+///
+/// # Errors
+/// What of them can't be a strategy.
+pub(super) fn locks_of(program: Program) -> Result<Vec<(Entry, DrivenLock)>, String> {
+    let program: &'static Program = Box::leak(Box::new(program));
+    let locks = program.ready.locks.iter();
+    locks.map(|(name, abilities)| lock(program, name, abilities)).collect()
+}
+
+fn lock(
+    program: &'static Program,
+    name: &'static str,
+    abilities: &'static Abilities,
+) -> Result<(Entry, DrivenLock), String> {
+    let driver = &program.command.name;
+    let fine = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || !name.chars().all(fine) {
+        return Err(format!(
+            "driver `{driver}`: `{name}` is no name of a lock: letters, digits, `-`, `_` and `.`"
+        ));
+    }
+    let params = abilities.parameters.iter().map(|(name, parameter)| {
+        param(name, parameter).map_err(|why| format!("driver `{driver}`: parameter `{name}`: {why}"))
+    });
+    let params: Vec<Param> = params.collect::<Result<_, String>>()?;
+    let leases = abilities.leases.as_deref();
+    if let Some(leases) = leases.filter(|leases| {
+        !params.iter().any(|param| param.name == *leases && matches!(param.kind, ParamKind::Count(..)))
+    }) {
+        return Err(format!(
+            "driver `{driver}`: `leases` of `{name}` is `{leases}`, which is no number of its own"
+        ));
+    }
+    let holders = match leases {
+        Some(leases) => Holders::Leases(leases),
+        None if abilities.modes.contains(&WantedMode::Read) => Holders::ReadersOrOneWriter,
+        None => Holders::One,
+    };
+    let summary = match abilities.summary.as_str() {
+        "" => format!("`{name}` of the driver `{driver}`"),
+        summary => summary.to_owned(),
+    };
+    let card = LockCard {
+        name: leaked(format!("{driver}:{name}")),
+        summary: leaked(summary),
+        source: leaked(source(program)),
+        details: leaked(details(abilities)),
+        guarantees: Guarantees {
+            exclusive: true,
+            fifo: abilities.order == Order::Fifo,
+            reentrant: abilities.reentrant,
+            protection: Protection::None,
+            watches: true,
+            holders,
+            queue: "",
+        },
+        params: Box::leak(params.into_boxed_slice()),
+        batch_cost: None,
+    };
+    Ok((Entry { card, build }, DrivenLock { program, name, abilities }))
+}
+
+fn leaked(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+fn source(program: &Program) -> String {
+    let inside = program.ready.inside.iter().map(|(name, version)| format!("{name} {version}"));
+    let inside: Vec<String> = inside.collect();
+    let driver = format!("driver `{}` ({})", program.command.name, program.ready.driver);
+    if inside.is_empty() { driver } else { format!("{driver}: {}", inside.join(", ")) }
+}
+
+fn details(abilities: &Abilities) -> String {
+    let how = |how: How| match how {
+        How::Native => "by the library",
+        How::Emulated => "by the driver",
+        How::None => "not at all",
+    };
+    let token = match abilities.token {
+        TokenKind::Czxid => "The number of its node's creation is told: the servers' logs judge it, too.",
+        TokenKind::Other => "A fencing token is told, and not which node it belongs to.",
+        TokenKind::None => "No fencing token is told.",
+    };
+    format!(
+        "Acquire and release: another program does them. What it sends to the servers is not counted.\n\
+         Gives up after a timeout: {}. Ends a wait when asked to: {}.\n{token}",
+        how(abilities.timeout),
+        how(abilities.cancel)
+    )
+}
+
+/// A parameter is of the kind of its default.
+fn param(name: &'static str, parameter: &'static Parameter) -> Result<Param, String> {
+    use serde_json::Value;
+    let (kind, default) = match &parameter.default {
+        Value::Bool(is) => (ParamKind::Bool, is.to_string()),
+        Value::Number(number) => match number.as_u64() {
+            Some(count) => (ParamKind::Count(0, MOST), count.to_string()),
+            None => return Err(format!("{number} is no whole number from 0 on")),
+        },
+        Value::String(text) if parameter.one_of.is_empty() && parse_duration(text).is_ok() => {
+            (ParamKind::Duration, text.clone())
+        }
+        Value::String(word) if parameter.one_of.contains(word) => {
+            let words: Vec<&'static str> = parameter.one_of.iter().map(String::as_str).collect();
+            (ParamKind::OneOf(Box::leak(words.into_boxed_slice())), word.clone())
+        }
+        Value::String(word) => return Err(format!("`{word}` is no time, and not among `one_of`")),
+        other => return Err(format!("{other} is no number, no text, not true and not false")),
+    };
+    Ok(Param { name, kind, default: leaked(default), doc: &parameter.doc })
+}
+
+fn build(config: &LockConfig) -> Box<dyn Strategy> {
+    Box::new(Driven {
+        drivers: config.drivers.clone(),
+        contender: config.contender,
+        path: config.path.clone(),
+    })
+}
+
+struct Driven {
+    drivers: Option<Arc<Processes>>,
+    contender: usize,
+    path: String,
+}
+
+impl Driven {
+    fn link(&self) -> Result<Arc<Link>, Failure> {
+        let link = self.drivers.as_ref().and_then(|drivers| drivers.link(self.contender));
+        link.ok_or_else(|| Failure::DriverEnded("the contender has no driver".into()))
+    }
+
+    /// What the driver tells of its node; nothing where that is not all that is to be known of one.
+    fn held(&self, link: &Link, granted: &Granted) -> Held {
+        let node = || {
+            let name = granted.done.node.as_deref().filter(|_| link.abilities().token == TokenKind::Czxid)?;
+            let path = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", self.path) };
+            let czxid = granted.done.token.as_ref()?.number()?;
+            Some(QueueNode { sequence: sequence_of(&path)?, path, czxid })
+        };
+        Held { node: node() }
+    }
+}
+
+#[async_trait(?Send)]
+impl Strategy for Driven {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
+        let link = self.link()?;
+        // What it would be answered now was another session's.
+        if session.is_over() {
+            return Err(Failure::SessionExpired.into());
+        }
+        let mode = match mode {
+            Mode::Read if link.abilities().modes.contains(&WantedMode::Read) => WantedMode::Read,
+            Mode::Read | Mode::Write => WantedMode::Write,
+        };
+        let left =
+            |deadline: clock::Stamp| Duration::from_micros(deadline.saturating_sub(patience.clock.now()));
+        session.is_passed_by();
+        let cancelled = patience.cancel.cancelled();
+        let asking = link.acquire(&self.path, mode, patience.deadline.map(left), cancelled);
+        // The driver keeps the time, and every wait has one answer of its, a cancelled one, too.
+        let shown = Patience { deadline: None, cancel: CancellationToken::new(), ..patience.clone() };
+        match shown.wait(asking).await? {
+            Ok(granted) => Ok(self.held(&link, &granted)),
+            Err(NotGranted::TimedOut) => Err(AcquireError::TimedOut),
+            Err(NotGranted::Cancelled) => Err(AcquireError::Cancelled),
+            Err(NotGranted::Failed(failure)) => Err(failure.into()),
+        }
+    }
+
+    async fn release(&mut self, _: &Session, _: Held) -> Result<(), Failure> {
+        self.link()?.release(&self.path).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn locks(ready: serde_json::Value) -> Result<Vec<(Entry, DrivenLock)>, String> {
+        let command = DriverCommand { name: "my".into(), program: "x".into(), arguments: Vec::new() };
+        locks_of(Program { command, ready: serde_json::from_value(ready).unwrap() })
+    }
+
+    fn with_parameters(parameters: &serde_json::Value) -> Result<Vec<(Entry, DrivenLock)>, String> {
+        let lock = json!({ "timeout": "native", "cancel": "none", "order": "fifo", "modes": ["read", "write"],
+                           "parameters": parameters });
+        locks(json!({ "t": "ready", "v": 1, "driver": "my 1.0", "locks": { "Lock": lock } }))
+    }
+
+    #[test]
+    fn a_card_says_what_the_driver_has_declared() {
+        let all = with_parameters(&json!({
+            "tries": { "default": 3 }, "fair": { "default": true }, "pause": { "default": "100ms" },
+            "how": { "default": "slow", "one_of": ["slow", "fast"] },
+        }));
+        let (entry, lock) = all.unwrap()[0];
+        assert_eq!((entry.card.name, lock.name), ("my:Lock", "Lock"));
+        assert!(entry.card.guarantees.fifo && entry.card.guarantees.has_read_side());
+        let kinds: Vec<_> = entry.card.params.iter().map(|param| (param.name, param.kind)).collect();
+        assert_eq!(kinds[0], ("fair", ParamKind::Bool));
+        assert_eq!(kinds[1], ("how", ParamKind::OneOf(&["slow", "fast"])));
+        assert_eq!(kinds[2], ("pause", ParamKind::Duration));
+        assert_eq!(kinds[3], ("tries", ParamKind::Count(0, MOST)));
+        let pause = ParamValue::Duration(Duration::from_millis(100));
+        let wanted = lock.wanted(&Params::from([("pause".into(), pause)]), 7);
+        assert_eq!((wanted.lock.as_str(), &wanted.parameters["pause"]), ("Lock", &json!(100)));
+    }
+
+    #[test]
+    fn what_can_be_no_parameter_is_refused() {
+        for (default, why) in
+            [(json!(-1), "no whole number"), (json!("slow"), "no time"), (json!([]), "no number")]
+        {
+            let error = with_parameters(&json!({ "p": { "default": default } })).unwrap_err();
+            assert!(error.contains("driver `my`: parameter `p`") && error.contains(why), "{error}");
+        }
+    }
+}

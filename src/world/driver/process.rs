@@ -1,0 +1,758 @@
+//! One process of a driver: started, asked, stopped, killed; and how it may fail.
+//!
+//! Its answers are read by a thread of its own that waits for nothing but the pipe. A request is written by whoever asks, without
+//! ever waiting for the driver: what the pipe does not take goes into a backlog. Every request has its own deadline, and
+//! whoever does not answer in time, or answers what was not asked, has failed for good: what it would say later could belong to
+//! anything.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::sync::{oneshot, watch};
+
+use super::protocol::{Answer, Event, LONGEST_LINE, Line, Ready, Request, VERSION, What};
+use crate::words::clock::{self, Stamp};
+use crate::world::zk::SessionState;
+
+/// How long a driver may take to say that it is ready: that of a virtual machine's start, many times over.
+const READY_WITHIN: Duration = Duration::from_secs(15);
+/// So many lines that are not the protocol's may come before `ready`.
+const FOREIGN_LINES: usize = 64;
+/// How often it is asked whether it still answers, and how long it may take.
+const ECHO_EVERY: Duration = Duration::from_secs(1);
+const ECHO_WITHIN: Duration = Duration::from_secs(10);
+const TICK: Duration = Duration::from_millis(20);
+/// After its input has ended it has so long to exit, after SIGTERM so long again, and is then killed.
+const EXITS_WITHIN: Duration = Duration::from_secs(5);
+const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
+/// More than that unread by the driver is not kept.
+const LONGEST_BACKLOG: usize = 4 << 20;
+/// So much of its standard error is kept for messages.
+const LAST_LINES: usize = 32;
+const LONGEST_ERROR_LINE: usize = 500;
+/// So much of a line that is not the protocol's is shown.
+const SHOWN: usize = 200;
+
+/// How a driver is started: its name, and a program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverCommand {
+    pub name: String,
+    pub program: String,
+    pub arguments: Vec<String>,
+}
+
+/// How a driver has failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("driver `{driver}` {what}{stderr}")]
+pub struct DriverError {
+    pub driver: String,
+    pub what: Mishap,
+    /// The last lines of its standard error, ready to be appended.
+    pub stderr: String,
+}
+
+/// What a driver did that it must not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Mishap {
+    #[error("can't be started: {0}")]
+    NotStarted(String),
+    #[error("was not ready within {} s", READY_WITHIN.as_secs())]
+    NotReady,
+    #[error("refuses: {0}")]
+    Refused(String),
+    #[error("wrote what is not the protocol: {why}: {line}")]
+    Garbage { why: String, line: String },
+    #[error("did not answer {0} in time")]
+    NoAnswer(&'static str),
+    #[error("does not read its input")]
+    DoesNotRead,
+    #[error("ended: {0}")]
+    Exited(String),
+    /// On purpose, by a fault.
+    #[error("was killed by a fault")]
+    Killed,
+}
+
+/// An answer, and when its bytes arrived.
+#[derive(Debug, Clone)]
+pub struct Answered {
+    pub answer: Answer,
+    pub arrived: Stamp,
+}
+
+/// A request that is out.
+#[derive(Debug)]
+pub struct Asked {
+    pub id: u64,
+    /// When it had been written.
+    pub sent: Stamp,
+    answer: oneshot::Receiver<Answered>,
+}
+
+struct Pending {
+    to: oneshot::Sender<Answered>,
+    doing: &'static str,
+    due: Option<Stamp>,
+}
+
+/// A process of a driver. Dropped, it is killed with all that it has started.
+pub struct Process {
+    inner: Arc<Inner>,
+    pub ready: Ready,
+}
+
+struct Inner {
+    name: String,
+    group: Pid,
+    child: Mutex<Child>,
+    input: Mutex<Input>,
+    pending: Mutex<HashMap<u64, Pending>>,
+    contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
+    next: AtomicU64,
+    late: AtomicU64,
+    /// How many faults keep it stopped, and when it was last let go on.
+    stopped: Mutex<Stopped>,
+    last_errors: Mutex<VecDeque<String>>,
+    failed: OnceLock<DriverError>,
+    /// Set before its input is closed: that it exits is then no failure.
+    closing: OnceLock<()>,
+}
+
+#[derive(Default)]
+struct Stopped {
+    times: usize,
+    went_on: Option<Stamp>,
+}
+
+struct Input {
+    pipe: Option<ChildStdin>,
+    backlog: VecDeque<u8>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Process {
+    /// Starts it and waits until it is ready, on a thread of its own.
+    ///
+    /// # Errors
+    /// When it can't be started, refuses, or is not ready in time.
+    pub async fn start(command: DriverCommand) -> Result<Self, DriverError> {
+        let (to, started) = oneshot::channel();
+        let name = command.name.clone();
+        let spawned = std::thread::Builder::new().name("driver-start".into()).spawn(move || {
+            let _ = to.send(Self::start_here(&command));
+        });
+        let not_started =
+            |why: String| DriverError { driver: name, what: Mishap::NotStarted(why), stderr: String::new() };
+        match spawned {
+            Ok(_) => started.await.unwrap_or_else(|_| Err(not_started("its thread has ended".into()))),
+            Err(error) => Err(not_started(error.to_string())),
+        }
+    }
+
+    /// The same on the caller's thread.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub fn start_here(command: &DriverCommand) -> Result<Self, DriverError> {
+        let failed = |what: Mishap| DriverError { driver: command.name.clone(), what, stderr: String::new() };
+        let child = Command::new(&command.program)
+            .args(&command.arguments)
+            .env("ZKLOCKBENCH_DRIVER", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // One signal reaches all that it starts.
+            .process_group(0)
+            .spawn();
+        let mut child =
+            child.map_err(|error| failed(Mishap::NotStarted(format!("{}: {error}", command.program))))?;
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let (Some(group), Some(pipe), Some(output), Some(errors)) =
+            (group, child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(failed(Mishap::NotStarted("it has no pipes".into())));
+        };
+        rustix::io::ioctl_fionbio(&pipe, true)
+            .map_err(|error| failed(Mishap::NotStarted(error.to_string())))?;
+        let inner = Arc::new(Inner {
+            name: command.name.clone(),
+            group,
+            child: Mutex::new(child),
+            input: Mutex::new(Input { pipe: Some(pipe), backlog: VecDeque::new() }),
+            pending: Mutex::default(),
+            contenders: Mutex::default(),
+            next: AtomicU64::new(1),
+            late: AtomicU64::new(0),
+            stopped: Mutex::default(),
+            last_errors: Mutex::default(),
+            failed: OnceLock::new(),
+            closing: OnceLock::new(),
+        });
+        let (to, ready) = std::sync::mpsc::channel();
+        let spawned = thread("driver-errors", Arc::clone(&inner), move |inner| read_errors(inner, errors))
+            .and_then(|()| {
+                thread("driver-answers", Arc::clone(&inner), move |inner| read_answers(inner, output, &to))
+            })
+            .and_then(|()| thread("driver-watch", Arc::clone(&inner), watch_over));
+        if let Err(error) = spawned {
+            return Err(inner.fails(Mishap::NotStarted(error.to_string())));
+        }
+        let suite = format!("zklockbench {}", env!("CARGO_PKG_VERSION"));
+        inner.write(&Request::Hello { v: vec![VERSION], suite });
+        match ready.recv_timeout(READY_WITHIN) {
+            Ok(ready) => Ok(Self { inner, ready }),
+            // The thread that reads has ended: it has said why.
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(inner.failure()),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Err(inner.fails(Mishap::NotReady)),
+        }
+    }
+
+    /// Sends a request, which is made with its own number.
+    pub fn ask(
+        &self,
+        doing: &'static str,
+        within: Option<Duration>,
+        request: impl FnOnce(u64) -> Request,
+    ) -> Asked {
+        self.inner.ask(doing, within, request)
+    }
+
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// When the driver has failed.
+    pub async fn answer(&self, asked: &mut Asked) -> Result<Answered, DriverError> {
+        (&mut asked.answer).await.map_err(|_| self.inner.failure())
+    }
+
+    /// From now on that request has to be answered within that time.
+    pub fn expect(&self, id: u64, within: Duration) {
+        if let Some(pending) = locked(&self.inner.pending).get_mut(&id) {
+            pending.due = Some(clock::now() + clock::micros(within));
+        }
+    }
+
+    /// What its events say of a contender's session from now on.
+    pub fn follow(&self, contender: usize) -> watch::Receiver<SessionState> {
+        let (to, states) = watch::channel(SessionState::SyncConnected);
+        locked(&self.inner.contenders).insert(contender, to);
+        if self.inner.failed.get().is_some() {
+            self.inner.ends_all();
+        }
+        states
+    }
+
+    /// How many locks it was granted after their acquires had been answered with a timeout.
+    pub fn late_grants(&self) -> u64 {
+        self.inner.late.load(Ordering::Relaxed)
+    }
+
+    pub fn failure(&self) -> Option<&DriverError> {
+        self.inner.failed.get()
+    }
+
+    /// Stops all of it, as SIGSTOP does, until as many [`Process::go_on`] have come.
+    pub fn stop(&self) {
+        let mut stopped = locked(&self.inner.stopped);
+        stopped.times += 1;
+        if stopped.times == 1 {
+            let _ = kill_process_group(self.inner.group, Signal::STOP);
+        }
+    }
+
+    pub fn go_on(&self) {
+        let mut stopped = locked(&self.inner.stopped);
+        stopped.times = stopped.times.saturating_sub(1);
+        if stopped.times == 0 {
+            stopped.went_on = Some(clock::now());
+            let _ = kill_process_group(self.inner.group, Signal::CONT);
+        }
+    }
+
+    /// Kills it with all that it has started, without a word.
+    pub fn kill(&self) {
+        self.inner.fails(Mishap::Killed);
+    }
+
+    /// Ends its input and waits until it has ended, on the caller's thread; what does not end in time is killed.
+    pub fn close(&self) {
+        let _ = self.inner.closing.set(());
+        locked(&self.inner.input).pipe = None;
+        for (signal, within) in [(None, EXITS_WITHIN), (Some(Signal::TERM), TERMINATES_WITHIN)] {
+            if let Some(signal) = signal {
+                let _ = kill_process_group(self.inner.group, signal);
+            }
+            if self.inner.has_exited(within).is_some() {
+                break;
+            }
+        }
+        self.inner.kill();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.inner.closing.set(());
+        self.inner.kill();
+    }
+}
+
+impl Inner {
+    fn ask(
+        &self,
+        doing: &'static str,
+        within: Option<Duration>,
+        request: impl FnOnce(u64) -> Request,
+    ) -> Asked {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (to, answer) = oneshot::channel();
+        let due = within.map(|within| clock::now() + clock::micros(within));
+        // Before it is written: the answer may come at once.
+        locked(&self.pending).insert(id, Pending { to, doing, due });
+        self.write(&request(id));
+        if self.failed.get().is_some() {
+            locked(&self.pending).remove(&id);
+        }
+        Asked { id, sent: clock::now(), answer }
+    }
+
+    fn write(&self, request: &Request) {
+        let mut line = serde_json::to_vec(request).unwrap_or_default();
+        line.push(b'\n');
+        let mut input = locked(&self.input);
+        let fits = input.put(&line);
+        drop(input);
+        if !fits {
+            self.fails(Mishap::DoesNotRead);
+        }
+    }
+
+    /// The failure that came first.
+    fn failure(&self) -> DriverError {
+        let unknown = || DriverError {
+            driver: self.name.clone(),
+            what: Mishap::Exited("without a word".into()),
+            stderr: String::new(),
+        };
+        self.failed.get().cloned().unwrap_or_else(unknown)
+    }
+
+    /// Has failed for good: all that is pending ends, and the process is killed.
+    fn fails(&self, what: Mishap) -> DriverError {
+        let stderr = if what == Mishap::Killed { String::new() } else { self.last_errors() };
+        let _ = self.failed.set(DriverError { driver: self.name.clone(), what, stderr });
+        self.kill();
+        self.ends_all();
+        self.failure()
+    }
+
+    fn ends_all(&self) {
+        locked(&self.pending).clear();
+        for states in locked(&self.contenders).values() {
+            states.send_replace(SessionState::Expired);
+        }
+    }
+
+    fn last_errors(&self) -> String {
+        let lines = locked(&self.last_errors);
+        if lines.is_empty() {
+            return String::new();
+        }
+        lines.iter().fold("; it wrote last:".to_owned(), |text, line| format!("{text}\n    {line}"))
+    }
+
+    /// Kills the group and takes the exit status.
+    fn kill(&self) {
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let _ = self.has_exited(Duration::from_secs(1));
+    }
+
+    fn has_exited(&self, within: Duration) -> Option<ExitStatus> {
+        let until = clock::now() + clock::micros(within);
+        loop {
+            if let Ok(Some(status)) = locked(&self.child).try_wait() {
+                return Some(status);
+            }
+            if clock::now() >= until {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn answered(&self, answer: Answer, arrived: Stamp) -> Result<(), String> {
+        let id = answer.id;
+        let Some(pending) = locked(&self.pending).remove(&id) else {
+            return Err(format!("nothing with the id {id} is unanswered"));
+        };
+        let _ = pending.to.send(Answered { answer, arrived });
+        Ok(())
+    }
+
+    fn told(&self, event: &Event) -> Result<(), String> {
+        let contenders = locked(&self.contenders);
+        let Some(states) = contenders.get(&event.c) else {
+            return Err(format!("there is no contender {}", event.c));
+        };
+        match event.what {
+            What::Connected => drop(states.send_replace(SessionState::SyncConnected)),
+            What::Suspended => drop(states.send_replace(SessionState::Disconnected)),
+            What::Expired | What::Lost => drop(states.send_replace(SessionState::Expired)),
+            What::Late => drop(self.late.fetch_add(1, Ordering::Relaxed)),
+            What::Revoked => {}
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    /// Writes what the pipe takes, and keeps the rest; false where too much is kept already.
+    fn put(&mut self, line: &[u8]) -> bool {
+        self.backlog.extend(line);
+        self.flush();
+        self.backlog.len() <= LONGEST_BACKLOG
+    }
+
+    fn flush(&mut self) {
+        let Some(pipe) = &mut self.pipe else { return self.backlog.clear() };
+        while !self.backlog.is_empty() {
+            match pipe.write(self.backlog.as_slices().0) {
+                Ok(written) if written > 0 => drop(self.backlog.drain(..written)),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                // Full, or closed by a process that has ended, which its output tells.
+                _ => return,
+            }
+        }
+    }
+}
+
+fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
+}
+
+/// Reads answers and events until the output ends, or the driver has failed.
+fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
+    let mut output = BufReader::with_capacity(LONGEST_LINE, output);
+    let mut line = Vec::new();
+    let (mut is_ready, mut foreign) = (false, 0);
+    loop {
+        line.clear();
+        let read = (&mut output).take(LONGEST_LINE as u64).read_until(b'\n', &mut line);
+        let arrived = clock::now();
+        let garbage = |why: String, line: &[u8]| Mishap::Garbage { why, line: shown(line) };
+        match read {
+            Ok(length) if length > 0 && line.last() == Some(&b'\n') => {}
+            Ok(LONGEST_LINE) => {
+                inner.fails(garbage(format!("a line of more than {LONGEST_LINE} bytes"), &line));
+                return drain(output);
+            }
+            _ => return inner.output_has_ended(&line),
+        }
+        if !is_ready {
+            match greeting(&line) {
+                Greeting::Ready(told) => {
+                    is_ready = true;
+                    let _ = ready.send(*told);
+                }
+                Greeting::Refused(why) => {
+                    inner.fails(Mishap::Refused(why));
+                    return;
+                }
+                Greeting::Wrong(why) => {
+                    inner.fails(garbage(why, &line));
+                    return drain(output);
+                }
+                Greeting::None => {
+                    foreign += 1;
+                    if foreign > FOREIGN_LINES {
+                        inner.fails(garbage(format!("{foreign} lines before `ready`"), &line));
+                        return drain(output);
+                    }
+                }
+            }
+            continue;
+        }
+        let told = Line::read(&line).and_then(|told| match told {
+            Line::Answer(answer) => inner.answered(*answer, arrived),
+            Line::Event(event) => inner.told(&event),
+        });
+        if let Err(why) = told {
+            inner.fails(garbage(why, &line));
+            return drain(output);
+        }
+    }
+}
+
+/// A driver that is being killed must not wait for its output to be read.
+fn drain(mut output: impl Read) {
+    let _ = std::io::copy(&mut output, &mut std::io::sink());
+}
+
+enum Greeting {
+    Ready(Box<Ready>),
+    Refused(String),
+    Wrong(String),
+    /// A line that is not the protocol's.
+    None,
+}
+
+fn greeting(line: &[u8]) -> Greeting {
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(line) else { return Greeting::None };
+    match value.get("t").and_then(|t| t.as_str()) {
+        Some("refused") => Greeting::Refused(
+            value.get("why").and_then(|why| why.as_str()).unwrap_or("without a reason").to_owned(),
+        ),
+        Some("ready") => match serde_json::from_value::<Ready>(value) {
+            Ok(ready) if ready.v != VERSION => Greeting::Wrong(format!(
+                "it chose version {} of the protocol, which was not offered",
+                ready.v
+            )),
+            Ok(ready) if ready.locks.is_empty() => Greeting::Wrong("`ready` names no lock".into()),
+            Ok(ready) => Greeting::Ready(Box::new(ready)),
+            Err(error) => Greeting::Wrong(format!("not a `ready`: {error}")),
+        },
+        _ => Greeting::None,
+    }
+}
+
+impl Inner {
+    fn output_has_ended(&self, rest: &[u8]) {
+        if self.closing.get().is_some() {
+            return self.ends_all();
+        }
+        if !rest.is_empty() {
+            self.fails(Mishap::Garbage {
+                why: "its output ends in the middle of a line".into(),
+                line: shown(rest),
+            });
+            return;
+        }
+        // What it wrote last on its standard error is being read.
+        let status = self.has_exited(Duration::from_millis(500));
+        let how = match status.map(|status| (status.code(), status.signal())) {
+            Some((Some(code), _)) => format!("exit status {code}"),
+            Some((_, Some(signal))) => format!("by signal {signal}"),
+            _ => "it has closed its output and runs on".to_owned(),
+        };
+        std::thread::sleep(Duration::from_millis(20));
+        self.fails(Mishap::Exited(how));
+    }
+}
+
+fn shown(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
+    text.trim_end().chars().flat_map(char::escape_debug).collect()
+}
+
+/// Keeps the last lines of its standard error, however long they are.
+fn read_errors(inner: &Inner, errors: impl Read) {
+    let mut errors = BufReader::new(errors);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut errors).take(LONGEST_LINE as u64).read_until(b'\n', &mut line) {
+            Ok(length) if length > 0 => {}
+            _ => return,
+        }
+        let text: String =
+            String::from_utf8_lossy(&line).trim_end().chars().take(LONGEST_ERROR_LINE).collect();
+        let mut last = locked(&inner.last_errors);
+        last.push_back(text);
+        while last.len() > LAST_LINES {
+            last.pop_front();
+        }
+    }
+}
+
+/// Writes the backlog, asks whether it still answers, and looks whether an answer is overdue.
+fn watch_over(inner: &Inner) {
+    let mut asked_at = clock::now();
+    loop {
+        std::thread::sleep(TICK);
+        if inner.failed.get().is_some() || inner.closing.get().is_some() {
+            return;
+        }
+        locked(&inner.input).flush();
+        let stopped = locked(&inner.stopped);
+        if stopped.times > 0 {
+            continue;
+        }
+        let went_on = stopped.went_on;
+        drop(stopped);
+        let now = clock::now();
+        // What was asked while it was stopped has its whole time from then on.
+        let overdue = |pending: &Pending| {
+            pending.due.is_some_and(|due| now >= due)
+                && went_on.is_none_or(|at| now >= at + clock::micros(ECHO_WITHIN))
+        };
+        let late =
+            locked(&inner.pending).values().find(|pending| overdue(pending)).map(|pending| pending.doing);
+        if let Some(doing) = late {
+            inner.fails(Mishap::NoAnswer(doing));
+            return;
+        }
+        if now >= asked_at + clock::micros(ECHO_EVERY) {
+            asked_at = now;
+            drop(inner.ask("an echo", Some(ECHO_WITHIN), |id| Request::Echo { id, c: None }));
+        }
+    }
+}
+
+/// The values that a request carries.
+pub type Parameters = BTreeMap<String, serde_json::Value>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says what it is, and then does that.
+    fn driver(then: &str) -> DriverCommand {
+        let ready =
+            r#"{"t":"ready","v":1,"driver":"test","locks":{"L":{"timeout":"native","cancel":"none"}}}"#;
+        shell(&format!("read hello; echo '{ready}'; {then}"))
+    }
+
+    fn shell(script: &str) -> DriverCommand {
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        DriverCommand { name: "my".into(), program: "sh".into(), arguments }
+    }
+
+    fn refused(script: &str) -> DriverError {
+        Process::start_here(&shell(script)).err().unwrap()
+    }
+
+    /// Whether any process of that group still runs; that nobody has asked for the status of one does not matter.
+    fn runs(group: Pid) -> bool {
+        let group = group.as_raw_nonzero().to_string();
+        std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
+            let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+            let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+            let state = fields.next();
+            fields.nth(1) == Some(group.as_str()) && state != Some("Z")
+        })
+    }
+
+    /// What becomes of an echo that may take that long.
+    async fn failure(then: &str, within: Duration) -> DriverError {
+        let process = Process::start_here(&driver(then)).unwrap();
+        let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
+        let began = clock::now();
+        let ended = tokio::time::timeout(Duration::from_secs(20), process.answer(&mut asked)).await.unwrap();
+        assert!(clock::now() - began < clock::micros(within + Duration::from_secs(3)));
+        while runs(process.inner.group) {
+            assert!(clock::now() - began < clock::micros(within + Duration::from_secs(5)));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        ended.unwrap_err()
+    }
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    #[tokio::test]
+    async fn a_driver_is_asked_answers_and_ends_when_its_input_does() {
+        let echo = r#"while read line; do
+            id=${line#*\"id\":}; id=${id%%[,\}]*}; echo "{\"id\":$id,\"ok\":{\"now\":7}}"; done"#;
+        let process = Process::start_here(&driver(echo)).unwrap();
+        assert_eq!((process.ready.driver.as_str(), process.ready.contenders), ("test", 4_096));
+        let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
+        let answered = process.answer(&mut asked).await.unwrap();
+        assert_eq!((answered.answer.id, answered.answer.ok.unwrap().now), (asked.id, Some(7)));
+        let began = clock::now();
+        process.close();
+        assert!(clock::now() - began < 2_000_000 && process.failure().is_none());
+    }
+
+    #[test]
+    fn what_is_not_ready_is_told_with_its_last_words() {
+        let ended = refused("echo no such module >&2; exit 3");
+        assert_eq!(ended.what, Mishap::Exited("exit status 3".into()));
+        assert!(
+            ended.to_string().contains("driver `my` ended: exit status 3")
+                && ended.stderr.contains("no such module")
+        );
+        let refuses = refused(r#"echo '{"t":"refused","why":"too old"}'; sleep 60"#);
+        assert_eq!(refuses.what, Mishap::Refused("too old".into()));
+        assert!(matches!(refused("yes banner").what, Mishap::Garbage { .. }));
+        assert!(
+            refused(r#"echo '{"t":"ready","v":2,"driver":"x","locks":{}}'; sleep 60"#)
+                .to_string()
+                .contains("version 2")
+        );
+        let missing = DriverCommand { program: "/no/such/program".into(), ..shell("") };
+        assert!(matches!(Process::start_here(&missing).err().unwrap().what, Mishap::NotStarted(_)));
+    }
+
+    #[tokio::test]
+    async fn whoever_breaks_the_protocol_has_failed_at_once() {
+        let garbage = failure("read line; echo hello; sleep 60", SOON).await;
+        assert!(matches!(&garbage.what, Mishap::Garbage { line, .. } if line == "hello"), "{garbage}");
+        let unknown = failure(r#"read line; echo '{"id":77,"ok":{}}'; sleep 60"#, SOON).await;
+        assert!(unknown.to_string().contains("nothing with the id 77"), "{unknown}");
+        let stranger =
+            failure(r#"read line; echo '{"t":"event","c":9,"what":"expired"}'; sleep 60"#, SOON).await;
+        assert!(stranger.to_string().contains("no contender 9"), "{stranger}");
+        let long = failure("read line; head -c 100000 /dev/zero | tr '\\0' x; sleep 60", SOON).await;
+        assert!(long.to_string().contains("a line of more than"), "{long}");
+        let half = failure("read line; printf '{\"id\"'; exit 0", SOON).await;
+        assert!(half.to_string().contains("in the middle of a line"), "{half}");
+    }
+
+    #[tokio::test]
+    async fn whoever_answers_twice_has_failed() {
+        let twice = r#"read line; echo '{"id":1,"ok":{}}'; echo '{"id":1,"ok":{}}'; sleep 60"#;
+        let process = Process::start_here(&driver(twice)).unwrap();
+        let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
+        assert_eq!(asked.id, 1);
+        process.answer(&mut asked).await.unwrap();
+        let states = process.follow(3);
+        tokio::time::timeout(SOON, states.clone().wait_for(|state| state.is_terminated()))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(process.failure().unwrap().to_string().contains("the id 1"));
+    }
+
+    #[tokio::test]
+    async fn whoever_dies_or_hangs_has_failed_within_the_deadline() {
+        let dead = failure("read line; echo out of memory >&2; kill -9 $$", SOON).await;
+        assert_eq!(dead.what, Mishap::Exited("by signal 9".into()));
+        assert!(dead.stderr.contains("out of memory"));
+        let hung = failure("sleep 60 & wait", Duration::from_millis(300)).await;
+        assert_eq!(hung.what, Mishap::NoAnswer("an echo"));
+    }
+
+    #[tokio::test]
+    async fn one_that_is_stopped_is_not_overdue_and_one_that_does_not_read_is_not_waited_for() {
+        let process = Process::start_here(&driver("sleep 60")).unwrap();
+        process.stop();
+        let mut asked =
+            process.ask("an echo", Some(Duration::from_millis(100)), |id| Request::Echo { id, c: None });
+        let early = tokio::time::timeout(Duration::from_millis(500), process.answer(&mut asked)).await;
+        assert!(early.is_err() && process.failure().is_none());
+        process.go_on();
+        let connect = "x".repeat(60_000);
+        let began = clock::now();
+        while process.failure().is_none() && clock::now() - began < clock::micros(SOON) {
+            let open = |id| Request::Open {
+                id,
+                c: 0,
+                connect: connect.clone(),
+                auth: None,
+                session_ms: 1,
+                lock: "L".into(),
+                parameters: Parameters::new(),
+            };
+            drop(process.ask("`open`", Some(SOON), open));
+        }
+        assert_eq!(process.failure().unwrap().what, Mishap::DoesNotRead);
+    }
+}
