@@ -16,9 +16,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{oneshot, watch};
 
-use super::protocol::{Answer, Event, LONGEST_LINE, Line, Ready, Request, VERSION, What};
+use super::protocol::{Answer, Event, LONGEST_LINE, Line, Ready, Request, VERSION, What, session_id};
 use crate::words::clock::{self, Stamp};
-use crate::world::zk::SessionState;
+use crate::world::zk::{self, SessionState};
 
 /// How long a driver may take to say that it is ready: that of a virtual machine's start, many times over.
 const READY_WITHIN: Duration = Duration::from_secs(15);
@@ -403,15 +403,28 @@ impl Inner {
         let Some(states) = contenders.get(&event.c) else {
             return Err(format!("there is no contender {}", event.c));
         };
+        // What a client does by a session that it has opened by itself is no interference.
+        event.session.as_deref().and_then(session_id).into_iter().for_each(zk::is_own);
         match event.what {
-            What::Connected => drop(states.send_replace(SessionState::SyncConnected)),
-            What::Suspended => drop(states.send_replace(SessionState::Disconnected)),
-            What::Expired | What::Lost => drop(states.send_replace(SessionState::Expired)),
+            What::Connected => turns(states, SessionState::SyncConnected),
+            What::Suspended => turns(states, SessionState::Disconnected),
+            What::Expired | What::Lost => turns(states, SessionState::Expired),
             What::Late => drop(self.late.fetch_add(1, Ordering::Relaxed)),
             What::Revoked => {}
         }
         Ok(())
     }
+}
+
+/// A session that is over stays so, whatever its client does by another one.
+fn turns(states: &watch::Sender<SessionState>, now: SessionState) {
+    states.send_if_modified(|state| {
+        let changes = !state.is_terminated();
+        if changes {
+            *state = now;
+        }
+        changes
+    });
 }
 
 impl Input {
@@ -704,6 +717,20 @@ mod tests {
         assert!(long.to_string().contains("a line of more than"), "{long}");
         let half = failure("read line; printf '{\"id\"'; exit 0", SOON).await;
         assert!(half.to_string().contains("in the middle of a line"), "{half}");
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_over_stays_so() {
+        let events = ["suspended", "connected", "expired", "connected"];
+        let events =
+            events.map(|what| format!(r#"echo '{{"t":"event","c":0,"what":"{what}","session":"0x7fe"}}'; "#));
+        let then = format!(r#"read line; {} echo '{{"id":1,"ok":{{}}}}'; sleep 60"#, events.concat());
+        let process = Process::start_here(&driver(&then)).unwrap();
+        let states = process.follow(0);
+        let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
+        process.answer(&mut asked).await.unwrap();
+        assert_eq!(*states.borrow(), SessionState::Expired);
+        assert!(zk::is_own_session(0x7fe));
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use futures_util::future::LocalBoxFuture;
 use tokio::sync::watch;
 
 use super::process::{Answered, Asked, DriverCommand, DriverError, Mishap, Parameters, Process};
-use super::protocol::{Abilities, Believed, Done, How, Request, WantedMode};
+use super::protocol::{Abilities, Believed, Done, How, Request, WantedMode, session_id};
 use crate::world::zk::gate::{Gate, Movement};
 use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState, Target};
 
@@ -369,11 +369,6 @@ fn done(answered: Answered) -> Result<Done, Failure> {
         (false, "session") => Failure::SessionExpired,
         (false, _) => Failure::DriverInDoubt(said),
     })
-}
-
-fn session_id(text: &str) -> Option<i64> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
 }
 
 fn bytes(text: &str) -> Option<Vec<u8>> {

@@ -272,6 +272,9 @@ pub struct Event {
     /// When, in microseconds of the monotonic clock.
     #[serde(default)]
     pub at: Option<u64>,
+    /// Of `connected`: the session that the client has now, where that is another one than before.
+    #[serde(default)]
+    pub session: Option<String>,
     /// Of `late`: the acquire that had been answered with a timeout.
     #[serde(default)]
     pub of: Option<u64>,
@@ -290,6 +293,12 @@ pub struct Event {
 #[serde(rename_all = "kebab-case")]
 pub enum EventWord {
     Event,
+}
+
+/// A session's number, as lines have it: `0x` and hexadecimal digits.
+pub fn session_id(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
 }
 
 /// What has happened to a contender.
