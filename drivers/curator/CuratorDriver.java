@@ -202,7 +202,7 @@ public class CuratorDriver {
                 switch (state) {
                     case SUSPENDED -> event("suspended");
                     case LOST -> event("expired");
-                    case CONNECTED, RECONNECTED -> event("connected");
+                    case CONNECTED, RECONNECTED -> connected(of);
                     default -> { }
                 }
             });
@@ -224,6 +224,17 @@ public class CuratorDriver {
 
         void event(String what) {
             write(JSON.createObjectNode().put("t", "event").put("c", number).put("what", what).put("at", now()));
+        }
+
+        /** After an expiry the client has another session, which is this contender's, too. */
+        void connected(CuratorFramework of) {
+            ObjectNode event = JSON.createObjectNode().put("t", "event").put("c", number).put("what", "connected").put("at", now());
+            try {
+                event.put("session", "0x" + Long.toHexString(of.getZookeeperClient().getZooKeeper().getSessionId()));
+            } catch (Exception gone) {
+                // Then the next event tells it.
+            }
+            write(event);
         }
 
         InterProcessLock lock(String path, String mode) {

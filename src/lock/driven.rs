@@ -189,6 +189,12 @@ impl Driven {
         link.ok_or_else(|| Failure::DriverEnded("the contender has no driver".into()))
     }
 
+    fn note(&self, doing: &str, failure: &Failure) {
+        if let Some(drivers) = &self.drivers {
+            drivers.note(doing, failure);
+        }
+    }
+
     /// What the driver tells of its node; nothing where that is not all that is to be known of one.
     fn held(&self, link: &Link, granted: &Granted) -> Held {
         let node = || {
@@ -224,12 +230,16 @@ impl Strategy for Driven {
             Ok(granted) => Ok(self.held(&link, &granted)),
             Err(NotGranted::TimedOut) => Err(AcquireError::TimedOut),
             Err(NotGranted::Cancelled) => Err(AcquireError::Cancelled),
-            Err(NotGranted::Failed(failure)) => Err(failure.into()),
+            Err(NotGranted::Failed(failure)) => {
+                self.note("acquire", &failure);
+                Err(failure.into())
+            }
         }
     }
 
     async fn release(&mut self, _: &Session, _: Held) -> Result<(), Failure> {
-        self.link()?.release(&self.path).await
+        let released = self.link()?.release(&self.path).await;
+        released.inspect_err(|failure| self.note("release", failure))
     }
 }
 

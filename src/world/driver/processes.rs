@@ -14,6 +14,8 @@ use super::protocol::{Abilities, Believed, Done, How, Request, WantedMode, sessi
 use crate::world::zk::gate::{Gate, Movement};
 use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState, Target};
 
+/// So many different failures of one trial are told.
+const WORDS_KEPT: usize = 5;
 /// Beyond what a request may take by itself, that much more passes before its driver has failed.
 const GRACE: Duration = Duration::from_secs(5);
 /// A driver that has failed so often by itself in one trial is not started again in it.
@@ -89,6 +91,14 @@ impl Processes {
             failed: Mutex::default(),
             late: AtomicU64::new(0),
             opened: AtomicUsize::new(0),
+        }
+    }
+
+    /// Keeps the driver's own words about a request that it did not carry out, of which tables have no more than the kind.
+    pub fn note(&self, doing: &str, failure: &Failure) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(failure, Failure::DriverInDoubt(_) | Failure::Refused(_)) && failures.len() < WORDS_KEPT {
+            failures.insert(format!("driver `{}`, {doing}: {failure}", self.wanted.command.name));
         }
     }
 
