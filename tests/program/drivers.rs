@@ -1,13 +1,16 @@
 //! Locks of other programs as contenders: Python's kazoo itself, the whole driver that the documentation shows, and one that lies.
 
 use std::path::Path;
+use std::process::Command;
 
 use zklockbench::record::Trial;
 
 use crate::support::foreign;
 use crate::support::program::{Bench, stderr};
+use crate::support::skip;
 
 const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
+const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
 const ONE_SERVER: &str = "contenders = 5\nhold = \"3ms\"\nduration = \"2s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n\
                           [ensemble]\nservers = 1\n";
 
@@ -69,6 +72,32 @@ fn a_drivers_lock_is_measured_beside_our_own_and_what_is_not_known_of_it_is_not_
     assert_eq!(trial_of(&trials, "kazoo:Lock").driver.as_deref(), Some("kazoo 1"));
     let own = trial_of(&trials, "kazoo");
     assert!(own.driver.is_none() && !serde_json::to_value(own.derived()).unwrap()["fan_out"].is_null());
+}
+
+#[test]
+fn curators_own_locks_are_driven_and_hold() {
+    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
+        return skip::skipped("this machine has no Curator in /usr/share/java");
+    }
+    let bench = Bench::new();
+    let locks = "{ driver = \"curator\", lock = \"InterProcessMutex\", token = true }, \
+                 \"curator:InterProcessSemaphoreMutex\", \"curator:InterProcessReadWriteLock\"";
+    let scenario = bench.scenario(&format!(
+        "name = \"driven\"\nstrategies = [{locks}]\nread_ratio = 0.5\nacquire_timeout = \"2s\"\n{ONE_SERVER}"
+    ));
+    // Called by hand it compiles, says what it is, and ends.
+    let by_hand = Command::new(CURATOR).env("XDG_CACHE_HOME", bench.path("cache")).output().unwrap();
+    assert_eq!(by_hand.status.code(), Some(2), "{}", stderr(&by_hand));
+    let driver = format!("curator=env XDG_CACHE_HOME={} '{CURATOR}'", bench.path("cache").display());
+    let words = ["run", scenario.to_str().unwrap(), "--driver", &driver, "--data-dir", "data", "--no-floor"];
+    let output = bench.output(&words);
+    let trials = bench.stored().trials;
+    for trial in &trials {
+        let strategy = &trial.spec.strategy.label;
+        assert!(trial.measured.acquired() > 10, "{strategy}: {}", stderr(&output));
+        assert!(trial.errors.is_empty() && !trial.is_violated(), "{strategy}: {:?}", trial.errors);
+    }
+    assert_eq!((trials.len(), output.status.code()), (3, Some(0)), "{}", stderr(&output));
 }
 
 #[test]
