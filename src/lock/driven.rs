@@ -12,8 +12,8 @@ use crate::words::catalog::{
 };
 use crate::words::clock;
 use crate::words::units::parse_duration;
-use crate::world::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
-use crate::world::driver::{DriverCommand, Granted, Link, NotGranted, Processes, Wanted};
+use crate::world::driver::protocol::{Abilities, Done, How, Order, Parameter, Ready, TokenKind, WantedMode};
+use crate::world::driver::{DriverCommand, Link, NotGranted, Processes, Wanted};
 use crate::world::zk::{Failure, Session, sequence_of};
 
 /// The most that a whole number of a driver's may be.
@@ -196,11 +196,11 @@ impl Driven {
     }
 
     /// What the driver tells of its node; nothing where that is not all that is to be known of one.
-    fn held(&self, link: &Link, granted: &Granted) -> Held {
+    fn held(&self, link: &Link, granted: &Done) -> Held {
         let node = || {
-            let name = granted.done.node.as_deref().filter(|_| link.abilities().token == TokenKind::Czxid)?;
+            let name = granted.node.as_deref().filter(|_| link.abilities().token == TokenKind::Czxid)?;
             let path = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", self.path) };
-            let czxid = granted.done.token.as_ref()?.number()?;
+            let czxid = granted.token.as_ref()?.number()?;
             Some(QueueNode { sequence: sequence_of(&path)?, path, czxid })
         };
         Held { node: node() }

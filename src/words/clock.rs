@@ -17,12 +17,6 @@ pub fn now() -> Stamp {
     micros(ORIGIN.elapsed())
 }
 
-/// The system's monotonic clock in microseconds, as other programs of this host read it, too.
-pub fn monotonic_us() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000).unwrap_or(0)
-}
-
 /// What the wall clock shows at a stamp: to compare with what other programs of this host have written down. A wall
 /// clock that is set between the stamp and the reading makes it wrong.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

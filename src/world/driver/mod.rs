@@ -5,4 +5,4 @@ pub mod processes;
 pub mod protocol;
 
 pub use process::{DriverCommand, DriverError, Mishap, Process};
-pub use processes::{Granted, Link, NotGranted, Processes, Wanted};
+pub use processes::{Link, NotGranted, Processes, Wanted};

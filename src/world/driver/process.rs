@@ -79,24 +79,15 @@ pub enum Mishap {
     Killed,
 }
 
-/// An answer, and when its bytes arrived.
-#[derive(Debug, Clone)]
-pub struct Answered {
-    pub answer: Answer,
-    pub arrived: Stamp,
-}
-
 /// A request that is out.
 #[derive(Debug)]
 pub struct Asked {
     pub id: u64,
-    /// When it had been written.
-    pub sent: Stamp,
-    answer: oneshot::Receiver<Answered>,
+    answer: oneshot::Receiver<Answer>,
 }
 
 struct Pending {
-    to: oneshot::Sender<Answered>,
+    to: oneshot::Sender<Answer>,
     doing: &'static str,
     due: Option<Stamp>,
 }
@@ -135,7 +126,7 @@ struct Input {
     backlog: VecDeque<u8>,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -230,7 +221,7 @@ impl Process {
     ///
     /// # Errors
     /// When the driver has failed.
-    pub async fn answer(&self, asked: &mut Asked) -> Result<Answered, DriverError> {
+    pub async fn answer(&self, asked: &mut Asked) -> Result<Answer, DriverError> {
         (&mut asked.answer).await.map_err(|_| self.inner.failure())
     }
 
@@ -322,7 +313,7 @@ impl Inner {
         if self.failed.get().is_some() {
             locked(&self.pending).remove(&id);
         }
-        Asked { id, sent: clock::now(), answer }
+        Asked { id, answer }
     }
 
     fn write(&self, request: &Request) {
@@ -389,12 +380,12 @@ impl Inner {
         }
     }
 
-    fn answered(&self, answer: Answer, arrived: Stamp) -> Result<(), String> {
+    fn answered(&self, answer: Answer) -> Result<(), String> {
         let id = answer.id;
         let Some(pending) = locked(&self.pending).remove(&id) else {
             return Err(format!("nothing with the id {id} is unanswered"));
         };
-        let _ = pending.to.send(Answered { answer, arrived });
+        let _ = pending.to.send(answer);
         Ok(())
     }
 
@@ -404,7 +395,7 @@ impl Inner {
             return Err(format!("there is no contender {}", event.c));
         };
         // What a client does by a session that it has opened by itself is no interference.
-        event.session.as_deref().and_then(session_id).into_iter().for_each(zk::is_own);
+        event.session.as_deref().and_then(session_id).into_iter().for_each(zk::note_own_session);
         match event.what {
             What::Connected => turns(states, SessionState::SyncConnected),
             What::Suspended => turns(states, SessionState::Disconnected),
@@ -460,7 +451,6 @@ fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sende
     loop {
         line.clear();
         let read = (&mut output).take(LONGEST_LINE as u64).read_until(b'\n', &mut line);
-        let arrived = clock::now();
         let garbage = |why: String, line: &[u8]| Mishap::Garbage { why, line: shown(line) };
         match read {
             Ok(length) if length > 0 && line.last() == Some(&b'\n') => {}
@@ -495,7 +485,7 @@ fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sende
             continue;
         }
         let told = Line::read(&line).and_then(|told| match told {
-            Line::Answer(answer) => inner.answered(*answer, arrived),
+            Line::Answer(answer) => inner.answered(*answer),
             Line::Event(event) => inner.told(&event),
         });
         if let Err(why) = told {
@@ -678,7 +668,7 @@ mod tests {
         assert_eq!((process.ready.driver.as_str(), process.ready.contenders), ("test", 4_096));
         let mut asked = process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None });
         let answered = process.answer(&mut asked).await.unwrap();
-        assert_eq!((answered.answer.id, answered.answer.ok.unwrap().now), (asked.id, Some(7)));
+        assert_eq!((answered.id, answered.ok.unwrap().now), (asked.id, Some(7)));
         let began = clock::now();
         process.close();
         assert!(clock::now() - began < 2_000_000 && process.failure().is_none());

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::watch;
 
-use super::process::{Answered, Asked, DriverCommand, DriverError, Mishap, Parameters, Process};
-use super::protocol::{Abilities, Believed, Done, How, Request, WantedMode, session_id};
+use super::process::{Asked, DriverCommand, DriverError, Mishap, Parameters, Process, locked};
+use super::protocol::{Abilities, Answer, Believed, Done, How, Request, WantedMode, session_id};
 use crate::world::zk::gate::{Gate, Movement};
 use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState, Target};
 
@@ -64,14 +64,6 @@ pub struct Link {
     states: watch::Receiver<SessionState>,
 }
 
-/// What an acquire was answered with.
-#[derive(Debug)]
-pub struct Granted {
-    pub done: Done,
-    /// What the driver's own clock measured, in microseconds.
-    pub service_us: Option<u64>,
-}
-
 /// How an acquire ended without a grant.
 #[derive(Debug)]
 pub enum NotGranted {
@@ -96,7 +88,7 @@ impl Processes {
 
     /// Keeps the driver's own words about a request that it did not carry out, of which tables have no more than the kind.
     pub fn note(&self, doing: &str, failure: &Failure) {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failures = locked(&self.failures);
         if matches!(failure, Failure::DriverInDoubt(_) | Failure::Refused(_)) && failures.len() < WORDS_KEPT {
             failures.insert(format!("driver `{}`, {doing}: {failure}", self.wanted.command.name));
         }
@@ -107,7 +99,7 @@ impl Processes {
         for process in self.at_rest() {
             self.note_failure(&process);
         }
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        locked(&self.failures).iter().cloned().collect()
     }
 
     /// The processes that nobody is starting at this moment.
@@ -117,7 +109,7 @@ impl Processes {
 
     fn note_failure(&self, process: &Process) {
         if let Some(error) = process.failure().filter(|error| error.what != Mishap::Killed) {
-            self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
+            locked(&self.failures).insert(error.to_string());
         }
     }
 
@@ -164,13 +156,13 @@ impl Processes {
             Movement::Shut => process.stop(),
             Movement::Opened => process.go_on(),
         }));
-        self.links.lock().unwrap_or_else(PoisonError::into_inner).insert(contender, Arc::clone(&link));
+        locked(&self.links).insert(contender, Arc::clone(&link));
         Ok(link)
     }
 
     /// The session that a contender has.
     pub fn link(&self, contender: usize) -> Option<Arc<Link>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner).get(&contender).cloned()
+        locked(&self.links).get(&contender).cloned()
     }
 
     async fn process_of(&self, contender: usize) -> Result<Arc<Process>, DriverError> {
@@ -195,25 +187,25 @@ impl Processes {
 
     fn failed_by_itself(&self, error: Option<&DriverError>) {
         let error = error.filter(|error| error.what != Mishap::Killed).cloned();
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).extend(error);
+        locked(&self.failed).extend(error);
     }
 
     /// Why no process is started any more.
     fn given_up(&self) -> Option<DriverError> {
-        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = locked(&self.failed);
         failed.last().filter(|_| failed.len() >= FAILURES_AT_MOST).cloned()
     }
 
     fn failure_of(&self, error: DriverError) -> Failure {
         if error.what != Mishap::Killed {
-            self.failures.lock().unwrap_or_else(PoisonError::into_inner).insert(error.to_string());
+            locked(&self.failures).insert(error.to_string());
         }
         Failure::DriverEnded(error.to_string())
     }
 
     /// Ends all of them; whoever does not end by itself is killed. On the caller's thread.
     pub fn close(&self) {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        locked(&self.links).clear();
         let processes = self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.take());
         std::thread::scope(|scope| {
             for process in processes {
@@ -244,7 +236,7 @@ impl Link {
         mode: WantedMode,
         timeout: Option<Duration>,
         cancelled: impl Future<Output = ()>,
-    ) -> Result<Granted, NotGranted> {
+    ) -> Result<Done, NotGranted> {
         let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         let within = timeout.map(|timeout| timeout + self.patience());
         let mut asked = self.process.ask("`acquire`", within, |id| Request::Acquire {
@@ -271,7 +263,7 @@ impl Link {
     }
 
     /// The wait is not wanted any more; its one answer has to come all the same.
-    async fn give_up(&self, asked: &mut Asked, on: &str) -> Result<Granted, NotGranted> {
+    async fn give_up(&self, asked: &mut Asked, on: &str) -> Result<Done, NotGranted> {
         let of = asked.id;
         if self.abilities.cancel != How::None {
             self.process.expect(of, self.patience());
@@ -294,23 +286,15 @@ impl Link {
     /// # Errors
     /// What the driver says, or that it has failed.
     pub async fn release(&self, on: &str) -> Result<(), Failure> {
-        let mut asked = self.releasing(on);
-        self.released(&mut asked).await
-    }
-
-    fn releasing(&self, on: &str) -> Asked {
-        self.process.ask("`release`", Some(self.patience()), |id| Request::Release {
+        let mut asked = self.process.ask("`release`", Some(self.patience()), |id| Request::Release {
             id,
             c: self.number,
             on: on.to_owned(),
-        })
-    }
-
-    async fn released(&self, asked: &mut Asked) -> Result<(), Failure> {
-        let answered = self.process.answer(asked).await;
+        });
+        let answered = self.process.answer(&mut asked).await;
         let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()))?;
         // A release that failed although the lock is not held has released it.
-        if answered.answer.err.is_some() && answered.answer.held == Some(Believed::No) {
+        if answered.err.is_some() && answered.held == Some(Believed::No) {
             return Ok(());
         }
         done(answered).map(drop)
@@ -322,6 +306,10 @@ impl Link {
 }
 
 impl ForeignSession for Link {
+    fn id(&self) -> i64 {
+        self.key.id()
+    }
+
     fn key(&self) -> SessionKey {
         self.key.clone()
     }
@@ -339,7 +327,7 @@ impl ForeignSession for Link {
             let mut asked = self
                 .process
                 .ask("`close`", Some(self.patience()), |id| Request::Close { id, c: self.number });
-            self.process.answer(&mut asked).await.is_ok_and(|answered| answered.answer.ok.is_some())
+            self.process.answer(&mut asked).await.is_ok_and(|answered| answered.ok.is_some())
         };
         closing.boxed_local()
     }
@@ -352,21 +340,17 @@ impl ForeignSession for Link {
 /// Which error words say that the lock is certainly not held.
 const DEFINITE: [&str; 6] = ["timeout", "cancelled", "busy", "refused", "unsupported", "bad-request"];
 
-fn granted(answered: Answered) -> Result<Granted, NotGranted> {
-    let answer = &answered.answer;
+fn granted(answer: Answer) -> Result<Done, NotGranted> {
     let doubtful = answer.held.is_some_and(|held| held != Believed::No);
     match answer.err.as_deref() {
         Some("timeout") if !doubtful => return Err(NotGranted::TimedOut),
         Some("cancelled") if !doubtful => return Err(NotGranted::Cancelled),
         _ => {}
     }
-    let service_us = answer.from.zip(answer.to).map(|(from, to)| to.saturating_sub(from));
-    let done = done(answered).map_err(NotGranted::Failed)?;
-    Ok(Granted { done, service_us })
+    done(answer).map_err(NotGranted::Failed)
 }
 
-fn done(answered: Answered) -> Result<Done, Failure> {
-    let answer = answered.answer;
+fn done(answer: Answer) -> Result<Done, Failure> {
     let Some(word) = answer.err else { return Ok(answer.ok.unwrap_or_default()) };
     let said = answer.message.map_or_else(|| word.clone(), |message| format!("{word}: {message}"));
     let definite = match answer.held {
@@ -394,9 +378,9 @@ mod tests {
     use super::*;
     use crate::world::driver::protocol::Line;
 
-    fn answered(line: &str) -> Answered {
+    fn answered(line: &str) -> Answer {
         match Line::read(line.as_bytes()) {
-            Ok(Line::Answer(answer)) => Answered { answer: *answer, arrived: 0 },
+            Ok(Line::Answer(answer)) => *answer,
             other => panic!("{other:?}"),
         }
     }

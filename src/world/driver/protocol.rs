@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,9 +11,8 @@ pub const VERSION: u32 = 1;
 pub const LONGEST_LINE: usize = 64 << 10;
 
 /// What the suite sends: one object a line.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "t", rename_all = "kebab-case")]
-#[schemars(title = "A line to a driver")]
 pub enum Request {
     /// The first line: the versions that the suite speaks, the best first.
     Hello { v: Vec<u32>, suite: String },
@@ -60,7 +58,7 @@ pub enum Request {
 }
 
 /// As what a contender asks for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WantedMode {
     Read,
@@ -68,8 +66,7 @@ pub enum WantedMode {
 }
 
 /// The answer to `hello`.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[schemars(title = "A driver's first line")]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Ready {
     /// `ready`.
     pub t: ReadyWord,
@@ -90,7 +87,7 @@ pub struct Ready {
     pub contenders: usize,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadyWord {
     Ready,
@@ -105,7 +102,7 @@ fn many() -> usize {
 }
 
 /// What one lock of a driver can do.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Abilities {
     /// One line on it.
     #[serde(default)]
@@ -141,7 +138,7 @@ fn write_only() -> Vec<WantedMode> {
 }
 
 /// How a driver does something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
     /// The library does.
@@ -152,7 +149,7 @@ pub enum How {
 }
 
 /// What a driver's `token` is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TokenKind {
     /// The transaction that created the contender's node.
@@ -163,7 +160,7 @@ pub enum TokenKind {
     None,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     Fifo,
@@ -172,7 +169,7 @@ pub enum Order {
 }
 
 /// A parameter of a lock: what it is by default tells what it takes.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Parameter {
     /// A whole number, `true` or `false`, a word, or a time such as `"100ms"`.
     pub default: Value,
@@ -184,8 +181,7 @@ pub struct Parameter {
 }
 
 /// The driver's one answer to a request.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[schemars(title = "A driver's answer")]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Answer {
     pub id: u64,
     /// It was done.
@@ -210,7 +206,7 @@ pub struct Answer {
 }
 
 /// Whether a driver believes that its contender holds the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Believed {
     No,
@@ -219,7 +215,7 @@ pub enum Believed {
 }
 
 /// What comes with an answer that it was done.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Done {
     /// Of `open`: the session's id, `0x` and hexadecimal digits.
     #[serde(default)]
@@ -245,7 +241,7 @@ pub struct Done {
 }
 
 /// A fencing token: a number up to 2^53, or a text of decimal digits.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Token {
     Number(i64),
@@ -262,8 +258,7 @@ impl Token {
 }
 
 /// What a driver tells unasked.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[schemars(title = "A driver's event")]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Event {
     /// `event`.
     pub t: EventWord,
@@ -289,7 +284,7 @@ pub struct Event {
     pub to: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventWord {
     Event,
@@ -302,7 +297,7 @@ pub fn session_id(text: &str) -> Option<i64> {
 }
 
 /// What has happened to a contender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     Connected,
@@ -344,21 +339,6 @@ impl Line {
         }
         Ok(Self::Answer(Box::new(answer)))
     }
-}
-
-/// All that the two say to each other, as JSON Schemas.
-#[derive(JsonSchema)]
-#[schemars(title = "zklockbench driver protocol, version 1")]
-#[expect(dead_code, reason = "only its schema is of use")]
-pub struct Conversation {
-    /// A line to the driver.
-    to: Request,
-    /// The driver's answer to `hello`.
-    ready: Ready,
-    /// Its answers to all else.
-    answer: Answer,
-    /// What it tells unasked.
-    event: Event,
 }
 
 #[cfg(test)]

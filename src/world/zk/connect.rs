@@ -250,7 +250,7 @@ impl Target {
             None => connector.connect(&self.connect).await,
         };
         let client = client.map_err(Failure::from)?;
-        key::is_own(client.session_id().0);
+        key::note_own_session(client.session_id().0);
         Ok(client)
     }
 }

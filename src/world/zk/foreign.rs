@@ -10,6 +10,9 @@ use super::key::SessionKey;
 
 /// What the suite knows of such a session, and can do to it.
 pub trait ForeignSession {
+    /// Its number, without the key's copy of the password: asked for at each step of each turn.
+    fn id(&self) -> i64;
+
     fn key(&self) -> SessionKey;
 
     /// The session timeout that the server granted.

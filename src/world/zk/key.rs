@@ -23,7 +23,7 @@ impl SessionKey {
 static OWN: Mutex<BTreeSet<i64>> = Mutex::new(BTreeSet::new());
 
 /// From now on that session is one of this process.
-pub fn is_own(session: i64) {
+pub fn note_own_session(session: i64) {
     OWN.lock().unwrap_or_else(PoisonError::into_inner).insert(session);
 }
 

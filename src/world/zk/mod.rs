@@ -25,7 +25,7 @@ pub use arrival::{Arm, Arrival, EventKind, sequence_of};
 pub use connect::{Access, Secret, Target, Tls, TlsFiles};
 pub use foreign::{ForeignSession, SessionStates};
 pub use inner::{Observed, Sent, Undated, Watch};
-pub use key::{SessionKey, is_own, is_own_session};
+pub use key::{SessionKey, is_own_session, note_own_session};
 pub use multi::Op;
 pub use outcome::Failure;
 pub use session::{Created, NodeKind, NodeStat, Session};

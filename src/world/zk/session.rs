@@ -97,14 +97,14 @@ impl Session {
     #[must_use]
     #[allow(clippy::expect_used, reason = "said above")]
     pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
-        key::is_own(foreign.key().id());
+        key::note_own_session(foreign.id());
         Rc::get_mut(&mut self.0).expect("a session that was just opened").foreign = Some(foreign);
         self
     }
 
     pub fn id(&self) -> i64 {
         match &self.0.foreign {
-            Some(foreign) => foreign.key().id(),
+            Some(foreign) => foreign.id(),
             None => self.0.client.session_id().0,
         }
     }
