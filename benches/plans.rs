@@ -84,7 +84,6 @@ impl Load {
     }
 }
 
-/// What `plan --json` prints.
 #[derive(Deserialize)]
 struct Printed {
     plan: PlanFile,

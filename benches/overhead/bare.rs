@@ -22,7 +22,6 @@ use crate::side::{Moment, ticks_of};
 
 const SESSION: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// What the loop's threads are called.
 const THREAD: &str = "bare";
 
 /// What to run.
@@ -30,9 +29,7 @@ const THREAD: &str = "bare";
 pub struct Loop {
     /// Where sessions are opened.
     pub connect: String,
-    /// The servers' client addresses.
     pub servers: Vec<String>,
-    /// The lock's directory.
     pub lock: String,
     /// Contenders, one session each.
     pub contenders: usize,

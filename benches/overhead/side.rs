@@ -17,16 +17,13 @@ pub struct Side {
 /// What one side had come to by a moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment {
-    /// When that was.
     pub at: Stamp,
-    /// Locks acquired.
     pub acquired: u64,
     /// Processor time of its threads; `None` where the system does not tell.
     pub ticks: Option<u64>,
 }
 
 impl Side {
-    /// What one side did between two moments.
     pub fn between(begin: &Moment, end: &Moment) -> Self {
         let acquired = (end.acquired - begin.acquired) as f64;
         let seconds = (end.at - begin.at) as f64 / 1e6;

@@ -67,7 +67,6 @@ impl World {
         Ok(Self { description, environment, _local: local })
     }
 
-    /// One trial for each round.
     pub fn trials(&self, args: &Args) -> Result<Vec<TrialSpec>, Error> {
         let text = format!(
             "name = \"overhead\"\nstrategies = [\"{STRATEGY}\"]\ncontenders = [{}]\nhold = \"0ms\"\n\
@@ -92,7 +91,6 @@ impl World {
         run_trial(&self.environment, spec, entry, &CancellationToken::new(), &sink).await
     }
 
-    /// Starts the bare loop on a lock of its own.
     pub async fn bare(&self, number: usize, args: &Args, handicap: Duration) -> Result<BareLoop, Error> {
         let root = self.environment.workspace.prepare(FIRST_BARE + number, 1, Slice::WHOLE).await?;
         let run = Loop {
@@ -106,13 +104,11 @@ impl World {
         Ok(BareLoop { running: Running::start(&run)?, root })
     }
 
-    /// Ends a bare loop and removes its lock.
     pub async fn end(&self, bare: BareLoop) -> Result<(), Error> {
         bare.running.stop()?;
         self.environment.workspace.clear(&bare.root).await
     }
 
-    /// Removes what was made.
     pub async fn close(self) -> Result<(), Error> {
         self.environment.workspace.close().await
     }

@@ -1,17 +1,23 @@
 // Curator's locks as contenders of zklockbench, by version 1 of its driver protocol (docs/drivers.md).
 //
 // Each contender has a thread and a CuratorFramework of its own: the thread owns the mutex, so acquire and release must come
-// from the same one.
+// from the same one. Locks.java says which locks there are; Baton.java and Count.java are locks of this suite's own in Java.
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
-import java.io.PrintStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
@@ -20,21 +26,26 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
-import org.apache.curator.framework.recipes.locks.InterProcessMutex;
-import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
-import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 import org.apache.zookeeper.KeeperException;
+import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.client.ZKClientConfig;
 
 public class CuratorDriver {
     static final ObjectMapper JSON = new ObjectMapper();
-    static final PrintStream OUT = System.out;
+    /** Not System.out, which writes a line and its end apart. */
+    static final OutputStream OUT = new FileOutputStream(FileDescriptor.out);
+    /** For a contender whose number is another's now, or when all ends. */
+    static final Request END = new Request();
     static final Map<Integer, Contender> contenders = new ConcurrentHashMap<>();
     /** Which contender an acquire is of that is not answered yet. */
     static final Map<Long, Contender> acquiring = new ConcurrentHashMap<>();
+    /** The file of the certificate by which all contenders identify themselves, once one has. */
+    static String identity;
 
     public static void main(String[] arguments) throws Exception {
         // Whatever else prints must not write between the lines of the protocol.
@@ -45,16 +56,16 @@ public class CuratorDriver {
         }
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            JsonNode request = JSON.readTree(line);
-            switch (request.path("t").asText()) {
+            Request request = new Request(line);
+            switch (request.kind) {
                 case "hello" -> hello();
                 case "open" -> open(request);
                 case "cancel" -> cancel(request);
                 case "echo" -> {
-                    if (request.has("c")) hand(request); else ok(request, done().put("now", now()));
+                    if (request.contender >= 0) hand(request); else ok(request, done().put("now", now()));
                 }
                 case "acquire", "release", "close" -> hand(request);
-                default -> fail(request, "unsupported", "no", request.path("t").asText());
+                default -> fail(request, "unsupported", "no", request.kind);
             }
         }
         contenders.values().forEach(Contender::end);
@@ -62,25 +73,11 @@ public class CuratorDriver {
     }
 
     static void hello() {
-        ObjectNode locks = JSON.createObjectNode();
-        for (String name : new String[] {"InterProcessMutex", "InterProcessSemaphoreMutex", "InterProcessReadWriteLock"}) {
-            ObjectNode lock = locks.putObject(name);
-            lock.put("timeout", "native").put("cancel", "native").put("order", "fifo").put("lost", true);
-            lock.put("reentrant", !name.equals("InterProcessSemaphoreMutex"));
-            ObjectNode parameters = lock.putObject("parameters");
-            parameters.putObject("retry_times").put("default", 3);
-            parameters.putObject("retry_sleep").put("default", "1s").put("doc", "The first pause of ExponentialBackoffRetry.");
-            if (name.equals("InterProcessReadWriteLock")) lock.putArray("modes").add("read").add("write");
-            if (name.equals("InterProcessMutex")) {
-                lock.put("token", "czxid");
-                parameters.putObject("token").put("default", false)
-                    .put("doc", "Whether its node is looked at after each acquire, for the token: a request more.");
-            }
-        }
-        ObjectNode ready = JSON.createObjectNode().put("t", "ready").put("v", 1).put("driver", "curator 1.0");
+        ObjectNode ready = JSON.createObjectNode().put("t", "ready").put("v", 1).put("driver", "curator 1.1")
+            .put("hold", true).put("clock", "monotonic").put("tls", true);
         ready.putObject("inside").put("curator", version()).put("java", System.getProperty("java.version"));
-        ready.set("locks", locks);
-        write(ready);
+        Locks.declare(ready.putObject("locks"));
+        write(ready.toString());
     }
 
     /** The jar says it itself; Debian's file names do not. */
@@ -95,35 +92,35 @@ public class CuratorDriver {
         return read.getProperty("version", "unknown");
     }
 
-    static void open(JsonNode request) {
-        Contender contender = new Contender(request.path("c").asInt());
+    static void open(Request request) {
+        Contender contender = new Contender(request.contender);
         Contender before = contenders.put(contender.number, contender);
         if (before != null) before.end();
         contender.start();
         contender.requests.add(request);
     }
 
-    static void hand(JsonNode request) {
-        Contender contender = contenders.get(request.path("c").asInt());
+    static void hand(Request request) {
+        Contender contender = contenders.get(request.contender);
         if (contender == null) {
             fail(request, "bad-request", "no", "no such contender");
             return;
         }
-        if (request.path("t").asText().equals("acquire")) acquiring.put(request.path("id").asLong(), contender);
+        if (request.kind.equals("acquire")) acquiring.put(request.id, contender);
         contender.requests.add(request);
     }
 
     /** The acquire gets its own answer: what it came to. */
-    static void cancel(JsonNode request) {
-        Contender contender = acquiring.get(request.path("of").asLong());
-        if (contender != null) contender.interruptWait(request.path("of").asLong());
+    static void cancel(Request request) {
+        Contender contender = acquiring.get(request.of);
+        if (contender != null) contender.interruptWait(request.of);
         ok(request, done());
     }
 
     /** One contender: its client, its locks, its thread. */
     static class Contender extends Thread {
         final int number;
-        final BlockingQueue<JsonNode> requests = new LinkedBlockingQueue<>();
+        final BlockingQueue<Request> requests = new LinkedBlockingQueue<>();
         final Map<String, InterProcessLock> locks = new HashMap<>();
         CuratorFramework client;
         JsonNode opened;
@@ -139,7 +136,7 @@ public class CuratorDriver {
         }
 
         void end() {
-            requests.add(JSON.createObjectNode().put("t", "end"));
+            requests.add(END);
         }
 
         synchronized void interruptWait(long id) {
@@ -163,20 +160,20 @@ public class CuratorDriver {
         @Override
         public void run() {
             while (true) {
-                JsonNode request;
+                Request request;
                 try {
                     request = requests.take();
                 } catch (InterruptedException late) {
                     continue;
                 }
-                switch (request.path("t").asText()) {
+                switch (request.kind) {
                     case "open" -> connect(request);
                     case "acquire" -> acquire(request);
-                    case "release" -> release(request);
+                    case "release" -> release(request, "ok", "");
                     case "echo" -> ok(request, done().put("now", now()));
                     default -> {
                         if (client != null) client.close();
-                        if (request.has("id")) {
+                        if (request != END) {
                             contenders.remove(number, this);
                             ok(request, done());
                         }
@@ -186,7 +183,8 @@ public class CuratorDriver {
             }
         }
 
-        void connect(JsonNode request) {
+        void connect(Request asked) {
+            JsonNode request = asked.tree();
             opened = request;
             int times = request.path("parameters").path("retry_times").asInt(3);
             int sleep = request.path("parameters").path("retry_sleep").asInt(1000);
@@ -196,6 +194,7 @@ public class CuratorDriver {
                 .sessionTimeoutMs(timeout)
                 .connectionTimeoutMs(Math.max(timeout, 15_000))
                 .retryPolicy(new ExponentialBackoffRetry(sleep, times));
+            if (request.has("tls")) encrypt(builder, request.path("tls"));
             if (request.has("auth")) builder.authorization("digest", request.path("auth").asText().getBytes(StandardCharsets.UTF_8));
             client = builder.build();
             client.getConnectionStateListenable().addListener((of, state) -> {
@@ -209,21 +208,36 @@ public class CuratorDriver {
             client.start();
             try {
                 if (!client.blockUntilConnected(timeout, TimeUnit.MILLISECONDS)) {
-                    fail(request, "connection", "no", "no session in time");
+                    fail(asked, "connection", "no", "no session in time");
                     return;
                 }
                 var keeper = client.getZookeeperClient().getZooKeeper();
-                ok(request, done()
+                ok(asked, done()
                     .put("session", "0x" + Long.toHexString(keeper.getSessionId()))
                     .put("password", HexFormat.of().formatHex(keeper.getSessionPasswd()))
                     .put("session_ms", keeper.getSessionTimeout()));
             } catch (Exception error) {
-                fail(request, word(error), "no", error.toString());
+                fail(asked, word(error), "no", error.toString());
             }
         }
 
+        /** By a factory of its own, because not every release of Curator takes a client's configuration. */
+        void encrypt(CuratorFrameworkFactory.Builder builder, JsonNode tls) {
+            ZKClientConfig config = new ZKClientConfig();
+            config.setProperty("zookeeper.client.secure", "true");
+            config.setProperty("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty");
+            config.setProperty("zookeeper.ssl.trustStore.location", tls.path("ca").asText());
+            config.setProperty("zookeeper.ssl.trustStore.type", "PEM");
+            if (tls.has("cert")) {
+                config.setProperty("zookeeper.ssl.keyStore.location", identity(tls));
+                config.setProperty("zookeeper.ssl.keyStore.type", "PEM");
+            }
+            builder.zookeeperFactory((connect, timeout, watcher, readOnly) ->
+                new ZooKeeper(connect, timeout, watcher, readOnly, config));
+        }
+
         void event(String what) {
-            write(JSON.createObjectNode().put("t", "event").put("c", number).put("what", what).put("at", now()));
+            write(JSON.createObjectNode().put("t", "event").put("c", number).put("what", what).put("at", now()).toString());
         }
 
         /** After an expiry the client has another session, which is this contender's, too. */
@@ -234,84 +248,91 @@ public class CuratorDriver {
             } catch (Exception gone) {
                 // Then the next event tells it.
             }
-            write(event);
+            write(event.toString());
         }
 
         InterProcessLock lock(String path, String mode) {
-            InterProcessLock known = locks.get(path + " " + mode);
-            if (known != null) return known;
-            switch (opened.path("lock").asText()) {
-                case "InterProcessSemaphoreMutex" -> locks.put(path + " write", new InterProcessSemaphoreMutex(client, path));
-                case "InterProcessReadWriteLock" -> {
-                    var sides = new InterProcessReadWriteLock(client, path);
-                    locks.put(path + " read", sides.readLock());
-                    locks.put(path + " write", sides.writeLock());
-                }
-                default -> locks.put(path + " write", new KnownMutex(client, path));
-            }
-            return locks.get(path + " " + mode);
+            String name = opened.path("lock").asText();
+            return locks.computeIfAbsent(path + " " + mode, at -> Locks.make(name, client, path, mode, opened.path("parameters")));
         }
 
-        void acquire(JsonNode request) {
-            long id = request.path("id").asLong();
-            InterProcessLock lock = lock(request.path("on").asText(), request.path("mode").asText("write"));
-            long from = now();
+        void acquire(Request request) {
+            InterProcessLock lock = lock(request.on, request.mode);
+            long granted;
             try {
-                if (!begins(id)) {
+                if (!begins(request.id)) {
                     fail(request, "cancelled", "no", null);
                     return;
                 }
                 boolean got = true;
-                if (request.has("timeout_ms")) got = lock.acquire(request.path("timeout_ms").asLong(), TimeUnit.MILLISECONDS);
+                long from = now();
+                if (request.timeoutMillis >= 0) got = lock.acquire(request.timeoutMillis, TimeUnit.MILLISECONDS);
                 else lock.acquire();
-                long to = now();
+                granted = now();
                 ended();
                 if (!got) {
                     fail(request, "timeout", "no", null);
                     return;
                 }
                 held = lock;
-                ObjectNode done = done();
-                if (lock instanceof KnownMutex mutex && opened.path("parameters").path("token").asBoolean()) {
-                    String node = mutex.node();
-                    done.put("node", node).put("token", client.checkExists().forPath(node).getCzxid());
+                String grant = line(request, "ok", Locks.tell(lock, client, opened.path("parameters")), from, granted);
+                if (request.holdMicros == 0) {
+                    // Without a hold the next one must not wait for the line that tells of this grant.
+                    release(request, "released", grant + "\n");
+                    return;
                 }
-                answer(request, done, from, to);
+                write(grant);
             } catch (InterruptedException cancelled) {
                 // Its node was deleted before this was thrown.
                 fail(request, "cancelled", "no", null);
+                return;
             } catch (Exception error) {
                 fail(request, word(error), "maybe", error.toString());
+                return;
             } finally {
                 ended();
-                acquiring.remove(id);
+                acquiring.remove(request.id);
+            }
+            if (request.holdMicros > 0) {
+                // From the grant on: looking up the token is part of the hold.
+                pause(granted + request.holdMicros - now());
+                release(request, "released", "");
             }
         }
 
-        void release(JsonNode request) {
-            long from = now();
+        /** Lets it go, and writes what came of that behind the lines that are to be written first. */
+        void release(Request request, String word, String before) {
+            String told;
             try {
                 if (held == null) {
-                    fail(request, "bad-request", "no", "nothing is held");
-                    return;
+                    told = failure(request, "bad-request", "no", "nothing is held");
+                } else {
+                    long from = now();
+                    held.release();
+                    told = line(request, word, "{}", from, now());
+                    held = null;
                 }
-                held.release();
-                answer(request, done(), from, now());
             } catch (Exception error) {
-                fail(request, word(error), "maybe", error.toString());
+                told = failure(request, word(error), "maybe", error.toString());
             }
+            write(before + told);
         }
     }
 
-    /** Tells its node, which the class keeps for those that extend it. */
-    static class KnownMutex extends InterProcessMutex {
-        KnownMutex(CuratorFramework client, String path) {
-            super(client, path);
+    /** The client wants key and certificate in one file; it is for this user alone, and goes with the process. */
+    static synchronized String identity(JsonNode tls) {
+        if (identity == null) {
+            try {
+                Path file = Files.createTempFile("curator-driver-", ".pem");
+                file.toFile().deleteOnExit();
+                Files.write(file, Files.readAllBytes(Path.of(tls.path("key").asText())));
+                Files.writeString(file, "\n" + Files.readString(Path.of(tls.path("cert").asText())), StandardOpenOption.APPEND);
+                identity = file.toString();
+            } catch (IOException unreadable) {
+                throw new UncheckedIOException(unreadable);
+            }
         }
-
-        String node() {
-            return getLockPath();
-        }
+        return identity;
     }
 
     static String word(Exception error) {
@@ -326,30 +347,45 @@ public class CuratorDriver {
         return System.nanoTime() / 1_000;
     }
 
+    /** Longer than asked by what the kernel needs to wake a thread, some 60 us. */
+    static void pause(long micros) {
+        long end = System.nanoTime() + micros * 1_000;
+        for (long left = micros * 1_000; left > 0; left = end - System.nanoTime()) LockSupport.parkNanos(left);
+    }
+
     static ObjectNode done() {
         return JSON.createObjectNode();
     }
 
-    static void ok(JsonNode request, ObjectNode done) {
-        ObjectNode answer = JSON.createObjectNode().put("id", request.path("id").asLong());
+    static void ok(Request request, ObjectNode done) {
+        ObjectNode answer = JSON.createObjectNode().put("id", request.id);
         answer.set("ok", done);
-        write(answer);
+        write(answer.toString());
     }
 
-    static void answer(JsonNode request, ObjectNode done, long from, long to) {
-        ObjectNode answer = JSON.createObjectNode().put("id", request.path("id").asLong());
-        answer.set("ok", done);
-        write(answer.put("from", from).put("to", to));
+    /** What comes with every acquire, so without a tree. */
+    static String line(Request request, String word, String done, long from, long to) {
+        return "{\"id\":" + request.id + ",\"" + word + "\":" + done + ",\"from\":" + from + ",\"to\":" + to + "}";
     }
 
-    static void fail(JsonNode request, String word, String held, String message) {
-        ObjectNode answer = JSON.createObjectNode().put("id", request.path("id").asLong()).put("err", word).put("held", held);
-        write(message == null ? answer : answer.put("message", message));
+    static void fail(Request request, String word, String held, String message) {
+        write(failure(request, word, held, message));
     }
 
-    /** A line a message, and nothing stays in a buffer. */
-    static synchronized void write(ObjectNode line) {
-        OUT.println(line);
-        OUT.flush();
+    static String failure(Request request, String word, String held, String message) {
+        ObjectNode answer = JSON.createObjectNode().put("id", request.id).put("err", word).put("held", held);
+        return (message == null ? answer : answer.put("message", message)).toString();
+    }
+
+    /** Whole lines, in one write. */
+    static void write(String message) {
+        byte[] line = (message + "\n").getBytes(StandardCharsets.UTF_8);
+        synchronized (OUT) {
+            try {
+                OUT.write(line);
+            } catch (IOException closed) {
+                // Nobody reads any more; the end of input comes, too.
+            }
+        }
     }
 }

@@ -62,10 +62,19 @@ impl Holds {
         let mut found = Sorter::by(|(called, hold): &(Stamp, HoldSpan)| (hold.lock, *called), &facts.scratch);
         let mut ended = Sorter::by(|(lock, left, _): &(usize, Stamp, i64)| (*lock, *left), &facts.scratch);
         let mut last = None;
+        // Of the present node: several may hold by it in turn, and it is released by the last of them.
+        let mut ending: Option<(usize, Stamp, i64)> = None;
         for (grant, place) in facts.grants.iter()?.zip(0..) {
             let grant = grant?;
             let node = (grant.lock, grant.czxid);
             let is_another = last.replace(node) != Some(node);
+            // One of which it is not known when it was released, that was not before it entered.
+            let left = grant.left.unwrap_or(grant.entered);
+            match &mut ending {
+                Some(_) if is_another => ending.take().map_or(Ok(()), |ending| ended.push(ending))?,
+                Some((_, latest, _)) => *latest = left.max(*latest),
+                None => {}
+            }
             let Some(life) = facts.lives.get(grant.czxid)? else { continue };
             if facts.is_forgotten(&life) {
                 order.forgotten += u64::from(is_another);
@@ -73,10 +82,7 @@ impl Holds {
             }
             by_clock.push(by_the_clock(facts, &grant, &life, place))?;
             let Some(zxid) = grant.zxid.filter(|_| is_another) else { continue };
-            if let Some(deleted) = life.deleted {
-                // One of which it is not known when it was released, that was not before it entered.
-                ended.push((grant.lock, grant.left.unwrap_or(grant.entered), deleted))?;
-            }
+            ending = life.deleted.map(|deleted| (grant.lock, left, deleted));
             let hold = HoldSpan {
                 lock: grant.lock,
                 asked: 0,
@@ -89,6 +95,7 @@ impl Holds {
             };
             found.push((grant.called, hold))?;
         }
+        ending.map_or(Ok(()), |ending| ended.push(ending))?;
         Ok(Self { by_clock: by_clock.finish(), found: found.finish(), ended: ended.finish() })
     }
 }
@@ -109,7 +116,7 @@ fn by_the_clock(facts: &Facts, grant: &Grant, life: &Life, place: u64) -> HoldSp
 /// Adds to each hold where on the axis of transactions its contender had asked at the latest.
 ///
 /// It had when its node was there. Before that it may have waited, too: in the process, for others that share a place in the
-/// queue with it. Whoever called release after it had asked had a node then, which was deleted by a later transaction than
+/// queue with it. One that called release after it had asked had a node then, which was deleted by a later transaction than
 /// those of all that had been released before it asked.
 fn with_asking(
     facts: &Facts,
@@ -238,8 +245,20 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_was_handed_on_is_released_by_the_last_that_held_by_it() {
+        // The first has left and asks again while the second holds by the same node.
+        let first = Grant { zxid: Some(1), left: Some(200), ..grant(0, 1, 100) };
+        let second = Grant { left: Some(400), ..grant(1, 1, 300) };
+        let again = Grant { zxid: Some(11), called: 250, left: Some(600), ..grant(0, 11, 500) };
+        let life = |deleted| Life { deleted: Some(deleted), deleted_at_ms: Some(0), ..Life::default() };
+        let lives = Lives::from([(1, life(10)), (11, life(20))]);
+        let order = compared(vec![first, second, again], &lives, LockKind::Mutex);
+        assert_eq!((order.checked_by_zxid, order.contested_by_zxid, order.too_early), (2, 1, 0));
+    }
+
+    #[test]
     fn by_the_clock_an_entry_counts_by_the_share_of_its_wait_in_which_another_was_inside_beyond_doubt() {
-        // In since 10 ms, gone at 50 ms, give or take 2: whoever asked at 0 ms and got in at 50 ms could have been seen for 38.
+        // In since 10 ms, gone at 50 ms, give or take 2: one that asked at 0 ms and got in at 50 ms could have been seen for 38.
         let lives = Lives::from([life(1, 50), life(3, 90), life(5, 99)]);
         let grants = vec![grant(0, 1, 10_000), grant(1, 3, 50_000), grant(2, 5, 90_000)];
         let order = compared(grants, &lives, LockKind::Mutex);
@@ -384,8 +403,13 @@ mod tests {
                 nodes.clone().filter(|entries| facts.is_forgotten(&entries[0].1)).count() as u64;
             let there = |(_, life, _): &&(Grant, Life, u64)| !facts.is_forgotten(life);
             let found: Vec<_> = nodes
-                .map(|entries| &entries[0])
-                .filter(there)
+                .map(|entries| {
+                    // Released by the last of those that held by it.
+                    let left = entries.iter().map(|(other, ..)| other.left.unwrap_or(other.entered)).max();
+                    let (grant, life, place) = &entries[0];
+                    (Grant { left, ..*grant }, *life, *place)
+                })
+                .filter(|hold| there(&hold))
                 .filter(|(grant, ..)| grant.zxid.is_some())
                 .collect();
             let asked = |grant: &Grant| {
@@ -394,7 +418,7 @@ mod tests {
                     found.iter().filter(|(other, ..)| left(other)).filter_map(|(_, life, _)| life.deleted);
                 grant.czxid.min(ended.max().unwrap_or(0))
             };
-            let by_transaction = |(grant, life, place): &&(Grant, Life, u64)| HoldSpan {
+            let by_transaction = |(grant, life, place): &(Grant, Life, u64)| HoldSpan {
                 asked: on_axis(asked(grant)),
                 from: on_axis(grant.zxid.unwrap()),
                 until: life.deleted.map_or(u64::MAX, on_axis),

@@ -123,8 +123,7 @@ fn order(trial: &Trial) -> Option<Verdict> {
     Some(Verdict::unknown_if(forgotten.into_iter().chain(unchecked).collect()))
 }
 
-/// Whether client, cost model and servers count the same. What they disagree on is doubtful; whose count is wrong cannot
-/// be told from it.
+/// Whether client, cost model and servers count the same. Where they disagree, whose count is wrong cannot be told.
 fn accounting(trial: &Trial) -> Option<Verdict> {
     if trial.accounting.iter().all(|line| line.agrees().is_none()) {
         return None;

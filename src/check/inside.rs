@@ -76,7 +76,6 @@ impl<T> Inside<T> {
         }
     }
 
-    /// Leases that may be taken beside a claim.
     pub fn allowed_beside(&self, claim: LockClaim) -> u64 {
         let leases = match self.kind {
             LockKind::Semaphore(leases) => leases,
@@ -131,7 +130,7 @@ impl<T> Inside<T> {
         self.changed(since, None);
     }
 
-    /// The one of whom that is true leaves. `alone` when no other could run while it was inside.
+    /// The one for which `is` holds leaves. `alone` when no other could run while it was inside.
     pub fn leave(&mut self, at: u64, alone: bool, is: impl Fn(&T) -> bool) -> Option<T> {
         let found = self.stays.iter().position(|stay| is(&stay.who))?;
         let Stay { claim, since, who } = self.stays.remove(found);
@@ -189,7 +188,6 @@ impl HoldSpan {
     }
 }
 
-/// What the holds of all locks show.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct HoldsFound {
     pub holds: u64,
@@ -201,7 +199,6 @@ pub(super) struct HoldsFound {
     pub kept_out: KeptOut,
 }
 
-/// What is still to come of a hold.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum HoldEvent {
     Ends,
@@ -267,7 +264,6 @@ pub(super) fn sweep(
     holds.next().map_or(Ok(seen), |failed| failed.map(|_| HoldsFound::default()))
 }
 
-/// One lock.
 struct LockJudge {
     inside: Inside<HoldSpan>,
     pending: BinaryHeap<Reverse<Pending>>,

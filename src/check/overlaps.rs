@@ -16,8 +16,7 @@ pub(super) struct Classed {
     pub(super) excused: Excused,
 }
 
-/// Puts the overlaps of a trial into their classes, and drops them. Where the disk refuses what the servers' logs have told,
-/// each is uncertain.
+/// Puts the overlaps of a trial into classes and drops them. Where the servers' logs can't be read, each is uncertain.
 pub(super) fn class(facts: &mut Facts) -> (Classed, io::Result<()>) {
     let mut overlaps = std::mem::take(&mut facts.overlaps);
     let learned = learn(&mut overlaps, facts);

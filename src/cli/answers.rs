@@ -17,6 +17,7 @@ use crate::record::Judged;
 use crate::report::{Summary, Trend};
 use crate::results::{CalibrationFile, RunFile, TrialFile};
 use crate::scenario::MachineDiagnostic;
+use crate::world::conformance::Finding;
 
 /// The schema: what begins every answer and, where nothing went wrong, what each command adds to it.
 pub fn schema() -> Value {
@@ -63,6 +64,19 @@ impl Types {
         ]
     }
 
+    fn of_driver_check(&mut self) -> (&'static str, Value) {
+        let text = || json!({ "type": "string" });
+        let found = having([
+            ("driver", text()),
+            ("inside", json!({ "type": "object" })),
+            ("system", text()),
+            ("locks", list(text())),
+            ("headline", text()),
+            ("checks", self.of::<Vec<Finding>>()),
+        ]);
+        ("driver check", found)
+    }
+
     /// What each command adds where it could do what was asked.
     fn found(&mut self) -> Vec<(&'static str, Value)> {
         let text = || json!({ "type": "string" });
@@ -76,7 +90,7 @@ impl Types {
             ("details", text()),
             ("params", objects()),
         ]);
-        let of_comparisons = self.of_comparisons();
+        let (of_comparisons, of_driver_check) = (self.of_comparisons(), self.of_driver_check());
         let others = vec![
             (
                 "run",
@@ -162,7 +176,7 @@ impl Types {
             ),
             ("clean", either(having([("runs", objects())]), having([("projects", objects())]))),
         ];
-        others.into_iter().chain(of_comparisons).collect()
+        others.into_iter().chain([of_driver_check]).chain(of_comparisons).collect()
     }
 }
 

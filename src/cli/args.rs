@@ -43,7 +43,6 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The version, with the commit that it was built from.
 const VERSION: &str = if env!("ZKLOCKBENCH_COMMIT").is_empty() {
     env!("CARGO_PKG_VERSION")
 } else {
@@ -91,6 +90,8 @@ pub enum Command {
     Torture(TortureArgs),
     /// Print the JSON Schema of scenario files, for editors, or of result files
     Schema(SchemaArgs),
+    /// Check whether a driver, a program that takes locks for contenders, keeps its protocol
+    Driver(Box<DriverArgs>),
     /// Keep a local ensemble running between runs
     Ensemble(EnsembleArgs),
     /// List or remove what killed runs left behind on an ensemble
@@ -438,6 +439,46 @@ pub enum SchemaOf {
     Answer,
     /// The file that `plan` writes
     Plan,
+    /// What is said to a driver, and what it says: an object with one schema for each message
+    Driver,
+}
+
+/// `driver`.
+#[derive(Debug, Args)]
+pub struct DriverArgs {
+    /// What to do with it.
+    #[command(subcommand)]
+    pub command: DriverCommands,
+}
+
+/// `driver check`.
+#[derive(Debug, Subcommand)]
+pub enum DriverCommands {
+    /// Try all that the protocol asks of a driver, on an ensemble, and say what is wrong (docs/drivers.md)
+    Check(DriverCheckArgs),
+}
+
+/// `driver check`.
+#[derive(Debug, Args)]
+pub struct DriverCheckArgs {
+    /// The driver, as a shell would take it, e.g. drivers/kazoo/run or 'python3 my-lock.py'
+    #[arg(value_name = "COMMAND", value_hint = ValueHint::CommandString)]
+    pub program: String,
+    /// Check only this lock of the driver; may be repeated [default: all]
+    #[arg(long = "lock", value_name = "NAME")]
+    pub locks: Vec<String>,
+    /// Try only this check, e.g. timeout; may be repeated [default: all]
+    #[arg(long = "only", value_name = "CHECK")]
+    pub only: Vec<String>,
+    /// How many contenders want the lock at once where its exclusion is checked
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub contenders: u16,
+    /// Where to check; a local ensemble has one server unless --servers says more.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// How the ensemble is opened.
+    #[command(flatten)]
+    pub opening: OpeningArgs,
 }
 
 /// `ensemble`.
@@ -554,6 +595,9 @@ impl Command {
             Self::Baseline(BaselineArgs { command: BaselineCommand::Check(_) }) => "baseline check",
             Self::Torture(_) => "torture",
             Self::Schema(_) => "schema",
+            Self::Driver(args) => match args.command {
+                DriverCommands::Check(_) => "driver check",
+            },
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Up(_) }) => "ensemble up",
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status }) => "ensemble status",
             Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down }) => "ensemble down",

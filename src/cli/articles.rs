@@ -68,7 +68,6 @@ fn is_one(dir: &Path) -> bool {
     [layout::RUN, layout::CALIBRATION, CURATOR_WATCHES].iter().any(|file| disk::has(dir, file))
 }
 
-/// What lies in a directory.
 #[derive(Default)]
 struct SortedDirectories {
     /// Runs and calibrations.

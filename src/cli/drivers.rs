@@ -4,11 +4,15 @@
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::lock::{self, Program};
+use crate::lock::{self, DrivenLock, DrivenLocks, Program};
 use crate::scenario::Scenario;
+use crate::words::catalog::fault::{Capability, FaultCard};
+use crate::words::catalog::{LockCard, members};
 use crate::words::error::Error;
+use crate::words::units::as_a_word;
 use crate::world::driver::protocol::How;
 use crate::world::driver::{DriverCommand, Process};
+use crate::world::fault;
 
 /// Drivers by name, one on each line, as `--driver` takes them.
 const VARIABLE: &str = "ZKLOCKBENCH_DRIVERS";
@@ -16,30 +20,44 @@ const VARIABLE: &str = "ZKLOCKBENCH_DRIVERS";
 /// All that were named, for processes that this one starts.
 static ALL: OnceLock<String> = OnceLock::new();
 
+/// Those of the command line, as options for another one; each after a space.
+static OPTIONS: OnceLock<String> = OnceLock::new();
+
 /// A driver as it is named: `NAME=COMMAND`, the command as a shell would take it.
 pub fn named(text: &str) -> Result<DriverCommand, String> {
-    let (name, command) = text.split_once('=').ok_or("write NAME=COMMAND")?;
+    const AS_IN: &str = "my='python3 my-lock.py'";
+    let how = || format!("write NAME=COMMAND, as in --driver {AS_IN}");
+    let (name, command) = text.split_once('=').ok_or_else(|| match text.trim() {
+        "" => how(),
+        command => format!("it has no name: write NAME=COMMAND, such as --driver my={}", as_a_word(command)),
+    })?;
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if name.is_empty() || name.starts_with('-') || !name.chars().all(fine) {
-        return Err(format!("`{name}` is not a name: lower-case letters, digits and hyphens"));
+        return Err(format!("`{name}` is not a name: lower-case letters, digits and hyphens, as in {AS_IN}"));
     }
     let words = shlex::split(command).ok_or_else(|| format!("`{command}` has a quote without its end"))?;
-    let (program, arguments) = words.split_first().ok_or("write NAME=COMMAND")?;
+    let (program, arguments) = words.split_first().ok_or_else(how)?;
     let (name, program) = (name.to_owned(), program.clone());
     Ok(DriverCommand { name, program, arguments: arguments.to_vec() })
 }
 
 /// Starts each driver once, to learn what locks it has. From then on they are strategies.
 pub fn register(given: &[DriverCommand]) -> Result<(), Error> {
+    let option = |driver: &DriverCommand| format!(" --driver {}", as_a_word(&written(driver)));
+    let _ = OPTIONS.set(given.iter().map(option).collect());
     let all = with_those_of(given, &std::env::var(VARIABLE).unwrap_or_default())?;
     if all.is_empty() {
         return Ok(());
     }
     let programs = all.iter().map(asked).collect::<Result<_, Error>>()?;
     lock::register(programs).map_err(Error::environment)?;
-    let lines: Result<Vec<String>, Error> = all.iter().map(written).collect();
-    let _ = ALL.set(lines?.join("\n"));
+    let _ = ALL.set(lines(&all));
     Ok(())
+}
+
+/// What a command line says of drivers that goes on with what this one began: the same.
+pub fn options() -> &'static str {
+    OPTIONS.get().map_or("", String::as_str)
 }
 
 /// Those of the command line, and what of the variable's have other names.
@@ -66,35 +84,132 @@ fn asked(command: &DriverCommand) -> Result<Program, Error> {
     Ok(Program { command: command.clone(), ready: process.ready.clone() })
 }
 
-fn written(driver: &DriverCommand) -> Result<String, Error> {
-    let words = std::iter::once(&driver.program).chain(&driver.arguments).map(String::as_str);
-    let command = shlex::try_join(words).map_err(Error::usage)?;
-    Ok(format!("{}={command}", driver.name))
+fn lines(drivers: &[DriverCommand]) -> String {
+    drivers.iter().map(written).collect::<Vec<_>>().join("\n")
 }
 
-/// Tells a run of its own which drivers there are. A variable, because older binaries pass over one that they don't know.
+/// A driver as the command line names it.
+fn written(driver: &DriverCommand) -> String {
+    format!("{}={}", driver.name, command_of(driver))
+}
+
+/// A driver for people: by which name, how it is started, and what it says of itself.
+pub fn told(program: &Program) -> String {
+    format!("{} ({})", written(&program.command), program.said())
+}
+
+pub fn command_of(driver: &DriverCommand) -> String {
+    let words = std::iter::once(&driver.program).chain(&driver.arguments);
+    words.map(|word| as_a_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Tells a run of its own which drivers there are, unless it has been told of others. A variable, because older binaries pass
+/// over one that they don't know.
 pub fn pass_on(command: &mut Command) {
-    if let Some(all) = ALL.get() {
+    let is_told = command.get_envs().any(|(name, _)| name == VARIABLE);
+    if let Some(all) = ALL.get().filter(|_| !is_told) {
         command.env(VARIABLE, all);
     }
 }
 
+/// The drivers of some runs only: those that were named for them, and what others all runs have.
+#[derive(Debug)]
+pub struct OwnDrivers {
+    /// Those that were named for these runs, as they describe themselves.
+    pub own: Vec<Program>,
+    /// The locks of all.
+    pub locks: DrivenLocks,
+    /// All, as the variable has them.
+    lines: String,
+}
+
+impl OwnDrivers {
+    /// Starts each of these once, to learn what locks it has.
+    pub fn of(given: &[DriverCommand]) -> Result<Self, Error> {
+        let all = with_those_of(given, ALL.get().map_or("", String::as_str))?;
+        let own = given.iter().map(asked).collect::<Result<Vec<_>, Error>>()?;
+        let locks = DrivenLocks::of(own.clone()).map_err(Error::environment)?.or(DrivenLocks::registered());
+        Ok(Self { own, locks, lines: lines(&all) })
+    }
+
+    /// Tells such a run of them.
+    pub fn pass_on(&self, command: &mut Command) {
+        command.env(VARIABLE, &self.lines);
+    }
+}
+
+/// What strategies of these names use of drivers' locks.
+fn used<'a>(
+    names: impl Iterator<Item = &'a str>,
+    driven: &'a DrivenLocks,
+) -> impl Iterator<Item = (&'a str, &'a DrivenLock)> {
+    names.flat_map(members).filter_map(|name| Some((name, driven.find(name)?)))
+}
+
+fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {
+    scenario.strategies.iter().map(|one| one.name.as_str())
+}
+
+/// Refuses, before anything is started, locks of drivers that have said that they can't encrypt connections.
+pub fn check_tls(scenario: &Scenario, driven: &DrivenLocks, wants_tls: bool) -> Result<(), Error> {
+    check_tls_of(names(scenario), driven, wants_tls)
+}
+
+/// The same for strategies of these names.
+pub fn check_tls_of<'a>(
+    names: impl Iterator<Item = &'a str>,
+    driven: &'a DrivenLocks,
+    wants_tls: bool,
+) -> Result<(), Error> {
+    let unfit = used(names, driven).find_map(|(name, lock)| lock.unfit_for_tls(name));
+    unfit.filter(|_| wants_tls).map_or(Ok(()), |why| Err(Error::usage(why)))
+}
+
 /// Refuses what a driver has said that it can't do.
-pub fn check(scenario: &Scenario) -> Result<(), Error> {
-    let driven = scenario.strategies.iter().filter_map(|one| Some((&one.name, lock::driven(&one.name)?)));
-    for (name, lock) in driven {
-        if scenario.acquire_timeout.is_some() && lock.abilities.timeout == How::None {
+pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
+    for (name, lock) in used(names(scenario), driven) {
+        if scenario.acquire_timeout.is_some() && !may_time_out(lock) {
             return Err(Error::usage(format!(
                 "`{name}` knows no timeout, as its driver says: leave `acquire_timeout` out, or `{name}`"
             )));
         }
-        if scenario.faults.iter().any(|fault| fault.kind == "clock-jump") {
+        let faults = scenario.faults.iter().filter_map(|choice| fault::find(&choice.kind));
+        if let Some((fault, why)) = faults.filter_map(|fault| Some((fault, unfit(lock, &fault.card)?))).next()
+        {
             return Err(Error::usage(format!(
-                "`{name}` has a clock of its own: leave the fault `clock-jump` out, or `{name}`"
+                "`{name}` {why}: leave the fault `{}` out, or `{name}`",
+                fault.card.name
             )));
         }
     }
     Ok(())
+}
+
+/// Whether acquires of a driver's lock can be given a deadline.
+pub fn may_time_out(lock: &DrivenLock) -> bool {
+    lock.abilities.timeout != How::None
+}
+
+/// Why that fault is not for a driver's lock; `None` where it is.
+pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
+    const CLOCK_JUMP: &str = "clock-jump";
+    const EXPIRE: &str = "expire";
+    if fault.name == CLOCK_JUMP {
+        return Some("has a clock of its own".to_owned());
+    }
+    if lock.program.ready.system == LockCard::ZOOKEEPER {
+        return None;
+    }
+    // It would not touch it, and seem to do it no harm.
+    let what = match fault.needs {
+        Capability::Contenders if fault.name == EXPIRE => "a session of ZooKeeper's",
+        Capability::Contenders => return None,
+        Capability::Proxies => "connections to ZooKeeper's servers",
+        Capability::Processes | Capability::Isolation | Capability::Links => "ZooKeeper's servers",
+    };
+    Some(format!(
+        "is not ZooKeeper's and does not use {what}, which the fault breaks; `crash` and `freeze` touch it"
+    ))
 }
 
 #[cfg(test)]
@@ -106,9 +221,41 @@ mod tests {
         let driver = named("kazoo=/usr/bin/python3 'my driver.py' --fast").unwrap();
         assert_eq!((driver.name.as_str(), driver.program.as_str()), ("kazoo", "/usr/bin/python3"));
         assert_eq!(driver.arguments, ["my driver.py", "--fast"]);
-        assert_eq!(named(&written(&driver).unwrap()), Ok(driver));
+        assert_eq!(named(&written(&driver)), Ok(driver));
         for wrong in ["kazoo", "kazoo=", "Kazoo=run", "a:b=run", "=run", "a='run"] {
             assert!(named(wrong).is_err(), "{wrong}");
+        }
+        let told = named("python3 my-lock.py").unwrap_err();
+        assert_eq!(told, "it has no name: write NAME=COMMAND, such as --driver my='python3 my-lock.py'");
+        for wrong in ["", "kazoo=", "My=run"] {
+            let told = named(wrong).unwrap_err();
+            assert!(told.ends_with(" my='python3 my-lock.py'"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_lock_whose_driver_cannot_encrypt_is_refused_where_that_is_wanted() {
+        // Given a driver that can, and one that says nothing of it
+        let program = |name: &str, tls: bool| {
+            let lock = serde_json::json!({ "timeout": "native", "cancel": "none" });
+            let ready = serde_json::json!({ "t": "ready", "v": 1, "driver": name, "tls": tls, "locks": { "L": lock } });
+            Program {
+                command: named(&format!("{name}=x")).unwrap(),
+                ready: serde_json::from_value(ready).unwrap(),
+            }
+        };
+        let driven = DrivenLocks::of(vec![program("can", true), program("open", false)]).unwrap();
+        let check = |name: &str, wants_tls| check_tls_of([name].into_iter(), &driven, wants_tls);
+        // Then it is refused with TLS only, also as one of two
+        assert!(
+            check("open:L", false).is_ok() && check("can:L", true).is_ok() && check("baton", true).is_ok()
+        );
+        for name in ["open:L", "can:L+open:L"] {
+            let refused = check(name, true).unwrap_err();
+            assert!(
+                refused.to_string().starts_with("`open:L` is a driver's lock, and its driver can't encrypt"),
+                "{refused}"
+            );
         }
     }
 

@@ -84,6 +84,13 @@ const GROUPS: [Group; 5] = [
             ),
             entry("check", ["zklockbench check results/quick-1", "zklockbench check history.jsonl --strict"]),
             entry(
+                "driver",
+                [
+                    "zklockbench driver check drivers/kazoo/run",
+                    "zklockbench driver check 'python3 my-lock.py' --lock MyLock",
+                ],
+            ),
+            entry(
                 "baseline",
                 ["zklockbench baseline add results/quick-1", "zklockbench baseline trend --figure wait.p99"],
             ),

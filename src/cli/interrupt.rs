@@ -26,7 +26,6 @@ impl Interrupt {
         Ok(Self { token: CancellationToken::new(), signals })
     }
 
-    /// Cancelled by the first signal.
     pub fn token(&self) -> CancellationToken {
         self.token.clone()
     }

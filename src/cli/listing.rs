@@ -111,12 +111,12 @@ impl Listed for LockCard {
     }
 
     fn list(all: &[Self]) -> String {
-        let row = |card: &Self| [card.name, card.summary].map(str::to_owned);
+        let row = |card: &Self| [card.marked_name(), card.summary.to_owned()];
         table(["STRATEGY", "HOW"], all.iter().map(row))
     }
 
     fn describe(&self) -> String {
-        let mut text = head(self.name, self.summary, self.source, &self.described());
+        let mut text = head(&self.marked_name(), self.summary, self.source, &self.described());
         text += &format!("\nGives: {}\n", promises(self).join(", "));
         for param in self.params {
             text += &parameter(param, &self.only_with(param));
@@ -128,6 +128,7 @@ impl Listed for LockCard {
         let given = self.guarantees;
         json!({
             "name": self.name,
+            "system": self.system,
             "summary": self.summary,
             "source": self.source,
             "details": self.described(),

@@ -13,7 +13,6 @@ use crate::run::Ran;
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
 
-/// One worker's part, as it left it.
 struct StoredPart {
     dir: PathBuf,
     index: usize,
@@ -135,7 +134,6 @@ fn merged_run(parts: &[StoredPart]) -> Run {
     }
 }
 
-/// The numbers of the trials that all workers made.
 fn numbers(parts: &[StoredPart]) -> Vec<usize> {
     let made = |part: &StoredPart, index| part.stored.trials.iter().any(|trial| trial.spec.index == index);
     let all = parts[0].stored.trials.iter().map(|trial| trial.spec.index);

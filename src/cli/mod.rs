@@ -11,6 +11,7 @@ mod calibrate;
 mod check;
 mod clean;
 mod compare;
+mod driver_check;
 mod drivers;
 mod ensemble;
 mod export;
@@ -180,6 +181,7 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
         Command::Articles(args) => reading(stop, move || articles::execute(&args)).await,
         Command::Torture(args) => torture::execute(args, stop).await,
         Command::Schema(args) => texts::schema(&args),
+        Command::Driver(args) => driver_check::execute(*args, stop).await,
         Command::Ensemble(args) => ensemble::execute(args, stop).await,
         Command::Clean(args) => clean::execute(args, stop).await,
         Command::Completions(args) => texts::completions(&args),
@@ -190,8 +192,7 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
 /// How long work that only reads may go on after a signal: what it may have begun to write is then whole or removed.
 const ENDS_WITHIN: Duration = Duration::from_millis(200);
 
-/// Does what only reads, beside the thread that listens for Ctrl-C: results may have gigabytes, and lie on a disk that does
-/// not answer.
+/// Runs what only reads beside the thread that listens for Ctrl-C: results may be large, on a disk that doesn't answer.
 async fn reading<T: Send + 'static>(
     stop: &CancellationToken,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,

@@ -195,7 +195,6 @@ fn ascii_controls(json: &str) -> String {
     json.chars().map(escaped).collect()
 }
 
-/// Writes a text into a file that the user named.
 pub fn file(path: &Path, text: &str) -> Result<(), Error> {
     std::fs::write(path, text).map_err(Error::cannot("write", path))
 }

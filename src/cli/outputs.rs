@@ -40,8 +40,7 @@ impl Outputs {
         self.github || !self.files().is_empty()
     }
 
-    /// Finds out whether all of it can be written, and removes what an earlier run left there, so that it isn't taken for
-    /// the outcome of this one.
+    /// Finds out whether all can be written, and removes an earlier run's files so that none is taken for this run's outcome.
     pub fn prepare(&self) -> Result<Prepared, Error> {
         let files = self.files();
         for (at, file) in files.iter().enumerate() {

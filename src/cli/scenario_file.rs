@@ -16,6 +16,7 @@ use super::shared_args::PlaceArgs;
 use super::trace_file::TraceFile;
 use super::{output, trace_file};
 use crate::load;
+use crate::lock::DrivenLocks;
 use crate::record::{Replayed, Run, figures};
 use crate::scenario::fields::GATE;
 use crate::scenario::gate::{Known, KnownCells, Mistake, parse as parse_gate};
@@ -27,7 +28,6 @@ use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, shown};
 use crate::world::ensemble::External;
 
-/// A scenario, ready to run.
 pub struct ScenarioFile {
     pub parsed: Parsed,
     pub text: String,
@@ -49,9 +49,15 @@ impl ScenarioFile {
     /// Reads the file, then makes the changes and reads the result again. What the changes leave without meaning is left
     /// out; in the file itself it is a mistake.
     pub fn read(path: &Path, overrides: &Overrides) -> Result<Self, Unusable> {
+        Self::read_with(path, overrides, DrivenLocks::registered())
+    }
+
+    /// The same, where these are the drivers' locks.
+    pub fn read_with(path: &Path, overrides: &Overrides, driven: &DrivenLocks) -> Result<Self, Unusable> {
         let Source { name, directory, bytes } = Source::read(path).map_err(Unusable::Other)?;
         let text = decode(&name, bytes).map_err(Unusable::Mistakes)?;
-        let catalog = Catalog { has_host_commands: overrides.hosts.is_some(), ..load::catalog() };
+        let has_host_commands = overrides.hosts.is_some();
+        let catalog = Catalog { locks: driven.cards(), has_host_commands, ..load::catalog() };
         let replayed = RefCell::new(None);
         let traces = |file: &Path| {
             let TraceFile { arrivals, sha256 } = trace_file::read(&directory, file)?;
@@ -71,7 +77,7 @@ impl ScenarioFile {
         read.replayed = replayed.into_inner();
         read.overrides.extend(overrides.hosts.as_ref().map(|file| format!("--hosts {}", file.display())));
         overrides.check_containers(&name, &read.parsed.scenario).map_err(Unusable::Other)?;
-        drivers::check(&read.parsed.scenario).map_err(Unusable::Other)?;
+        drivers::check(&read.parsed.scenario, driven).map_err(Unusable::Other)?;
         Ok(read)
     }
 
@@ -146,7 +152,6 @@ impl PlaceArgs {
     }
 }
 
-/// A scenario's data with changes made.
 struct Changed {
     table: Table,
     changes: Vec<Change>,
@@ -243,14 +248,12 @@ pub struct Overrides {
     pub set: Vec<String>,
 }
 
-/// One change.
 struct Change {
     option: Written,
     value: Value,
 }
 
 impl Overrides {
-    /// The file's text with the changes made.
     pub fn text(&self, text: &str) -> Result<String, Error> {
         match self.apply(text)? {
             Some(changed) => toml::to_string(&changed.table).map_err(Error::usage),
@@ -283,7 +286,6 @@ impl Overrides {
         }
     }
 
-    /// Whether `--set` says that key of the ensemble, or all of it.
     fn sets_ensemble(&self, key: &str) -> bool {
         let sets = |text: &String| {
             let set = text.split_once('=').map_or(text.as_str(), |(set, _)| set).trim();
@@ -292,7 +294,6 @@ impl Overrides {
         self.set.iter().any(sets)
     }
 
-    /// Whether they change anything but where the scenario runs.
     pub fn change_more_than_the_place(&self) -> Result<bool, Error> {
         let place = PlaceArgs { connect: None, compose: None, ..self.place.clone() };
         Ok((Self { place, ..self.clone() }).apply("")?.is_some())

@@ -37,7 +37,6 @@ impl Shipped {
     }
 }
 
-/// The largest scenario that is read, from a file or a pipe.
 const LARGEST: u64 = 4 * MIB;
 
 pub const STDIN: &str = "-";
@@ -114,6 +113,8 @@ mod tests {
         assert!(told.contains("cannot read the scenario no-such/quik"), "{told}");
         let told = read(Path::new("quik")).unwrap_err();
         assert!(told.contains("did you mean `quick`?"), "{told}");
+        let told = read(Path::new("faults/kill-leader")).unwrap_err();
+        assert!(told.contains("did you mean `faults/leader-killed`?"), "{told}");
     }
 
     #[test]

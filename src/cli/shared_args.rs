@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::answer::compare::Terms;
+use crate::lock;
 use crate::record::figures;
+use crate::scenario::Scenario;
 use crate::words::error::Error;
 use crate::words::measure::Figure;
 use crate::words::units::{as_a_word, parse_duration};
@@ -40,7 +42,6 @@ impl Judging {
     }
 }
 
-/// A margin as it is given on the command line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
     /// The figure that it is of; `None` for all that have none of their own.
@@ -97,6 +98,43 @@ pub struct GeneratorArgs {
     /// Load generator threads [default: a quarter of the processors, at least 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
+    /// When to count requests on the wire, for each strategy in a trial of 2 s that is not timed
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub counting: CountingWhen,
+}
+
+/// When it is counted on the wire what locks send and receive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum CountingWhen {
+    /// If a driver's lock is among the strategies
+    #[default]
+    Drivers,
+    /// Whatever the strategies are
+    Always,
+    /// Not at all: what drivers send is not known then
+    Never,
+}
+
+impl CountingWhen {
+    /// Whether it is, of these strategies.
+    pub fn counts(self, scenario: &Scenario) -> bool {
+        match self {
+            Self::Drivers => {
+                scenario.strategies.iter().any(|strategy| lock::driven(&strategy.name).is_some())
+            }
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
+
+    /// As options say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Drivers => "drivers",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
 }
 
 /// How the results of a run are judged and shown.

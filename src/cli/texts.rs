@@ -12,6 +12,7 @@ use crate::answer::plan;
 use crate::answer::sweep;
 use crate::scenario::nearest;
 use crate::words::error::{Error, Exit};
+use crate::world::driver::protocol;
 use crate::world::fault;
 use crate::{lock, report, results, scenario};
 
@@ -80,7 +81,6 @@ pub fn man(args: &ManArgs) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// The page of one command.
 fn page_of(name: &str) -> Result<std::io::Result<String>, Error> {
     let mut definition = super::definition();
     definition.build();
@@ -151,6 +151,7 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
         SchemaOf::Sweep => output::json(sweep::schema().as_value())?,
         SchemaOf::Plan => output::json(plan::schema().as_value())?,
         SchemaOf::Summary => output::json(report::summary::schema().as_value())?,
+        SchemaOf::Driver => output::json(&protocol::schemas())?,
     }
     Ok(Exit::Held)
 }

@@ -22,7 +22,6 @@ pub struct TraceFile {
     pub sha256: String,
 }
 
-/// The arrivals of a file that a scenario in `directory` names.
 pub fn read(directory: &Path, file: &Path) -> Result<TraceFile, String> {
     let path = directory.join(file);
     let cannot = |why: &str| format!("cannot read {}: {why}; name a CSV file or a history", path.display());

@@ -9,7 +9,6 @@ use super::scenario_file::ScenarioFile;
 use crate::scenario::Preview;
 use crate::words::error::{Error, Exit};
 
-/// What is shown of a file that is right.
 #[derive(Serialize)]
 struct ValidatedFile<'a> {
     #[serde(flatten)]

@@ -18,7 +18,7 @@ use super::runs::job::NEEDS_CONNECT;
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
-use super::{merge, output};
+use super::{drivers, merge, output};
 use crate::load::{Job, PublishedRun};
 use crate::record::{Cause, RunEnding, Trial};
 use crate::results::digest_of_file;
@@ -57,7 +57,7 @@ async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationT
             Ok(Exit::Held) => {}
             Ok(exit) => worst = exit,
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // Whoever leads the job decides whether it goes on.
+            // The leader of the job decides whether it goes on.
             Err(error) => {
                 output::complain(&error);
                 worst = error.exit();
@@ -83,7 +83,6 @@ fn target(args: &WorkerArgs) -> Result<Target, Error> {
     Ok(Target { connect, access: args.opening.access.access(None)? })
 }
 
-/// Makes this worker's part of one run.
 async fn make_part(args: WorkerArgs, slice: Slice, stop: &CancellationToken) -> Result<Exit, Error> {
     let scenario = args.scenario.clone().unwrap_or_default();
     let file = match ScenarioFile::read(&scenario, &args.overrides) {
@@ -141,7 +140,6 @@ async fn merge_into_one(
     super::reading(stop, move || merge::execute(&args)).await
 }
 
-/// The directory of a worker's part.
 fn part_name(index: usize) -> String {
     format!("worker-{index}")
 }
@@ -285,10 +283,11 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     }
     let parts = path.parent().unwrap_or(Path::new(".")).display();
     output::text(&format!(
-        "{slice}: {}, {}: {}\nwhen all have ended, merge their parts: zklockbench merge {parts}\n",
+        "{slice}: {}, {}: {}\nwhen all have ended, merge their parts: zklockbench merge {parts}{}\n",
         counted(trials, "trial", "trials"),
         counted(acquired, "acquisition", "acquisitions"),
-        path.display()
+        path.display(),
+        drivers::options()
     ))?;
     error.map_or(Ok(exit), Err)
 }

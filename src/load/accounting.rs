@@ -25,7 +25,7 @@ pub fn compare(
     servers: &[ServerCounters],
     is_whole: bool,
 ) -> Vec<Accounting> {
-    if shared.has_faults() || shared.slice.is_part() || shared.drivers.is_some() {
+    if shared.has_faults() || shared.slice.is_part() || shared.drivers.are_there() {
         return Vec::new();
     }
     let cost = is_whole.then(|| expected(shared, noted)).flatten();
@@ -86,7 +86,6 @@ const KEYS: &[&str] = &[
     "zk_uptime",
 ];
 
-/// Counters of one server at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct CounterReading {
     /// `host:port`.
@@ -120,8 +119,7 @@ async fn read_one(address: &str, namespace: &str) -> CounterReading {
     reading
 }
 
-/// Reads the counters once they have come to rest: a follower applies writes a little later than the leader
-/// answers them.
+/// Reads the counters at rest: a follower applies writes a little later than the leader answers them.
 pub async fn read_at_rest(addresses: &[String], namespace: &str) -> Vec<CounterReading> {
     let mut before = read(addresses, namespace).await;
     for _ in 0..LOOKS_AT_MOST {

@@ -67,7 +67,6 @@ struct WaitOfOne {
     us: Option<u64>,
 }
 
-/// What a fault did to one lock.
 struct DisturbedLock {
     before: Vec<WaitOfOne>,
     during: Vec<WaitOfOne>,

@@ -40,11 +40,9 @@ struct Unresolved {
     notice: Notice,
 }
 
-/// A release by its lock and its queue number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnRelease {
     pub lock: usize,
-    /// The number of the node by which it was held.
     pub number: i64,
 }
 

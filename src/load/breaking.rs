@@ -21,7 +21,6 @@ use crate::world::fault::{
 use crate::world::zk::SessionKey;
 use crate::world::zk::gate::Gate;
 
-/// The contenders as faults see them.
 struct ContenderStates<'a> {
     shared: &'a Shared,
     /// Locks acquired before the measured phase.
@@ -92,7 +91,6 @@ pub struct FaultWindow<'a> {
     pub begin: Stamp,
     pub stop: CancellationToken,
     pub interrupt: CancellationToken,
-    /// What is seen of the servers' elections meanwhile.
     pub elections: &'a Elections,
     /// Where it is told what happens.
     pub sink: Sink<'a>,
@@ -187,8 +185,7 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
     }
 }
 
-/// Writes down how long no lock was acquired around each fault. To be asked when the load has ended: a gap is known
-/// when it is over.
+/// Writes down how long no lock was acquired around each fault, once the load has ended: a gap is known when it is over.
 pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
     let stamp = |at: i64| begin.saturating_add_signed(at);
     let now = clock::now();

@@ -16,18 +16,18 @@ use super::observation::Observation;
 use super::pace::{Pace, Served, Turn};
 use super::recorder::{AcquiredLock, Attempt, HoldEnd, Recorder};
 use super::shared::{FirstDone, Shared};
-use crate::lock::{AcquireError, Held, Patience, Strategy};
+use crate::lock::{AcquireError, Held, HoldOver, Patience, Strategy};
 use crate::record::Doubt;
 use crate::scenario::{InDoubt, Load, Stop};
 use crate::words::catalog::Mode;
 use crate::words::clock::{self, Stamp};
+use crate::world::driver::PastHold;
 use crate::world::fault::Doing;
 use crate::world::zk::gate::TaskScope;
 use crate::world::zk::{Failure, ForeignSession, Session, SessionState, SessionStates, reactor};
 
 /// Pause after an error, before the next attempt.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
-/// How long a session may take to close.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
 pub struct Contender {
@@ -46,10 +46,9 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// A contender that has not joined yet.
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         let control = Arc::clone(&shared.controls[id]);
-        let strategy = (shared.entry.build)(&shared.lock_config(id, control.lock()));
+        let strategy = shared.build(id, control.lock());
         let pace = Pace::new(&shared.spec, id);
         let recorder = Recorder::new(id, Arc::clone(&shared), observation.clone());
         let connection = Connection::default();
@@ -75,7 +74,7 @@ impl Contender {
         match joined {
             Ok(session) => {
                 let timeout = u64::try_from(session.timeout().as_millis()).unwrap_or(u64::MAX);
-                board.negotiated_ms.store(timeout, Ordering::Release);
+                board.negotiated_ms.fetch_max(timeout, Ordering::AcqRel);
                 self.recorder.opened();
                 self.has_session(session);
                 board.connected.fetch_add(1, Ordering::AcqRel);
@@ -96,21 +95,28 @@ impl Contender {
         self.session = Some(session);
     }
 
-    async fn open(&self) -> Result<Session, Failure> {
-        let shared = &self.shared;
-        let _permit = shared.opening.acquire().await;
-        let (target, timeout, within) =
-            (shared.target_of(self.id), shared.spec.session_timeout, shared.open_deadline());
-        let own = || target.open_at(self.id, timeout, within, self.observation.observed.clone());
-        let Some(drivers) = &shared.drivers else { return own().await };
-        let link = drivers.open(self.id, target, timeout, within, &self.control.gate).await?;
-        match own().await {
-            Ok(session) => Ok(session.standing_for(link)),
-            Err(failure) => {
-                link.close().await;
-                Err(failure)
+    /// Opens a session. What that needs is in a box: it is more than all else that a contender is made of, and a contender
+    /// that waits would keep room for it.
+    fn open(&self) -> Pin<Box<dyn Future<Output = Result<Session, Failure>> + '_>> {
+        Box::pin(async {
+            let shared = &self.shared;
+            let _permit = shared.opening.acquire().await;
+            let (target, timeout, within) =
+                (shared.target_of(self.id), shared.spec.session_timeout, shared.open_deadline());
+            let own = || {
+                let observed = self.observation.observed.clone();
+                shared.own_target_of(self.id).open_at(self.id, timeout, within, observed)
+            };
+            let Some(drivers) = shared.driver_of(self.id) else { return own().await };
+            let link = drivers.open(self.id, target, timeout, within, &self.control.gate).await?;
+            match own().await {
+                Ok(session) => Ok(session.standing_for(link)),
+                Err(failure) => {
+                    link.close().await;
+                    Err(failure)
+                }
             }
-        }
+        })
     }
 
     /// Waits for the conductor; `None` when the trial ends before it has begun.
@@ -132,6 +138,9 @@ impl Contender {
     async fn contend(&mut self) {
         while let Some(turn) = self.next_turn().await {
             self.take_turn(turn).await;
+            if let Some((wire, _)) = &self.shared.wire {
+                wire.turn_ended(self.id);
+            }
             if self.shared.has_faults() {
                 self.control.admission.go_out();
             }
@@ -146,7 +155,7 @@ impl Contender {
 
     /// Waits for the next turn; `None` when there is none any more.
     async fn next_turn(&mut self) -> Option<Turn> {
-        let drain = self.shared.signals.drain.clone();
+        let drain = self.shared.signals.last_turns.clone();
         if self.shared.open.is_some() {
             return self.next_arrival(&drain).await;
         }
@@ -182,11 +191,10 @@ impl Contender {
         Some(Turn { intended: next.due, arrival: Some(Served { number: next.number, taken }), mode, hold })
     }
 
-    /// Uses that lock from now on.
     fn turn_to(&mut self, lock: usize) {
         let before = self.control.lock();
         if lock != before {
-            let build = || (self.shared.entry.build)(&self.shared.lock_config(self.id, lock));
+            let build = || self.shared.build(self.id, lock);
             let strategy = self.others.remove(&lock).unwrap_or_else(build);
             self.others.insert(before, std::mem::replace(&mut self.strategy, strategy));
             self.control.uses(lock);
@@ -217,7 +225,12 @@ impl Contender {
             return;
         };
         let attempt = self.recorder.arrives(&session, turn);
+        let hold = self
+            .shared
+            .leaves_holds_to_driver()
+            .then(|| attempt.hold.unwrap_or_else(|| self.pace.coming_hold()));
         let patience = Patience {
+            hold,
             deadline: self
                 .shared
                 .spec
@@ -235,7 +248,10 @@ impl Contender {
         };
         self.control.waits_no_longer();
         match acquired {
-            Some(Ok(held)) => self.hold_and_release(&session, held, attempt, &patience).await,
+            Some(Ok(held)) => match held.told.hold.clone() {
+                Some(hold) => self.has_held(&session, &held, attempt, hold),
+                None => self.hold_and_release(&session, held, attempt, &patience).await,
+            },
             Some(Err(error)) => self.not_acquired(&session, &attempt, &error),
             None => {
                 self.recorder.write_unserved(&attempt, clock::now());
@@ -288,8 +304,11 @@ impl Contender {
         attempt: Attempt,
         patience: &Patience,
     ) {
+        if let Some((wire, _)) = &self.shared.wire {
+            wire.granted(self.id);
+        }
         let entry = self.recorder.enter(session, &held, attempt);
-        let ordering = self.orders_hold(&held);
+        let ordering = self.orders_hold(session, &held);
         let begins = ordering.as_ref().and_then(|ordering| ordering.begins(session));
         self.recorder.write_to_resource(session, &held);
         let thaws = self.control.gate.times_opened();
@@ -367,9 +386,30 @@ impl Contender {
         }
     }
 
+    /// Writes down a turn that is over: another program has held and released by itself.
+    fn has_held(&mut self, session: &Session, held: &Held, attempt: Attempt, hold: PastHold) {
+        let intended = attempt.hold.unwrap_or_else(|| self.pace.hold());
+        let entry = self.recorder.enter_and_exit(session, held, attempt, &hold);
+        self.recorder.write_acquired(&entry);
+        self.recorder.write_hold(&entry, hold.left, intended, HoldEnd::Whole);
+        self.recorder.releases(held.node.as_ref().map(|node| node.sequence));
+        let failure = hold.released.as_ref().err();
+        if let Some(doubt) = self.doubt(session, HoldEnd::Whole, entry.acquired, failure) {
+            self.recorder.write_doubt(&entry, hold.left, doubt);
+        }
+        self.recorder.write_released(session, hold.left, hold.returned, failure);
+        let now = clock::now();
+        match hold.released {
+            Ok(()) => self.pace.done(now),
+            Err(failure) => self.pause_after(now, &failure),
+        }
+    }
+
     /// How the present hold is put in order with those of other workers, where it is.
-    fn orders_hold(&self, held: &Held) -> Option<HoldOrdering> {
-        if self.recorder.writes_as_witness() {
+    fn orders_hold(&self, session: &Session, held: &Held) -> Option<HoldOrdering> {
+        // Looks go out together with the release, and another program's release may overtake them; a write is waited for.
+        let is_driven = session.stands_for_another() && self.recorder.looks_before_leaving();
+        if is_driven || self.recorder.writes_as_witness() {
             let path = self.shared.witness(self.shared.lock_of(self.id));
             return Some(HoldOrdering { path, is_written: true, is_undated: true });
         }
@@ -461,8 +501,13 @@ impl Contender {
                 () = session.over() => HoldEnd::Lost,
             };
         };
-        let asked = strategy.hold(session, pin!(end)).await;
-        if asked && ended != HoldEnd::Crashed { HoldEnd::Revoked } else { ended }
+        let over = strategy.hold(session, pin!(end)).await;
+        match over {
+            _ if ended == HoldEnd::Crashed => ended,
+            HoldOver::ByItself => ended,
+            HoldOver::Asked => HoldEnd::Revoked,
+            HoldOver::Lost => HoldEnd::Lost,
+        }
     }
 
     fn not_acquired(&mut self, session: &Session, attempt: &Attempt, error: &AcquireError) {
@@ -507,7 +552,7 @@ impl Contender {
     }
 
     fn new_strategies(&mut self) {
-        self.strategy = (self.shared.entry.build)(&self.shared.lock_config(self.id, self.control.lock()));
+        self.strategy = self.shared.build(self.id, self.control.lock());
         self.others.clear();
     }
 
@@ -597,5 +642,20 @@ async fn tell_connections(mut states: SessionStates, shared: Arc<Shared>) {
             state if state.is_terminated() => return,
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<F>(_: impl FnOnce(Contender) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_contender_is_small_enough_for_ten_thousand_of_them() {
+        let bytes = bytes(Contender::run);
+        assert!(bytes < 8 << 10, "{bytes} bytes");
     }
 }

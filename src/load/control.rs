@@ -60,7 +60,6 @@ impl Control {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Another begins to close that session of it.
     pub fn is_being_closed(&self, session: i64) {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Begun);
     }
@@ -75,7 +74,6 @@ impl Control {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).get(&session).copied()
     }
 
-    /// It waits for the lock from now on.
     pub fn waits(&self, since: Stamp) {
         self.waits_since.store(since.max(1), Ordering::Release);
     }
@@ -90,7 +88,6 @@ impl Control {
     }
 }
 
-/// The connection of one session after the other.
 #[derive(Debug, Clone, Default)]
 pub struct Connection {
     /// When it was lost last; 0 for never.

@@ -98,8 +98,7 @@ impl Elections {
         self.seen().iter().skip(1).copied().collect()
     }
 
-    /// From the one time to the first sight of a leader that was elected between the two, in microseconds. `None` when
-    /// none was.
+    /// Microseconds to the first sight of a leader that was elected between the two times; `None` when none was.
     pub fn first_between(&self, from: Stamp, to: Stamp) -> Option<u64> {
         let first = self.elected().into_iter().find(|sight| (from..=to).contains(&sight.at))?;
         Some(first.at - from)

@@ -15,7 +15,6 @@ use crate::world::ensemble::Started;
 use crate::world::proxy::Proxy;
 use crate::world::zk::Target;
 
-/// Where trials run.
 pub struct Environment {
     pub target: Target,
     pub workspace: Workspace,
@@ -50,7 +49,6 @@ impl Environment {
         (0..contenders).map(target).collect()
     }
 
-    /// Which part of the load is made here.
     pub fn slice(&self) -> Slice {
         self.rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice)
     }
@@ -79,7 +77,6 @@ impl Environment {
 /// Something that a progress display may want to show.
 #[derive(Debug, Clone)]
 pub enum EnvironmentEvent<'a> {
-    /// A phase of the current trial has begun.
     Phase {
         name: &'static str,
         /// How long it is meant to take, where that is known.
@@ -96,5 +93,4 @@ pub enum EnvironmentEvent<'a> {
     Warning(&'a str),
 }
 
-/// Where events go.
 pub type Sink<'a> = &'a (dyn Fn(EnvironmentEvent<'_>) + Sync);

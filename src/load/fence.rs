@@ -6,16 +6,20 @@
 //! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed locks"
 //! (2016): the first write with a new token is what shuts the old holder out.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::lock::{Held, QueueNode};
 use crate::record::FencingCounts;
 
+/// A token: what tells the node, and the turn by that node.
+type Token = (i64, u32);
+
 /// One resource, guarded twice over: by the transaction that created the holder's node, and by its number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Fence {
-    by_token: AtomicI64,
-    by_number: AtomicI64,
+    /// The newest by either.
+    newest: Mutex<Newest>,
     writes: AtomicU64,
     stale: AtomicU64,
     stale_rejected: AtomicU64,
@@ -23,18 +27,23 @@ pub struct Fence {
     sound_rejected: AtomicU64,
 }
 
-impl Default for Fence {
+#[derive(Debug)]
+struct Newest {
+    token: Token,
+    number: Token,
+}
+
+impl Default for Newest {
     fn default() -> Self {
-        Self {
-            by_token: AtomicI64::new(i64::MIN),
-            by_number: AtomicI64::new(i64::MIN),
-            writes: AtomicU64::new(0),
-            stale: AtomicU64::new(0),
-            stale_rejected: AtomicU64::new(0),
-            stale_rejected_by_number: AtomicU64::new(0),
-            sound_rejected: AtomicU64::new(0),
-        }
+        Self { token: (i64::MIN, 0), number: (i64::MIN, 0) }
     }
+}
+
+/// Whether that is older than the newest so far, which it becomes otherwise.
+fn is_older(newest: &mut Token, own: Token) -> bool {
+    let is_older = *newest > own;
+    *newest = own.max(*newest);
+    is_older
 }
 
 impl Fence {
@@ -43,9 +52,11 @@ impl Fence {
     pub fn write(&self, held: &Held, is_stale: bool) -> Option<bool> {
         let node = held.node.as_ref()?;
         self.writes.fetch_add(1, Ordering::Relaxed);
-        let token = token(node);
-        let rejected = self.by_token.fetch_max(token, Ordering::SeqCst) > token;
-        let rejected_by_number = self.by_number.fetch_max(node.sequence, Ordering::SeqCst) > node.sequence;
+        let (rejected, rejected_by_number) = {
+            let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+            let rejected = is_older(&mut newest.token, (token(node), held.turn));
+            (rejected, is_older(&mut newest.number, (node.sequence, held.turn)))
+        };
         if is_stale {
             self.stale.fetch_add(1, Ordering::Relaxed);
             self.stale_rejected.fetch_add(u64::from(rejected), Ordering::Relaxed);
@@ -69,8 +80,8 @@ impl Fence {
     }
 }
 
-/// A holder's token: the transaction that created its node. Where the servers do not tell that, because the node was
-/// created by a multi (ZOOKEEPER-4026), it is the node's number.
+/// A holder's token, but for the turn: the transaction that created its node. Where that is not told, as by the
+/// client library of its own lock, it is the node's number.
 pub fn token(node: &QueueNode) -> i64 {
     if node.czxid > 0 { node.czxid } else { node.sequence }
 }
@@ -104,9 +115,25 @@ mod tests {
     }
 
     #[test]
+    fn of_two_that_held_by_one_node_in_turn_the_later_has_the_newer_token() {
+        let fence = Fence::default();
+        let turn = |turn| Held { turn, ..held(1) };
+        assert_eq!(fence.write(&turn(0), false), Some(true));
+        assert_eq!(fence.write(&turn(1), false), Some(true));
+        assert_eq!(fence.write(&turn(0), true), Some(false));
+        assert_eq!(fence.write(&held(2), false), Some(true));
+        assert_eq!(fence.write(&turn(9), true), Some(false));
+        let counts = fence.counts();
+        assert_eq!(
+            (counts.stale_rejected, counts.stale_rejected_by_number, counts.sound_rejected),
+            (2, 2, 0)
+        );
+    }
+
+    #[test]
     fn a_holder_without_a_node_has_no_token() {
         let fence = Fence::default();
-        fence.write(&Held { node: None }, false);
+        fence.write(&Held::of(None), false);
         assert_eq!(fence.counts(), FencingCounts::default());
     }
 }

@@ -145,7 +145,6 @@ mod tests {
         gaps
     }
 
-    /// The longest gap of any lock, in microseconds.
     fn longest(gaps: &Gaps, from: Stamp, to: Stamp, now: Stamp) -> Option<u64> {
         gaps.between(from, to, now).into_iter().flatten().map(Gap::lasted_us).max()
     }

@@ -188,8 +188,7 @@ struct Occupied {
     queued: f64,
 }
 
-/// When the generator's threads were occupied for more than this share of the time, what was not achieved may be their
-/// fault.
+/// When the generator's threads were occupied for a larger share of the time, they may have limited what was achieved.
 const OCCUPIED_AT_MOST: f64 = 0.95;
 
 fn invalid_by_processor(arrived: &Arrived, acquired: u64, occupied: &Occupied) -> Option<String> {

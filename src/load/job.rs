@@ -17,7 +17,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the workers may take to hear of the end.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
-/// A run of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedRun {
     pub run_id: String,
@@ -25,7 +24,6 @@ pub struct PublishedRun {
     pub scenario: String,
 }
 
-/// A job on the ensemble.
 pub struct Job {
     target: Target,
     client: Client,

@@ -30,7 +30,6 @@ const WAITING: usize = 256;
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 const NICE: i32 = 10;
 
-/// What a contender notes.
 #[derive(Debug)]
 pub enum Note {
     /// By virtue of which node it has entered, and what of it only the servers' logs tell.
@@ -96,7 +95,6 @@ impl Notes {
     }
 }
 
-/// All that was kept of a trial.
 #[derive(Debug)]
 pub struct Kept {
     pub grants: Grants,
@@ -177,7 +175,6 @@ struct LogContents {
     living: Living,
     lives: Sorter<(i64, Life), i64>,
     changes: Sorter<Change, (u64, i64)>,
-    /// See [`Kept::interference`].
     interference: Vec<String>,
 }
 

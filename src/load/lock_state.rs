@@ -1,8 +1,10 @@
 //! One lock path as the contenders of this process share it: the exclusion oracle, arrival order, and the
-//! release stamps that handoffs and notifications are measured from. Atomics only; nothing ever blocks.
+//! release stamps that handoffs and notifications are measured from. Atomics; what takes a mutex is of
+//! trials with faults or a history, or of other programs' locks.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::fence::Fence;
 use crate::lock::Held;
@@ -10,6 +12,7 @@ use crate::record::history::LockKind;
 use crate::record::{LockClaim, Occupant};
 use crate::words::catalog::Mode;
 use crate::words::clock::Stamp;
+use crate::world::driver::PastHold;
 use crate::world::zk::changes::ChangeLog;
 
 /// Release stamps remembered; a notification is never later than so many releases.
@@ -40,8 +43,13 @@ impl Shut {
     fn ends(&self, now: Stamp, alone_since: Option<Stamp>) {
         let since = self.since.swap(0, Ordering::AcqRel);
         if since > 0 && alone_since != Some(since) {
-            self.total_us.fetch_add(now.saturating_sub(since), Ordering::AcqRel);
+            self.lasted(now.saturating_sub(since));
         }
+    }
+
+    /// One that has begun and ended meanwhile.
+    fn lasted(&self, us: u64) {
+        self.total_us.fetch_add(us, Ordering::AcqRel);
     }
 
     /// The sum up to now. (The total first: a time that ends in between is missing then, and not counted twice.)
@@ -72,7 +80,6 @@ struct Presence {
     czxid: AtomicI64,
 }
 
-/// The shared state of one lock path.
 #[derive(Debug)]
 pub struct LockState {
     pub path: String,
@@ -102,7 +109,8 @@ pub struct LockState {
     /// The latest entry.
     entered: AtomicU64,
     arrivals: AtomicU64,
-    latest_served: AtomicU64,
+    /// The latest arrivals that have been served, the latest first: as many as may be inside together.
+    latest_served: Box<[AtomicU64]>,
     pub fence: Fence,
     released: Box<[(AtomicI64, AtomicU64)]>,
     latest: Box<[(AtomicI64, AtomicU64)]>,
@@ -111,6 +119,28 @@ pub struct LockState {
     busy_us: AtomicU64,
     /// Whether contenders of other workers use the lock, too.
     has_strangers: bool,
+    past: Mutex<PastHolds>,
+}
+
+/// Holds that were over when they became known, by when they began.
+#[derive(Debug, Default)]
+struct PastHolds {
+    latest: BTreeMap<Stamp, (Stamp, Occupant)>,
+    /// Holds became known after others that began later.
+    out_of_order: u64,
+}
+
+/// So many are kept: one becomes known a pipe's delay after it has ended, and the next one takes a round trip at least.
+const PAST_HOLDS_KEPT: usize = 4_096;
+
+/// What a hold that is over came after.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Before {
+    /// When the lock was released before; 0 for never.
+    pub released: Stamp,
+    pub entered: Option<Stamp>,
+    /// Another that was inside at the same time.
+    pub beside: Option<Occupant>,
 }
 
 impl LockState {
@@ -145,12 +175,15 @@ impl LockState {
             writer_left: AtomicU64::new(0),
             entered: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
-            latest_served: AtomicU64::new(0),
+            latest_served: (0..(capacity / leases.max(1) as usize).max(1))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
             fence: Fence::default(),
             latest: (0..LATEST).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
             releases: AtomicUsize::new(0),
             busy_us: AtomicU64::new(0),
             has_strangers: false,
+            past: Mutex::default(),
             released: (0..REMEMBERED).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
         }
     }
@@ -204,15 +237,23 @@ impl LockState {
         self.waiting.fetch_sub(claim.leases as usize, Ordering::AcqRel);
     }
 
-    /// For how long such a request has been kept out by others so far, as far as it would have been seen
-    /// entering all the same.
+    /// For how long such a request was kept out by others so far, as far as it would have been seen entering all the same.
     pub fn kept_out_us(&self, mode: Mode, now: Stamp) -> u64 {
         if mode == Mode::Read { self.shut_to_readers.until(now) } else { self.shut.until(now) }
     }
 
-    /// An acquire was served; returns whether a later arrival had been served before it.
+    /// An acquire was served; returns whether as many later arrivals had been served before it as may be inside together. Of
+    /// fewer nobody can say that they were let in before it: there was room for all of them.
     pub fn serve(&self, arrival: u64) -> bool {
-        self.latest_served.fetch_max(arrival, Ordering::AcqRel) > arrival
+        // Each place keeps the later of two, and hands the earlier one down.
+        let mut earlier = arrival;
+        for place in &self.latest_served {
+            earlier = place.fetch_max(earlier, Ordering::AcqRel).min(earlier);
+            if earlier == 0 {
+                break;
+            }
+        }
+        earlier == arrival
     }
 
     /// A contender enters its critical section; returns one that should not be inside beside it.
@@ -259,6 +300,44 @@ impl LockState {
         Some(self.occupant(index))
     }
 
+    /// A contender that alone may hold has held, from one stamp to another of the same clock. Holds of several may become known
+    /// in another order than they took place in.
+    pub fn has_held(&self, contender: usize, held: &Held, hold: &PastHold) -> Before {
+        let PastHold { entered, left, .. } = *hold;
+        let node = held.node.as_ref();
+        let (sequence, czxid) = (node.map(|node| node.sequence), node.map(|node| node.czxid));
+        let presence = &self.presences[contender];
+        presence.entered.store(entered, Ordering::Relaxed);
+        presence.sequence.store(sequence.unwrap_or(NO_NUMBER), Ordering::Relaxed);
+        presence.czxid.store(czxid.unwrap_or(NO_NUMBER), Ordering::Relaxed);
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = past.latest.range(..=entered).next_back().map(|(since, hold)| (*since, *hold));
+        let after = past.latest.range(entered..).next().map(|(since, hold)| (*since, *hold));
+        let beside =
+            before.filter(|(_, (until, _))| *until > entered).or(after.filter(|(since, _)| *since < left));
+        past.out_of_order += u64::from(after.is_some());
+        past.latest.insert(entered, (left, Occupant { contender, sequence, czxid, entered }));
+        while past.latest.len() > PAST_HOLDS_KEPT {
+            past.latest.pop_first();
+        }
+        drop(past);
+        self.note_crowd(if beside.is_some() { 2 } else { 1 });
+        self.shut.lasted(left.saturating_sub(entered));
+        self.entered.fetch_max(entered, Ordering::AcqRel);
+        self.handed_over.fetch_max(left, Ordering::AcqRel);
+        self.releases.fetch_add(1, Ordering::AcqRel);
+        Before {
+            released: before.map_or(0, |(_, (until, _))| until),
+            entered: before.map(|(since, _)| since),
+            beside: beside.map(|(_, (_, occupant))| occupant),
+        }
+    }
+
+    /// How many holds became known after others that had begun later: the times from one holder to the next are too long there.
+    pub fn out_of_order(&self) -> u64 {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner).out_of_order
+    }
+
     /// A holder writes to what the lock guards; whether that was accepted. `None` without a token.
     pub fn write(&self, contender: usize, held: &Held) -> Option<bool> {
         self.fence.write(held, self.presences[contender].joined.load(Ordering::Acquire))
@@ -297,7 +376,6 @@ impl LockState {
         self.presences.iter().position(|presence| presence.inside.load(Ordering::Acquire))
     }
 
-    /// The most contenders that have been inside at the same time.
     pub fn most_inside(&self) -> usize {
         self.most_inside.load(Ordering::Relaxed)
     }
@@ -416,6 +494,32 @@ mod tests {
     }
 
     #[test]
+    fn holds_that_are_over_overlap_or_follow_whatever_the_order_in_which_they_become_known() {
+        let state = || LockState::new("/l".into(), 3, LockKind::Mutex, 1);
+        let hold = |entered, left| PastHold { entered, left, returned: left, released: Ok(()) };
+        let holds = [(0, hold(10, 20)), (1, hold(25, 30)), (2, hold(30, 31))];
+        for order in [[0, 1, 2], [0, 2, 1], [2, 1, 0]] {
+            let lock_state = state();
+            for (contender, hold) in order.map(|at| &holds[at]) {
+                let before = lock_state.has_held(*contender, &held(1), hold);
+                assert_eq!(before.beside, None, "{order:?}");
+            }
+            assert_eq!(lock_state.most_inside(), 1);
+        }
+        let lock_state = state();
+        lock_state.has_held(0, &held(1), &hold(10, 20));
+        let next = lock_state.has_held(1, &held(2), &hold(25, 30));
+        assert_eq!((next.released, next.entered, lock_state.out_of_order()), (20, Some(10), 0));
+        for (entered, left) in [(29, 40), (5, 11), (26, 27), (1, 100)] {
+            let lock_state = state();
+            lock_state.has_held(0, &held(1), &hold(10, 20));
+            lock_state.has_held(1, &held(2), &hold(25, 30));
+            let beside = lock_state.has_held(2, &held(3), &hold(entered, left)).beside;
+            assert!(beside.is_some() && lock_state.most_inside() == 2, "{entered} to {left}");
+        }
+    }
+
+    #[test]
     fn a_second_holder_is_seen_with_both_names() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
         assert_eq!(lock_state.enter(0, &held(7), LockClaim::WRITE, 10), None);
@@ -464,6 +568,26 @@ mod tests {
         let (first, second) = (lock_state.arrive(LockClaim::WRITE), lock_state.arrive(LockClaim::WRITE));
         assert!(!lock_state.serve(second));
         assert!(lock_state.serve(first));
+    }
+
+    #[test]
+    fn those_that_a_semaphore_lets_in_together_have_not_overtaken_each_other() {
+        let arrivals = |lock_state: &LockState| [(); 4].map(|()| lock_state.arrive(LockClaim::WRITE));
+        // Given one that lets two in: the second, the fourth, the first and the third get in
+        let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(2), 1);
+        let [first, second, third, fourth] = arrivals(&lock_state);
+        // Then the first was passed by two, the third by one
+        assert_eq!(
+            [second, fourth, first, third].map(|one| lock_state.serve(one)),
+            [false, false, true, false]
+        );
+        // And where each takes two of three leases, by one is enough
+        let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(3), 2);
+        let [first, second, third, fourth] = arrivals(&lock_state);
+        assert_eq!(
+            [first, third, second, fourth].map(|one| lock_state.serve(one)),
+            [false, false, true, false]
+        );
     }
 
     #[test]

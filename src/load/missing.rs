@@ -31,7 +31,6 @@ struct UndatedEvent {
     seen: i64,
 }
 
-/// An entry of which something is missing.
 pub type Incomplete = (Grant, Missing);
 
 /// What the logs tell of a node, in the order of paths, and of each path in that of the transactions.

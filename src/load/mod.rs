@@ -10,7 +10,9 @@ mod breaking;
 pub mod calibrate;
 mod contender;
 mod control;
+mod counting;
 mod driven;
+mod drivers;
 mod elections;
 mod environment;
 mod fence;
@@ -32,6 +34,7 @@ mod trial;
 mod worker;
 mod workspace;
 
+pub use counting::count;
 pub use environment::{Environment, EnvironmentEvent, Sink};
 pub use job::{Job, PublishedRun};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};

@@ -70,7 +70,6 @@ impl Observation {
     }
 }
 
-/// Everything that one thread yields.
 pub struct ThreadRecord {
     pub part: Part,
     /// What it noted for the trial's judge and could not be kept.

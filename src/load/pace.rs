@@ -38,6 +38,8 @@ pub struct Pace {
     /// Draws of its own, so that a read ratio changes no hold or think time.
     reads: ChaCha8Rng,
     next: Stamp,
+    /// The next hold, where it was asked for before its turn.
+    coming_hold: Option<Duration>,
 }
 
 /// Marks the streams that say who reads, apart from the contenders' other streams.
@@ -56,6 +58,7 @@ impl Pace {
             kind: spec.kind_of(contender),
             reads: stream(READS | contender as u64),
             next: 0,
+            coming_hold: None,
         }
     }
 
@@ -101,7 +104,12 @@ impl Pace {
     }
 
     pub fn hold(&mut self) -> Duration {
-        self.kind.hold.sample(&mut self.rng)
+        self.coming_hold.take().unwrap_or_else(|| self.kind.hold.sample(&mut self.rng))
+    }
+
+    /// How long the next one will hold that gets the lock.
+    pub fn coming_hold(&mut self) -> Duration {
+        *self.coming_hold.get_or_insert_with(|| self.kind.hold.sample(&mut self.rng))
     }
 }
 
@@ -119,6 +127,7 @@ mod tests {
             details: "",
             guarantees: Guarantees::QUEUE,
             params: &[],
+            system: crate::words::catalog::LockCard::ZOOKEEPER,
             batch_cost: None,
         };
         let text = format!(
@@ -139,6 +148,14 @@ mod tests {
         assert_eq!((reads(0.0, 1000), reads(1.0, 1000)), (0, 1000));
         let reads = reads(0.8, 10_000);
         assert!((7_800..8_200).contains(&reads), "{reads}");
+    }
+
+    #[test]
+    fn a_hold_that_is_asked_for_before_is_the_one_that_comes() {
+        let (mut before, mut after) = (Pace::new(&spec(0.0), 1), Pace::new(&spec(0.0), 1));
+        for _ in 0..20 {
+            assert_eq!((before.coming_hold(), before.coming_hold()), (after.hold(), before.hold()));
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
     let mark = clock::now();
     let first = shared.board.acquired.load(Ordering::Acquire);
     let mut served = Unchanged { last: first, since: mark };
-    let patience = clock::micros(shared.spec.settling.progress);
+    let patience = clock::micros(shared.settling().progress);
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let waiting = waiting_since(shared, mark);
@@ -50,7 +50,7 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
 /// Returns, with the reason, when no lock was acquired for so long that none will be: two contenders may wait for
 /// each other, or something that no contender knows of may stand in the queue.
 pub async fn give_up(shared: &Shared) -> String {
-    let limit = patience(&shared.spec);
+    let limit = patience(&shared.spec) + shared.sessions_outlast();
     let progress = || (shared.board.acquired.load(Ordering::Acquire), *shared.signals.arrivals.borrow());
     let mut trial = Unchanged { last: progress(), since: clock::now() };
     while trial.lasts(progress(), clock::now()) < clock::micros(limit) {
@@ -90,7 +90,6 @@ fn patience(spec: &TrialSpec) -> Duration {
         .fold(spec.give_up_after, Duration::saturating_add)
 }
 
-/// Contenders that have been waiting since before that time.
 fn waiting_since(shared: &Shared, mark: Stamp) -> Vec<(usize, Stamp)> {
     let controls = shared.controls.iter().enumerate();
     controls
@@ -261,7 +260,7 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
 /// with them, so it is asked until there are none, or until every such session must have ended. `None` when the
 /// ensemble could not be asked.
 pub async fn count_orphans(shared: &Shared, target: &Target) -> Option<u64> {
-    let until = clock::now() + clock::micros(shared.spec.settling.orphans);
+    let until = clock::now() + clock::micros(shared.settling().orphans);
     let client = open(target).await.ok()?;
     loop {
         let mut left = 0;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
 use super::keeper::Note;
-use super::lock_state::{Exit, LockState};
+use super::lock_state::{Before, Exit, LockState};
 use super::missing::Missing;
 use super::observation::Observation;
 use super::pace::{Served, Turn};
@@ -20,6 +20,7 @@ use crate::scenario::Load;
 use crate::words::catalog::{Holders, Mode, ParamValue};
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::{Measure, Outcome, ThreadRecorder};
+use crate::world::driver::PastHold;
 use crate::world::zk::{Failure, Session};
 
 /// Of so many entries of a lock that goes past its session...
@@ -37,7 +38,6 @@ pub struct Attempt {
     pub mode: Mode,
     /// How long it is to hold, where that is known before.
     pub hold: Option<Duration>,
-    /// Which arrival of an open load it serves.
     served: Option<Served>,
     /// For how long such a request had been kept out by then.
     kept_out_us: u64,
@@ -59,6 +59,8 @@ pub struct AcquiredLock {
     /// When the holder before entered.
     entered_before: Option<Stamp>,
     overtaken: bool,
+    /// What the way to the driver and back took.
+    pipe_us: Option<u64>,
     lag_us: u64,
     busy_us: u64,
 }
@@ -70,7 +72,6 @@ impl AcquiredLock {
     }
 }
 
-/// What ends a hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldEnd {
     /// Its time is over, or the trial is.
@@ -116,7 +117,6 @@ impl Recorder {
         &self.shared.lock_states[self.shared.lock_of(self.id)]
     }
 
-    /// A session was opened before the start.
     pub fn opened(&self) {
         self.observation.log.borrow_mut().occurrences.opened += 1;
     }
@@ -184,19 +184,47 @@ impl Recorder {
         attempt
     }
 
-    /// The lock is held from now on: the exclusion check, and all that will have changed by the time it is
-    /// written down.
+    /// The lock is held from now on: the exclusion check, and what will have changed by the time it is written down.
     pub fn enter(&mut self, session: &Session, held: &Held, attempt: Attempt) -> AcquiredLock {
-        let acquired = clock::now();
+        // By the stamp of the program that took it, where there is one: what the pipe took is no part of the wait.
+        let acquired = held.told.granted.unwrap_or_else(clock::now);
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
-        let released_before = lock_state.handed_over(claim.mode, held);
+        let released = lock_state.handed_over(claim.mode, held);
+        let beside = lock_state.enter(self.id, held, claim, acquired);
+        let before = Before { released, entered: lock_state.follows(claim, acquired), beside };
+        self.entered(session, held, attempt, acquired, before)
+    }
+
+    /// The lock was held, and is not any more: what [`Recorder::enter`] and [`Recorder::exit`] do, by stamps.
+    pub fn enter_and_exit(
+        &mut self,
+        session: &Session,
+        held: &Held,
+        attempt: Attempt,
+        hold: &PastHold,
+    ) -> AcquiredLock {
+        let before = self.lock_state().has_held(self.id, held, hold);
+        let entry = self.entered(session, held, attempt, hold.entered, before);
+        self.note_of_hold(hold.left, session, Deed::Leaves { alone: false });
+        self.note_left(hold.left);
+        entry
+    }
+
+    fn entered(
+        &mut self,
+        session: &Session,
+        held: &Held,
+        attempt: Attempt,
+        acquired: Stamp,
+        before: Before,
+    ) -> AcquiredLock {
+        let lock_state = self.lock_state();
+        let claim = self.claim(attempt.mode);
         let kept_out_us = lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
-        let inside = lock_state.enter(self.id, held, claim, acquired);
-        let entered_before = lock_state.follows(claim, acquired);
         lock_state.waits_no_longer(claim);
         let overtaken = lock_state.serve(attempt.arrival);
-        if let Some(inside) = inside {
+        if let Some(inside) = before.beside {
             self.note_overlap(inside, acquired);
         }
         let zxid = session.known_zxid();
@@ -221,8 +249,9 @@ impl Recorder {
         AcquiredLock {
             attempt,
             acquired,
-            released_before,
-            entered_before,
+            released_before: before.released,
+            entered_before: before.entered,
+            pipe_us: held.told.pipe_us,
             overtaken,
             lag_us: session.take_lag_us(),
             busy_us: session.take_busy_us(),
@@ -257,7 +286,6 @@ impl Recorder {
         looks.then(|| session.look_beside(lock))
     }
 
-    /// Writes down what that look has found.
     pub fn write_look(&self, zxid: Option<i64>) {
         self.observation.log.borrow_mut().occurrences.looks_beside += u64::from(zxid.is_some());
         self.add_to_grant(|grant| grant.zxid = zxid);
@@ -296,7 +324,6 @@ impl Recorder {
         self.there = there;
     }
 
-    /// Counts reads and writes on behalf of the suite.
     pub fn count_beside(&self, reads: u64, writes: u64) {
         let occurrences = &mut self.observation.log.borrow_mut().occurrences;
         occurrences.looks_beside += reads;
@@ -329,7 +356,6 @@ impl Recorder {
         LockClaim { leases: self.shared.leases, ..if reads { LockClaim::READ } else { LockClaim::WRITE } }
     }
 
-    /// Writes an acquisition down.
     pub fn write_acquired(&mut self, entry: &AcquiredLock) {
         let AcquiredLock { attempt, acquired, .. } = *entry;
         let wait = acquired.saturating_sub(attempt.intended);
@@ -351,6 +377,9 @@ impl Recorder {
                 write_served(shared, &mut sheet, &attempt, served, acquired);
             }
             None => sheet.record_wait(attempt.intended, acquired),
+        }
+        if let Some(pipe_us) = entry.pipe_us {
+            sheet.record(Measure::Pipe, counts_at, pipe_us);
         }
         if shared.spec.has_readers() {
             let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };
@@ -401,7 +430,6 @@ impl Recorder {
         tally.longest_wait_us = tally.longest_wait_us.max(wait);
     }
 
-    /// Writes down how long the lock was held, and what ended that.
     pub fn write_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration, ended: HoldEnd) {
         let held_us = released.saturating_sub(entry.acquired);
         let mut sheet = self.observation.sheet.borrow_mut();
@@ -452,7 +480,6 @@ impl Recorder {
         self.shared.board.released.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Writes down an acquire that did not end with the lock held.
     pub fn write_not_acquired(
         &mut self,
         session: &Session,
@@ -540,13 +567,11 @@ impl Recorder {
         });
     }
 
-    /// Writes down why it is doubtful whether a hold was one to its end.
     pub fn write_doubt(&self, entry: &AcquiredLock, left: Stamp, doubt: Doubt) {
         let hold = (self.id, entry.acquired);
         self.observation.log.borrow_mut().occurrences.overlaps.doubts.insert(hold, (doubt, left));
     }
 
-    /// Notes that another was closing that session when the hold ended.
     pub fn write_closing(&self, entry: &AcquiredLock, left: Stamp, session: i64) {
         let hold = (self.id, entry.acquired);
         self.observation.log.borrow_mut().occurrences.overlaps.closing.insert(hold, (session, left));

@@ -91,8 +91,7 @@ impl fmt::Display for MeetingError {
 }
 
 impl MeetingError {
-    /// The error of a run that it ends: a worker that is lost leaves what was measured unknown, one that is unlike the others
-    /// was started wrongly.
+    /// The error of a run that it ends: a lost worker leaves the run unknown, one unlike the others was started wrongly.
     pub fn error(&self) -> Error {
         match self {
             Self::Lost(_) => Error::Unknown(self.to_string()),
@@ -105,7 +104,6 @@ impl MeetingError {
 /// How a meeting ends: all go on, or worker 0 says why not.
 type Released = Result<(), MeetingError>;
 
-/// Where workers meet, as seen from the locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeetingPlace {
     /// On another ensemble.
@@ -143,16 +141,13 @@ impl fmt::Debug for Rendezvous {
     }
 }
 
-/// A meeting to which this worker has come.
 pub struct Meeting<'a> {
     rendezvous: &'a Rendezvous,
     name: String,
     come: Come,
-    /// How long it waits for others.
     patience: Duration,
 }
 
-/// How a worker has come to a meeting.
 enum Come {
     /// As the one that releases all; whether all are here, or why not.
     Leads(Released),
@@ -532,7 +527,6 @@ impl Rendezvous {
         }
     }
 
-    /// How a meeting has ended, if it has.
     async fn read(&self, name: &str) -> Result<Option<Released>, MeetingError> {
         let path = self.released(name);
         match self.asked(|| self.client.get_data(&path)).await {

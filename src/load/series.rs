@@ -22,7 +22,6 @@ pub enum Steadiness {
     Steady,
     /// It has not, or not for long enough.
     NotYet,
-    /// There were too few acquisitions to tell.
     TooFew,
 }
 
@@ -69,18 +68,15 @@ impl SlotSeries {
         }
     }
 
-    /// How long a slot is, in microseconds.
     pub fn slot_us(&self) -> u64 {
         self.slot_us
     }
 
-    /// How many slots have ended by that time.
     pub fn ended(&self, now: Stamp) -> usize {
         let since = now.saturating_sub(self.begin.load(Ordering::Acquire));
         usize::try_from(since / self.slot_us).unwrap_or(usize::MAX).min(self.slots.len())
     }
 
-    /// Locks acquired in each of the first so many slots.
     pub fn acquisitions(&self, slots: usize) -> Vec<u32> {
         self.slots[..slots].iter().map(|slot| slot.acquired.load(Ordering::Relaxed)).collect()
     }

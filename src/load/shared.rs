@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -11,22 +11,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::arrivals::Arrivals;
 use super::control::Control;
+use super::drivers::Drivers;
 use super::gaps::Gaps;
 use super::lock_state::LockState;
 use super::series::SlotSeries;
-use crate::lock::{Entry, LockConfig, WaitGauge, count_of};
+use crate::lock::{self, Entry, LockConfig, PERMITS, Strategy, WaitGauge, count_of};
 use crate::record::history::LockKind;
 use crate::record::{FencingCounts, Utilisation};
 use crate::scenario::schedule::{Coming, coming};
-use crate::scenario::{Load, Slice, Stop, TrialSpec};
+use crate::scenario::{self, Load, Settling, Slice, Stop, TrialSpec};
 use crate::words::catalog::{Holders, Params};
 use crate::words::clock::Stamp;
 use crate::words::measure::Window;
 use crate::world::driver::Processes;
 use crate::world::ensemble::Started;
+use crate::world::proxy::Wire;
 use crate::world::zk::Target;
 
-/// The conductor's signals, as the contenders see them.
 #[derive(Debug, Clone)]
 pub struct Signals {
     /// When contenders may start, in process time; `None` before.
@@ -37,6 +38,8 @@ pub struct Signals {
     pub releases: watch::Sender<Option<usize>>,
     /// Stop acquiring: waits are cancelled, holders release.
     pub drain: CancellationToken,
+    /// Begin no new turn, and end the one that is under way.
+    pub last_turns: CancellationToken,
     pub close: CancellationToken,
     /// Give up at once, whatever is under way.
     pub abort: CancellationToken,
@@ -44,12 +47,14 @@ pub struct Signals {
 
 impl Default for Signals {
     fn default() -> Self {
+        let drain = CancellationToken::new();
         Self {
             start: watch::Sender::new(None),
             window: watch::Sender::new(Window::CLOSED),
             arrivals: watch::Sender::new(0),
             releases: watch::Sender::new(None),
-            drain: CancellationToken::new(),
+            last_turns: drain.child_token(),
+            drain,
             close: CancellationToken::new(),
             abort: CancellationToken::new(),
         }
@@ -72,9 +77,8 @@ pub struct Board {
     pub finished: AtomicUsize,
     pub acquired: AtomicU64,
     pub released: AtomicU64,
-    /// The negotiated session timeout in milliseconds.
+    /// The longest negotiated session timeout, in milliseconds.
     pub negotiated_ms: AtomicU64,
-    /// Locks acquired before the measured phase.
     pub acquired_before: AtomicU64,
     /// When the first contender had acquired as often as it should, and how often all had by then.
     pub first_done: std::sync::OnceLock<FirstDone>,
@@ -97,7 +101,6 @@ impl Board {
     }
 }
 
-/// Everything that a trial's contenders share.
 #[derive(Debug)]
 pub struct Shared {
     pub spec: TrialSpec,
@@ -105,9 +108,12 @@ pub struct Shared {
     pub slice: Slice,
     pub entry: Entry,
     /// What takes the locks, where that are processes of another program.
-    pub drivers: Option<Arc<Processes>>,
+    pub drivers: Drivers,
+    driver_holds: OnceLock<bool>,
     /// Where sessions are opened: by each contender at its own, or by all at the only one.
     targets: Vec<Target>,
+    /// Where it is counted what the lock sends and receives, if it is; and the way to the servers past that.
+    pub wire: Option<(Arc<Wire>, Target)>,
     /// Limits the sessions that are being opened at the same time.
     pub opening: tokio::sync::Semaphore,
     pub kind: LockKind,
@@ -129,11 +135,18 @@ pub struct Shared {
     pub gaps: Gaps,
 }
 
+/// Where it is counted what locks send and receive, contenders begin new turns for so long, at most.
+pub const COUNTING_LASTS: Duration = Duration::from_secs(2);
+/// So long they may then take to end those that they have begun.
+pub const LAST_TURNS: Duration = Duration::from_secs(3);
+
 /// Sessions that are being opened at the same time. A server accepts one connection after the other, and a
 /// thousand at once would only queue there, against their own connection timeout.
 const OPENING_AT_ONCE: usize = 64;
 
-/// What a lock with these parameters promises.
+/// Longer holds end when the suite says so.
+const LEFT_TO_DRIVER_AT_MOST: Duration = Duration::from_millis(5);
+
 pub fn kind_of(entry: &Entry, params: &Params) -> LockKind {
     match entry.card.guarantees.holders {
         Holders::One => LockKind::Mutex,
@@ -163,7 +176,7 @@ impl Shared {
     pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str, slice: Slice) -> Self {
         let kind = kind_of(&entry, &spec.strategy.params);
         let leases = match kind {
-            LockKind::Semaphore(_) => leases_of(&spec.strategy.params, "permits"),
+            LockKind::Semaphore(_) => leases_of(&spec.strategy.params, PERMITS),
             LockKind::Mutex | LockKind::ReadWrite => 1,
         };
         let below = entry.card.guarantees.queue;
@@ -189,8 +202,10 @@ impl Shared {
             spec,
             slice,
             entry,
-            drivers: None,
+            drivers: Drivers::default(),
+            driver_holds: OnceLock::new(),
             targets,
+            wire: None,
             opening: tokio::sync::Semaphore::new(OPENING_AT_ONCE),
             kind,
             leases,
@@ -209,8 +224,13 @@ impl Shared {
     }
 
     #[must_use]
-    pub fn with_drivers(self, drivers: Option<Arc<Processes>>) -> Self {
+    pub fn with_drivers(self, drivers: Drivers) -> Self {
         Self { drivers, ..self }
+    }
+
+    #[must_use]
+    pub fn with_wire(self, wire: Option<(Arc<Wire>, Target)>) -> Self {
+        Self { wire, ..self }
     }
 
     #[must_use]
@@ -221,6 +241,8 @@ impl Shared {
     /// The same, on servers of our own or not.
     #[must_use]
     pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
+        // The servers' logs tell nothing of another system's lock.
+        let own = own.filter(|_| self.entry.card.other_system().is_none());
         let reads_logs =
             own.is_some_and(|own| own.logs_at_hand().is_some() || (own.has_logs() && self.keeps_evidence()));
         Self { reads_logs, ..self }
@@ -235,7 +257,6 @@ impl Shared {
         self.own().count()
     }
 
-    /// Whether anything is to be broken on purpose.
     pub fn has_faults(&self) -> bool {
         !self.spec.faults.is_empty()
     }
@@ -245,10 +266,33 @@ impl Shared {
         self.slice.is_part() && self.keeps_history
     }
 
-    /// Whether more is to be known of each hold than how long it took: its session, its writes, as of which transaction it
-    /// was found.
+    /// Whether more is noted of each hold than its length: its session, its writes, as of which transaction it was found.
     pub fn keeps_evidence(&self) -> bool {
         self.has_faults() || self.keeps_history
+    }
+
+    /// Decides whether holds are left to the driver: it can, and they are so short that the way to it would be most of what
+    /// separates two holders. Faults, readers, several inside, and holds within holds need the suite in between.
+    pub fn decide_who_holds(&self) {
+        let spec = &self.spec;
+        let is_simple = !self.has_faults()
+            && !self.slice.is_part()
+            // What is counted is counted from grant to release.
+            && self.wire.is_none()
+            && self.kind == LockKind::Mutex
+            && spec.depth == 1
+            && match &spec.load {
+                Load::Closed => true,
+                Load::Open(open) => !matches!(open.arrivals, scenario::Arrivals::Replay(_)),
+                Load::Batch => false,
+            };
+        let is_short = spec.kinds().iter().all(|kind| kind.hold.rarely_exceeded() <= LEFT_TO_DRIVER_AT_MOST);
+        let can = self.drivers.all_can_hold();
+        let _ = self.driver_holds.set(is_simple && is_short && can);
+    }
+
+    pub fn leaves_holds_to_driver(&self) -> bool {
+        self.driver_holds.get().copied().unwrap_or(false)
     }
 
     /// The lock that a contender uses now: always the same, unless arrivals say which.
@@ -262,16 +306,27 @@ impl Shared {
         below.split('/').next()?.parse().ok().filter(|lock| *lock < self.lock_states.len())
     }
 
-    /// Where a contender opens its sessions.
     pub fn target_of(&self, contender: usize) -> &Target {
         &self.targets[contender % self.targets.len()]
     }
 
-    /// What a contender's lock object is built from.
-    pub fn lock_config(&self, contender: usize, lock: usize) -> LockConfig {
+    /// What takes that contender's locks, where that is another program.
+    pub fn driver_of(&self, contender: usize) -> Option<&Arc<Processes>> {
+        self.drivers.of_contender(contender)
+    }
+
+    /// Where a contender opens the suite's own session. Beside that of a driver it is none of the lock's, and is not counted.
+    pub fn own_target_of(&self, contender: usize) -> &Target {
+        let direct =
+            self.wire.as_ref().filter(|_| self.driver_of(contender).is_some()).map(|(_, direct)| direct);
+        direct.unwrap_or_else(|| self.target_of(contender))
+    }
+
+    pub fn build(&self, contender: usize, lock: usize) -> Box<dyn Strategy> {
         let path = self.lock_states[lock].path.clone();
-        let (params, drivers) = (self.spec.strategy.params.clone(), self.drivers.clone());
-        LockConfig { path, params, contender, drivers }
+        let (entry, params) = lock::member_of(&self.entry, &self.spec.strategy.params, contender);
+        let drivers = self.driver_of(contender).cloned();
+        (entry.build)(&LockConfig { path, params, contender, drivers })
     }
 
     /// The path that all lock paths are below, with a slash at its end.
@@ -285,7 +340,6 @@ impl Shared {
         format!("{}{WITNESS}{lock}", self.root())
     }
 
-    /// The most contenders that were inside any one lock together.
     pub fn most_inside(&self) -> u64 {
         self.lock_states.iter().map(|lock_state| lock_state.most_inside() as u64).max().unwrap_or(0)
     }
@@ -312,7 +366,21 @@ impl Shared {
             .fold(FencingCounts::default(), |sum, lock_state| sum.and(lock_state.fence.counts()))
     }
 
-    /// How long opening a session may take.
+    /// By how much sessions live longer than the scenario says: servers have a least timeout, and some drivers one of their own.
+    pub fn sessions_outlast(&self) -> Duration {
+        self.negotiated().saturating_sub(self.spec.session_timeout)
+    }
+
+    /// The longest session timeout that was negotiated; zero as long as none was.
+    pub fn negotiated(&self) -> Duration {
+        Duration::from_millis(self.board.negotiated_ms.load(Ordering::Acquire))
+    }
+
+    /// How long is waited at the end of the trial, with the sessions that there are.
+    pub fn settling(&self) -> Settling {
+        self.spec.settling.and_for(self.sessions_outlast())
+    }
+
     pub fn open_deadline(&self) -> Duration {
         self.spec.session_timeout.max(Duration::from_secs(10))
     }

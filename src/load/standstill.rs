@@ -25,8 +25,7 @@ const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// How long a lock may be free while others wait, beside the times that it sleeps by its parameters.
 const FREE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Notes the longest standstill on the board, for as long as it is polled; and what can be seen of its cause only while it
-/// lasts.
+/// Notes the longest standstill on the board for as long as it is polled, with the signs that are seen only meanwhile.
 pub async fn watch(shared: &Shared, target: &Target, servers: &[String]) {
     if shared.slice.is_part() {
         // A lock that looks free may be held by a contender of another worker.
@@ -67,8 +66,7 @@ pub async fn watch(shared: &Shared, target: &Target, servers: &[String]) {
     }
 }
 
-/// What is to be seen while no contender is served: servers that do not answer, or a first node of the queue that is no
-/// contender's.
+/// Signs while no contender is served: silent servers, or a first node of the queue that is no contender's.
 async fn look(shared: &Shared, target: &Target, servers: &[String]) -> Vec<String> {
     // What is dropped on its way has not come to its end.
     shared.board.looking.fetch_add(1, Ordering::AcqRel);
@@ -97,7 +95,6 @@ pub struct Around<'a> {
     pub lost: u64,
 }
 
-/// The longest standstill, if the lock itself does not explain it.
 pub fn judge(shared: &Shared, begin: Stamp, around: Around<'_>) -> Option<Standstill> {
     let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
     if !is_looked_into(shared) || Duration::from_micros(lasted_us) <= at_most(shared) {

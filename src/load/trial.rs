@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::accounting::CounterReading;
 use super::control::Closing;
+use super::drivers::Drivers;
 use super::elections::Elections;
 use super::environment::{Environment, EnvironmentEvent, Sink};
 use super::health::{self, Vitals};
@@ -19,7 +20,7 @@ use super::keeper::{Following, Keeper, Kept, Lost};
 use super::observation::{self, ThreadRecord};
 use super::rendezvous::{Meeting, Rendezvous};
 use super::series::Steadiness;
-use super::shared::{Board, Shared};
+use super::shared::{Board, COUNTING_LASTS, LAST_TURNS, Shared};
 use super::worker::{self, Share};
 use super::{accounting, batch, breaking, driven, progress, standstill};
 use crate::lock::{self, Entry};
@@ -34,11 +35,15 @@ use crate::words::error::Error;
 use crate::words::measure::{Measure, ThreadRecorder, Window};
 use crate::words::spool::Sorted;
 use crate::words::units::{contenders, counted};
+use crate::world::proxy::Wire;
 use crate::world::zk::keep_awake::Unread;
-use crate::world::zk::{Failure, nodelay};
+use crate::world::zk::{Failure, Target, nodelay};
 
-/// How long a drain may take before everything still under way is given up.
-const DRAIN_AT_MOST: Duration = Duration::from_secs(15);
+/// A drain may take this long before everything still under way is given up, or as long as a reply that never comes keeps a
+/// contender waiting.
+const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
+/// What a contender whose session is over needs to notice it, once it connects again.
+const SESSION_ENDS: Duration = Duration::from_secs(5);
 /// The window opens a moment after it is announced, so that every thread knows of it in time.
 const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -62,7 +67,6 @@ const SPREAD_AT_MOST: f64 = 0.1;
 enum Meets {
     /// All have their sessions: the load may begin.
     Connected,
-    /// The load has begun.
     Started,
     /// Nothing is under way any more.
     Drained,
@@ -104,23 +108,50 @@ pub async fn run_trial(
     interrupt: &CancellationToken,
     sink: Sink<'_>,
 ) -> Result<Trial, Error> {
+    run(environment, spec, entry, interrupt, sink, None).await
+}
+
+/// The same, where what the lock sends and receives passes there and is counted. Contenders end the turns that they have begun.
+pub(super) async fn run_counted(
+    environment: &Environment,
+    spec: &TrialSpec,
+    entry: &Entry,
+    interrupt: &CancellationToken,
+    sink: Sink<'_>,
+    wire: Arc<Wire>,
+) -> Result<Trial, Error> {
+    let wire = (wire, environment.target.clone());
+    run(environment, spec, entry, interrupt, sink, Some(wire)).await
+}
+
+async fn run(
+    environment: &Environment,
+    spec: &TrialSpec,
+    entry: &Entry,
+    interrupt: &CancellationToken,
+    sink: Sink<'_>,
+    wire: Option<(Arc<Wire>, Target)>,
+) -> Result<Trial, Error> {
     let root = match environment.slice().leads() {
         true => environment.workspace.prepare(spec.index, spec.locks, environment.slice()).await?,
         false => environment.workspace.trial_root(spec.index),
     };
+    if lock::joins_by_count(&entry.card, &spec.strategy.params) && environment.slice().leads() {
+        environment.workspace.check_counting(&spec.strategy.name).await?;
+    }
     let targets = environment.for_contenders(spec.contenders)?;
-    let drivers = driven::processes_of(spec, &environment.target)?;
+    let drivers = Drivers::of(entry, spec, &environment.target)?;
     let shared = Shared::new(spec.clone(), *entry, targets, &root, environment.slice())
         .with_drivers(drivers.clone())
+        .with_wire(wire)
         .with_history(environment.keeps_history)
         .with_logs(environment.local.as_deref());
     let shared = Arc::new(shared);
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await;
-    if let Some(drivers) = drivers {
-        driven::end(drivers, &spec.strategy.name, sink).await;
-    }
-    let trial = trial?;
+    let failed = driven::end(drivers, &spec.strategy.name, sink).await;
+    let mut trial = trial?;
+    trial.health.invalid = failed.or(trial.health.invalid);
     let is_lost = trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost);
     if !is_lost && environment.slice().leads() {
         environment.workspace.clear(&root).await?;
@@ -222,6 +253,8 @@ impl<'a> Conductor<'a> {
 
     async fn conduct(&mut self) -> Result<Trial, Error> {
         let connect_us = self.connect().await?;
+        self.shared.drivers.measure_at_rest().await;
+        self.shared.decide_who_holds();
         let Observed { loaded, given_up, before, after, orphans, spread, met } = self.observe_load().await;
         let threads = self.collect().await;
         let running = threads.len();
@@ -286,7 +319,7 @@ impl<'a> Conductor<'a> {
             standstill,
             measured: sheet.measured,
             whole: sheet.whole,
-            herd: (sheet.whole.unseen == 0 && self.shared.drivers.is_none()).then(|| sheet.herd()),
+            herd: (sheet.whole.unseen == 0 && !self.shared.drivers.are_there()).then(|| sheet.herd()),
             errors: std::mem::take(&mut seen.errors),
             // These follow from the facts.
             violation_count: 0,
@@ -311,8 +344,8 @@ impl<'a> Conductor<'a> {
             histograms: observation::histograms(&sheet),
             history: history.filter(|_| self.shared.keeps_history),
             unchecked,
-            driver: lock::driven(&self.shared.spec.strategy.name)
-                .map(|lock| lock.program.ready.driver.clone()),
+            driver: driven::record_of(&self.shared),
+            counting: None,
             beside: met.map(|met| Beside {
                 reads: met.reads + seen.looks_beside,
                 writes: met.writes + seen.writes_beside,
@@ -366,8 +399,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// How far apart the workers began the load, on the leading server's clock; `None` where another worker finds out, or there
-    /// is no other.
+    /// How far apart the workers began, on the leading server's clock; `None` where another worker finds out, or of one only.
     async fn start_spread(&self) -> Option<Result<Duration, String>> {
         let rendezvous = self.environment.rendezvous.as_ref().filter(|one| one.slice.leads())?;
         if self.cut_short.is_some() {
@@ -400,8 +432,7 @@ impl<'a> Conductor<'a> {
         seen.overlaps.settle(|contender, session| closing(contender, session) == Some(Closing::Answered));
     }
 
-    /// Says which servers were not kept awake although they were to be. Where servers are broken on purpose, that is
-    /// what it does to them.
+    /// Says which servers were not kept awake although they should be; not where faults of servers explain that.
     fn warn_of_unread(&self, servers: &[ServerCounters]) {
         if self.shared.has_faults() {
             return;
@@ -450,6 +481,7 @@ impl<'a> Conductor<'a> {
         tokio::select! {
             loaded = loading => loaded,
             never = nodelay::keep(&connected_to, &shared.board.connections) => match never {},
+            never = driven::measure_until_measured(&shared) => match never {},
         }
     }
 
@@ -474,12 +506,14 @@ impl<'a> Conductor<'a> {
         let took = self.phase_ended("connect", begin);
         let unconnected = Board::read(&shared.board.unconnected);
         if unconnected == all {
+            let none = format!("none of {} could open a session", contenders(all));
+            // Of a driver that can open none, nothing follows for the other strategies.
+            if shared.drivers.are_there() {
+                self.cut_short(Cause::TooFewSessions, none);
+                return Ok(took);
+            }
             self.abandon().await;
-            return Err(Error::environment(format!(
-                "none of {} could open a session to {}",
-                contenders(all),
-                self.environment.target.connect
-            )));
+            return Err(Error::environment(format!("{none} to {}", self.environment.target.connect)));
         }
         if unconnected > 0 {
             let why = format!(
@@ -495,7 +529,6 @@ impl<'a> Conductor<'a> {
         Ok(took)
     }
 
-    /// Where the contenders' connections lead.
     fn connected_to(&self) -> Vec<String> {
         let proxies = self.environment.proxy.as_ref().map(|proxy| proxy.all_addresses());
         proxies.unwrap_or_else(|| self.environment.servers.clone())
@@ -566,8 +599,7 @@ impl<'a> Conductor<'a> {
         window
     }
 
-    /// A warm-up that goes on, after the time that it takes at least, until throughput and waits are steady, or for as long
-    /// as it may.
+    /// A warm-up until throughput and waits are steady, within its least and its longest time.
     async fn warm_up_until_steady(&mut self, spec: &TrialSpec) -> (Window, WarmUpEnd) {
         let begin = self.phase_begins("warm-up", Some(spec.warm_up));
         let longest = begin + clock::micros(spec.warm_up_at_most);
@@ -614,8 +646,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Of an open load: lets all that have come be served, as far as they can be in the time that they have. Returns how
-    /// long that took.
+    /// Of an open load: lets all that have come be served, within the time that they have. Returns how long that took.
     async fn serve_backlog(&mut self) -> u64 {
         let shared = Arc::clone(&self.shared);
         let (Some(arrivals), Some(open)) = (&shared.open, shared.spec.load.open()) else { return 0 };
@@ -764,6 +795,7 @@ impl<'a> Conductor<'a> {
             return;
         }
         let shared = Arc::clone(&self.shared);
+        let (counts, is_batch) = (shared.wire.is_some(), shared.spec.load == Load::Batch);
         let ends = async {
             match &shared.spec.load {
                 Load::Batch => {
@@ -784,6 +816,8 @@ impl<'a> Conductor<'a> {
                 () = ends => {}
                 // What the clock ends needs no other bound.
                 why = progress::give_up(&shared), if close == Stamp::MAX => given_up = Some(why),
+                // Each contender has one turn in a batch, and all of them are counted.
+                () = tokio::time::sleep(COUNTING_LASTS), if counts && !is_batch => {}
             }
         };
         self.until_cut_short(bounded).await;
@@ -808,6 +842,9 @@ impl<'a> Conductor<'a> {
     async fn drain(&mut self) {
         let begin = self.phase_begins("drain", None);
         let shared = Arc::clone(&self.shared);
+        if shared.wire.is_some() && self.cut_short.is_none() {
+            self.end_turns().await;
+        }
         shared.signals.drain.cancel();
         if self.is_lost() {
             shared.signals.abort.cancel();
@@ -819,15 +856,36 @@ impl<'a> Conductor<'a> {
                 }
                 batch::quiet(&shared).await;
             };
-            if tokio::time::timeout(DRAIN_AT_MOST, drained).await.is_err() {
+            let at_most = self.drain_at_most();
+            if tokio::time::timeout(at_most, drained).await.is_err() {
                 let late = all - Board::read(&shared.board.finished).min(all);
                 self.cut_short(
                     Cause::DidNotEnd,
-                    format!("{} did not end within {DRAIN_AT_MOST:?}", contenders(late)),
+                    format!("{} did not end within {at_most:?}", contenders(late)),
                 );
             }
         }
         self.phase_ended("drain", begin);
+    }
+
+    /// A server that has expired a session elsewhere may leave its connection open and answer nothing there. The client then
+    /// notices after its session timeout, which a driver's client may choose itself (`cli_mt`: 30 s).
+    fn drain_at_most(&self) -> Duration {
+        DRAIN_AT_LEAST.max(self.shared.negotiated() + SESSION_ENDS)
+    }
+
+    /// Lets contenders end the turns that they have begun, for some time.
+    async fn end_turns(&self) {
+        let shared = &self.shared;
+        shared.signals.last_turns.cancel();
+        let ended = async {
+            while Board::read(&shared.board.finished) < shared.count_own() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let bounded = tokio::time::timeout(LAST_TURNS, ended);
+        // Turns that do not end by then are not counted.
+        let _ = self.interrupt.run_until_cancelled(bounded).await;
     }
 
     fn is_lost(&self) -> bool {
@@ -839,8 +897,9 @@ impl<'a> Conductor<'a> {
         self.shared.signals.close.cancel();
         let records = join_all(self.threads.drain(..));
         let abort = self.shared.signals.abort.clone();
+        let at_most = self.drain_at_most();
         let give_up = async {
-            tokio::time::sleep(DRAIN_AT_MOST).await;
+            tokio::time::sleep(at_most).await;
             abort.cancel();
             std::future::pending::<()>().await;
         };
@@ -865,12 +924,7 @@ impl<'a> Conductor<'a> {
         Sessions {
             opened: seen.opened,
             connect_us,
-            negotiated_timeout_us: self
-                .shared
-                .board
-                .negotiated_ms
-                .load(Ordering::Acquire)
-                .saturating_mul(1000),
+            negotiated_timeout_us: clock::micros(self.shared.negotiated()),
             expired: seen.expired,
             rejoined: seen.rejoined,
             delayed: Some(self.delayed),
@@ -903,7 +957,8 @@ async fn closed_loop_ends(shared: &Shared, close: Stamp) {
 /// any more. A server that comes back sooner is ridden through.
 async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     let broken = shared.spec.faults.iter().filter_map(|fault| fault.duration).max().unwrap_or_default();
-    let patience = shared.spec.session_timeout.max(Duration::from_secs(2)) + 2 * broken;
+    let lives = shared.spec.session_timeout.max(shared.negotiated());
+    let patience = lives.max(Duration::from_secs(2)) + 2 * broken;
     let mut unreachable_since = None;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;

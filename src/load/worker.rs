@@ -31,7 +31,6 @@ pub struct Share {
     pub contenders: Vec<usize>,
     pub awake: Vec<Target>,
     pub every: Duration,
-    /// Where its contenders note what they do.
     pub notes: Notes,
 }
 

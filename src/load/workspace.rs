@@ -1,15 +1,17 @@
 //! The only part of the ensemble's tree that the suite touches, `/zklockbench/<run id>`, and what runs that were killed
 //! left there.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 
 use super::shared::{LOCK, WITNESS};
 use crate::scenario::Slice;
 use crate::words::error::Error;
-use crate::world::zk::{Failure, Target, reach};
+use crate::world::zk::{Failure, Target, reach, why_not_counting};
 
 /// The top-level node of everything that the suite does. One for all runs, because servers keep metrics for
 /// each top-level node for ever.
@@ -25,6 +27,8 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
 /// What a run's root holds if an ephemeral node below it shows whether the run is alive.
 pub(super) const SHOWS_LIFE: &[u8] = b"alive as long as it has ephemeral nodes";
 const ALIVE: &str = "alive";
+/// Where the ensemble is asked whether locks may join by count.
+const COUNTING: &str = "counting";
 /// So long after its process a run counts as alive.
 const LIFE_SESSION: Duration = Duration::from_secs(10);
 
@@ -43,6 +47,8 @@ impl Drop for SignOfLife {
 pub struct Workspace {
     target: Target,
     root: String,
+    /// What the ensemble was found to be, from the first time on that it was asked.
+    counts: Arc<OnceCell<Option<String>>>,
 }
 
 impl Workspace {
@@ -52,7 +58,7 @@ impl Workspace {
     /// When the ensemble cannot be reached, when the chroot is missing, and when the root is there already:
     /// another run may be using it.
     pub async fn create(target: Target, run_id: &str) -> Result<Self, Error> {
-        let workspace = Self { root: format!("{TOP}/{run_id}"), target };
+        let workspace = Self::made_by_another(target, run_id);
         let client = open(&workspace.target).await?;
         match workspace.make(&client, TOP).await {
             Ok(()) | Err(ClientError::NodeExists) => {}
@@ -113,10 +119,9 @@ impl Workspace {
 
     /// The root of a run that another worker makes.
     pub fn made_by_another(target: Target, run_id: &str) -> Self {
-        Self { root: format!("{TOP}/{run_id}"), target }
+        Self { root: format!("{TOP}/{run_id}"), target, counts: Arc::default() }
     }
 
-    /// Where a trial's directories are.
     pub fn trial_root(&self, trial: usize) -> String {
         format!("{}/t{trial:03}", self.root)
     }
@@ -146,6 +151,31 @@ impl Workspace {
         let path = format!("{}/{name}", self.root);
         self.make(&client, &path).await.map_err(|error| refused(&self.target, "create", &path, error))?;
         Ok(path)
+    }
+
+    /// Makes sure that the ensemble tells what a lock relies on that joins by count. It is asked once.
+    ///
+    /// # Errors
+    /// When it doesn't, refuses, or can't be reached.
+    pub async fn check_counting(&self, strategy: &str) -> Result<(), Error> {
+        let why = self.counts.get_or_try_init(async || self.try_counting().await).await?;
+        why.as_ref().map_or(Ok(()), |why| {
+            Err(Error::environment(format!(
+                "{strategy} can't be used on {}: {why}. It joins a queue by one multi that creates a node and sets the \
+                 directory's data, and has to find the directory's stat at that transaction in the reply, as ZooKeeper's \
+                 servers tell it. Leave it out, or use join = \"create\"",
+                self.target.connect
+            )))
+        })
+    }
+
+    async fn try_counting(&self) -> Result<Option<String>, Error> {
+        let place = self.place(COUNTING).await?;
+        let client = open(&self.target).await?;
+        let acls = self.acls(&place);
+        let tried = why_not_counting(&client, &place, acls).await;
+        self.clear(&place).await?;
+        tried.map_err(|error| refused(&self.target, "join by count", &place, error))
     }
 
     /// Removes a trial's root and all below it.
@@ -208,7 +238,6 @@ pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     Ok(())
 }
 
-/// The error of an ensemble that refuses something.
 pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
     let failure = Failure::from(error);
     let help = match (&failure, &target.access.digest) {

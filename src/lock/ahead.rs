@@ -1,19 +1,21 @@
 //! `ahead`: each waiter watches the two before it, and so knows beforehand when the next release is its own.
 
 use std::future::pending;
+use std::mem::take;
 
 use async_trait::async_trait;
 use futures_util::future::join;
 
-use super::creating::{MarkedName, created_or_found};
-use super::curator_queue::{DATA, create_with_parents, find_created, leave_for_certain};
+use super::creating::MarkedName;
+use super::curator_queue::{DATA, find_synced, join_by_name, leave_for_certain};
+use super::joining::{JOIN, Joined, Joining, is_count};
 use super::queue_node::watch_data;
 use super::retry::Retry;
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::words::catalog::{
     BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
 };
-use crate::world::zk::{EventKind, Failure, Session, Watch};
+use crate::world::zk::{EventKind, Failure, Names, Session, Watch};
 
 const RETRY: Retry = Retry::USUAL;
 
@@ -38,6 +40,11 @@ predecessor-watch has two round trips and a commit. Fan-out of a release: 2. Ord
 A batch of N: N creates, N deletes, 2N - 2 lists, 2N - 3 watches and as many notifications, N^2 - 1 names; a
 single contender lists once.
 
+join = \"count\": the create becomes a multi that also sets the directory's data to nothing; the directory's stat in its
+reply counts the nodes there. One -> held: 2 requests uncontended, and no list. More -> getChildren, and on as above.
+`count` has the proof and what it takes. After three acquires in a row behind others it creates and lists in one flush,
+until it finds itself first again.
+
 Exclusion: all nodes with a lower number were created before its own, and its server had applied them when it
 answered the create; so any later list on the session shows all lower nodes that are left, and lower nodes can only
 go, never come. It takes the lock for held in two cases only: a list shows no lower node; or a list showed the near
@@ -61,27 +68,32 @@ is not read again: if it is deleted by hand while waiting, that goes unnoticed u
 may then get in alongside it. A holder is not told that its session has expired. getChildren still returns every
 name, twice for each acquisition.",
         guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
-        params: &[Param {
-            name: "flush",
-            kind: ParamKind::Bool,
-            default: "true",
-            doc: "Whether to send the create and the first list together, which saves a round trip.",
-        }],
+        params: &[
+            Param {
+                name: "flush",
+                kind: ParamKind::Bool,
+                default: "true",
+                doc: "Whether to send the create and the first list together, which saves a round trip.",
+            },
+            JOIN,
+        ],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
         let apart = matches!(config.params.get("flush"), Some(ParamValue::Bool(false)));
-        Box::new(Ahead { lock: config.path.clone(), in_one_flush: !apart })
+        Box::new(Ahead { lock: config.path.clone(), in_one_flush: !apart, joining: Joining::of(&JOIN, config) })
     },
 };
 
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
-    cost::two_back_queue(n)
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if is_count(&JOIN, params) { cost::counted_two_back_queue(n) } else { cost::two_back_queue(n) }
 }
 
 struct Ahead {
     lock: String,
     in_one_flush: bool,
+    joining: Joining,
 }
 
 /// A node before the own, and the watch on it.
@@ -99,7 +111,6 @@ struct Sentries {
 
 #[derive(PartialEq, Eq)]
 enum Learnt {
-    /// The node just before the own has gone.
     NearIsGone,
     LookAgain,
 }
@@ -107,9 +118,14 @@ enum Learnt {
 #[async_trait(?Send)]
 impl Strategy for Ahead {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let (node, names) = self.join(session).await?;
-        let waited = self.wait_until_first(session, &node, names, patience).await;
-        node.held_after(session, waited).await
+        let list_along = self.in_one_flush;
+        let (joined, names) = join_and_list(session, &self.lock, "lock-", &self.joining, list_along).await?;
+        if joined.is_alone() {
+            self.joining.learn(true);
+            return Ok(Held::by(joined.node));
+        }
+        let waited = self.wait_until_first(session, &joined.node, names, patience).await;
+        joined.node.held_after(session, waited).await
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
@@ -118,58 +134,55 @@ impl Strategy for Ahead {
     }
 }
 
+/// Joins a queue under protection. Where the count won't tell whether a list is needed and it may go along, sends it in the
+/// same flush; returns its names, where it succeeded.
+pub(super) async fn join_and_list(
+    session: &Session,
+    lock: &str,
+    kind: &str,
+    joining: &Joining,
+    may_list_along: bool,
+) -> Result<(Joined, Option<Names>), Failure> {
+    let name = MarkedName::curator(uuid::Uuid::new_v4(), kind);
+    if may_list_along && !joining.counts() {
+        let list = || session.get_children(lock);
+        match QueueNode::join_and(session, lock, &name.prefix, DATA, list).await {
+            Ok((node, names)) => return Ok((Joined::untold(node), names.ok())),
+            Err(Failure::NoNode) => {}
+            Err(Failure::ConnectionLoss) => {
+                if let Some(joined) = find_synced(session, lock, &name, RETRY).await? {
+                    return Ok((joined, None));
+                }
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok((join_by_name(session, lock, &name, RETRY, joining).await?, None))
+}
+
 impl Ahead {
-    /// Joins the queue. Returns the names of the list that went along, where it did and succeeded.
-    async fn join(&self, session: &Session) -> Result<(QueueNode, Option<Vec<String>>), Failure> {
-        let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
-        if !self.in_one_flush {
-            return Ok((self.create(session, &name).await?, None));
-        }
-        let list = || session.get_children(&self.lock);
-        match QueueNode::join_and(session, &self.lock, &name.prefix, DATA, list).await {
-            Ok((node, names)) => Ok((node, names.ok())),
-            Err(Failure::NoNode) => Ok((self.create(session, &name).await?, None)),
-            Err(Failure::ConnectionLoss) => match self.find(session, &name).await? {
-                Some(node) => Ok((node, None)),
-                None => Ok((self.create(session, &name).await?, None)),
-            },
-            Err(failure) => Err(failure),
-        }
-    }
-
-    async fn create(&self, session: &Session, name: &MarkedName) -> Result<QueueNode, Failure> {
-        created_or_found(
-            RETRY,
-            async || create_with_parents(session, &self.lock, name).await,
-            async || self.find(session, name).await,
-        )
-        .await
-    }
-
-    /// The node of a create whose reply was lost.
-    async fn find(&self, session: &Session, name: &MarkedName) -> Result<Option<QueueNode>, Failure> {
-        // The server that the session is on now may not have applied what the other one had committed.
-        RETRY.around(|| session.sync(&self.lock)).await?;
-        find_created(session, &self.lock, name, RETRY).await
-    }
-
     async fn wait_until_first(
         &self,
         session: &Session,
         node: &QueueNode,
-        mut listed: Option<Vec<String>>,
+        mut listed: Option<Names>,
         patience: &Patience,
     ) -> Acquired<()> {
         let mut sentries = Sentries::default();
+        let mut is_first_look = true;
         loop {
             let names = match listed.take() {
                 Some(names) => names,
                 None => RETRY.around(|| session.get_children(&self.lock)).await?,
             };
             let before = node.nearest_before(&names, 2)?;
+            if take(&mut is_first_look) {
+                self.joining.learn_from(node, &names, 1);
+            }
             if before.is_empty() {
                 return Ok(());
             }
+            drop(names);
             sentries.post(session, &self.lock, &before).await?;
             let learnt = patience.wait(sentries.next(before.len())).await?;
             // The only one below the own node has gone, and none can come: no look is needed.

@@ -6,10 +6,11 @@ use async_trait::async_trait;
 
 use super::creating::{make_directory, node_named};
 use super::queue_node::Standing;
+use super::wait::AnyEvent;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
 use crate::words::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
-use crate::world::zk::{Failure, Session};
+use crate::world::zk::{Failure, Session, Watch};
 
 const NODE_DATA: &[u8] = &[0x12, 0x34];
 const TRIES: u32 = 10;
@@ -24,13 +25,14 @@ pub const ENTRY: Entry = Entry {
         details: "\
 Acquire: exists on the lock's directory (missing: create it); getChildren, to find its own node from an earlier try
 by the prefix `x-<session>-`; none -> create ephemeral sequential with that prefix; getChildren; its own node is the
-lowest -> held; else exists with a watch on the one before. The watch fired -> exists on the directory and
-getChildren again.
+lowest -> held; else exists with a watch on the one before. The watch fired, or the connection has changed ->
+exists on the directory and getChildren again. An empty list -> it makes another node.
 Release: delete.
 
 Requests: 5 uncontended, 8 contended. Fan-out of a release: 1. Order: first in, first out.
-A lost connection: everything is tried again, at most 10 times, with pauses that grow by half a second; a release is
-not, and its node then goes with the session.
+A lost connection: at each wake-up the look at the directory is tried at most 10 times, with pauses that grow by
+half a second, and then all the rest as often, whatever became of the first; a release is tried once, and its node
+then goes with the session.
 Timed out or cancelled: deletes its node, as the recipe's unlock does; its watch stays armed. The unlock only
 deletes a node that it knows: an acquire given up after an unanswered create leaves its node in the queue, until the
 session's next acquire finds it again or the session ends. Crash: the session's end frees the place.
@@ -41,16 +43,23 @@ a queue only once.
 Three bugs of the source are not imitated. If the predecessor goes between list and exists, the source keeps its
 watch on the absent node and waits for ever, because that name never comes back; here it lists again, and the watch
 stays behind on the server. A node found again is kept under its bare name, which never equals the owner's full
-path; here the path is completed, at the cost of one exists for the czxid. If its own node is gone, the source waits
-without a watch; here that is an error.
+path; here the path is completed, at the cost of one exists for the czxid. If its own node is gone while others are
+there, the source waits for ever once it has no other before it; here that is an error.
+Two more things differ. After a refused request the source leaves its node until the user unlocks; here the end of
+the acquire deletes it. Each change of the connection gives the source one more watcher, and each of them looks
+again when the one before goes; here one does.
 
 Where it breaks: each acquire makes two more requests than the queue needs, including the list before the create,
 and each wake-up one more. A holder is not told that its session has expired.",
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| Box::new(ApacheWriteLock { lock: config.path.clone(), id: None }),
+    build: |config: &LockConfig| {
+        let (lock, events) = (config.path.clone(), AnyEvent::default());
+        Box::new(ApacheWriteLock { lock, id: None, events })
+    },
 };
 
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
@@ -75,6 +84,7 @@ struct ApacheWriteLock {
     lock: String,
     /// The own node, from its create to the end of the acquire.
     id: Option<QueueNode>,
+    events: AnyEvent,
 }
 
 #[async_trait(?Send)]
@@ -91,42 +101,57 @@ impl Strategy for ApacheWriteLock {
 }
 
 impl ApacheWriteLock {
-    /// Tries until the lock is held or the tries are used up; only lost connections count.
+    /// Begins anew at each wake-up, as the recipe's watcher does, which hears of the connection's changes, too.
     async fn lock(&mut self, session: &Session, patience: &Patience) -> Acquired<()> {
-        let mut losses = 0;
         loop {
-            match self.try_lock(session, patience).await {
-                Err(AcquireError::Failed(Failure::ConnectionLoss)) if losses + 1 < TRIES => {
-                    patience.sleep(RETRY_DELAY * losses).await?;
-                    losses += 1;
-                }
-                ended => return ended,
+            let made = tried(patience, async || make_directory(session, &self.lock).await).await;
+            // A directory that could not be made is missed in what follows.
+            if let Err(why @ (AcquireError::TimedOut | AcquireError::Cancelled)) = made {
+                return Err(why);
+            }
+            let awaited = tried(patience, async || self.look(session).await).await?;
+            let Some(predecessor) = awaited else { return Ok(()) };
+            if let Some(mut watch) = predecessor {
+                patience.wait(self.events.on(session, &mut watch)).await?;
             }
         }
     }
 
-    /// One try; each wake-up begins it anew, as the recipe's watcher does.
-    async fn try_lock(&mut self, session: &Session, patience: &Patience) -> Acquired<()> {
-        loop {
-            make_directory(session, &self.lock).await?;
-            let Standing::Behind(predecessor) = self.standing(session).await? else { return Ok(()) };
-            let path = format!("{}/{predecessor}", self.lock);
-            let (found, mut watch) = session.exists_and_watch(&path).await?;
-            if found.is_some() {
-                patience.wait(watch.changed()).await?;
+    /// Looks once, and joins the queue at the first look: `None` when it is in, else the watch on the one before,
+    /// if that is still there.
+    async fn look(&mut self, session: &Session) -> Result<Option<Option<Watch>>, Failure> {
+        let names = loop {
+            if self.id.is_none() {
+                self.id = Some(find_or_join(session, &self.lock).await?);
             }
-        }
-    }
-
-    /// The own place in the queue, which is joined at the first look.
-    async fn standing(&mut self, session: &Session) -> Result<Standing, Failure> {
-        let node = match self.id.take() {
-            Some(node) => node,
-            None => find_or_join(session, &self.lock).await?,
+            let names = session.get_children(&self.lock).await?;
+            if !names.is_empty() {
+                break names;
+            }
+            // All has been deleted, its own node, too: it makes another.
+            self.id = None;
         };
-        let names = session.get_children(&self.lock).await;
-        let node = self.id.insert(node);
-        node.standing(&names?)
+        let node = self.id.as_ref().ok_or(Failure::OwnNodeMissing)?;
+        let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(None) };
+        drop(names);
+        let (found, watch) = session.exists_and_watch(&format!("{}/{predecessor}", self.lock)).await?;
+        Ok(Some(found.map(|_| watch)))
+    }
+}
+
+/// Tries until that works or the tries are used up; only lost connections count.
+///
+/// Source: `ProtocolSupport.retryOperation`.
+async fn tried<T>(patience: &Patience, mut what: impl AsyncFnMut() -> Result<T, Failure>) -> Acquired<T> {
+    let mut losses = 0;
+    loop {
+        match what().await {
+            Err(Failure::ConnectionLoss) if losses + 1 < TRIES => {
+                patience.sleep(RETRY_DELAY * losses).await?;
+                losses += 1;
+            }
+            ended => return Ok(ended?),
+        }
     }
 }
 

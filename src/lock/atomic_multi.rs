@@ -9,7 +9,7 @@ use super::queue_node::{Standing, if_there, watch_data};
 use super::retry::Retry;
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
 use crate::words::catalog::{Guarantees, LockCard, Mode, Protection};
-use crate::world::zk::{Created, Failure, NodeKind, Op, Session, sequence_of};
+use crate::world::zk::{Failure, Names, NodeKind, Op, Session, sequence_of};
 
 const RETRY: Retry = Retry::USUAL;
 
@@ -20,10 +20,11 @@ pub const ENTRY: Entry = Entry {
         source: "this suite",
         details: "\
 Acquire: one multi creates ephemeral sequential `_c_<uuid>-lock-` in each of `member-0`, `member-1`..., with one
-uuid in all names; getChildren of every member in the same flush; its own node is the lowest everywhere -> held;
-else getData with a watch on the one before it in the first member where there is one; NoNode, or the watch fired ->
-getChildren of every member again. Missing directories are made, and stay: a container would be removed when it is
-empty, and its numbers, which are the fencing tokens, would start over.
+uuid in all names, and sets the data of the first one taken to nothing; getChildren of every member in the same
+flush; its own node is the lowest everywhere -> held; else getData with a watch on the one before it in the first
+member where there is one; NoNode, or the watch fired -> getChildren of every member again. Missing directories are
+made, and stay. The fencing token is the transaction of the multi, which is the czxid of all its nodes: servers do
+not report that of a node created in a multi (ZOOKEEPER-4026), but the stat that comes back for the set data does.
 Release: one multi deletes all nodes.
 A lost connection: the request is sent again, as Curator's policy allows; after a lost create the nodes are looked
 for by their uuid, after a sync, before others are created, after a lost release they may be found gone.
@@ -39,12 +40,13 @@ the same one comes first in every queue that both are in. Every waiter waits for
 waits would need one that is earlier than itself.
 
 Where it breaks: a client that takes the same members one by one joins them at different times, and then the circle
-is possible again. All members must be on one ensemble. Servers do not report the czxid of a node created in a multi
-(ZOOKEEPER-4026), so the fencing token is the number in the first member: it starts over when somebody deletes that
-member, and drops once in 4 billion acquires, when the server's counter wraps. The order of waiters stays right
-across the wrap.",
+is possible again. All members must be on one ensemble. The data of the first member taken is overwritten, which
+takes the right to write there, and whoever has a data watch on it is woken at each acquire. Members are listed
+each by a request of its own, at different transactions; in each of them only lower nodes count, and these can
+only go.",
         guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &PARAMS,
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),
     },
     build: |config: &LockConfig| Box::new(AtomicMulti { members: directories(config), nodes: Vec::new() }),
@@ -52,16 +54,11 @@ across the wrap.",
 
 struct AtomicMulti {
     members: Vec<String>,
-    /// The nodes by which all members are held.
     nodes: Vec<QueueNode>,
 }
 
-/// Some servers tell the czxid of a node that a multi has created, and some do not; of a node that is found again all
-/// do. Tokens of two kinds could not be compared with each other, so it is the node's number for all.
-const NOT_TOLD: i64 = -1;
-
 /// The names in each member's queue.
-type Lists = Vec<Vec<String>>;
+type Lists = Vec<Names>;
 
 #[async_trait(?Send)]
 impl Strategy for AtomicMulti {
@@ -70,7 +67,7 @@ impl Strategy for AtomicMulti {
         match self.wait_until_first(session, &nodes, lists, patience).await {
             Ok(()) => {
                 self.nodes = nodes;
-                Ok(Held { node: self.nodes.first().cloned() })
+                Ok(Held::of(self.nodes.first().cloned()))
             }
             Err(why) => Err(why.after(leave(session, &nodes)).await),
         }
@@ -113,9 +110,8 @@ impl AtomicMulti {
     async fn create(&self, session: &Session, prefix: &str) -> Result<(Vec<QueueNode>, Lists), Failure> {
         let paths: Vec<String> = self.members.iter().map(|member| format!("{member}/{prefix}")).collect();
         let joins: Vec<Op<'_>> = paths.iter().map(|path| Op::Join { path, data: &[] }).collect();
-        let (created, lists) = join(session.multi(&joins), self.list(session)).await;
-        let nodes: Option<Vec<_>> = created?.into_iter().map(node).collect();
-        let nodes = nodes.ok_or(Failure::OwnNodeMissing)?;
+        let (created, lists) = join(session.join_all(&joins, &self.members[0]), self.list(session)).await;
+        let nodes = created?.into_iter().map(QueueNode::of).collect::<Result<Vec<_>, _>>()?;
         match lists {
             // No cleanup would look for these nodes.
             Err(failure) if failure.is_definite() => leave(session, &nodes).await.and(Err(failure)),
@@ -133,8 +129,8 @@ impl AtomicMulti {
             let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
             let path = format!("{member}/{name}");
             let found = RETRY.around(|| session.exists(&path)).await?;
-            let Some((_, sequence)) = found.zip(sequence_of(name)) else { return Ok(None) };
-            nodes.push(QueueNode { path, sequence, czxid: NOT_TOLD });
+            let Some((found, sequence)) = found.zip(sequence_of(name)) else { return Ok(None) };
+            nodes.push(QueueNode { path, sequence, czxid: found.czxid });
         }
         Ok(Some((nodes, lists)))
     }
@@ -152,6 +148,7 @@ impl AtomicMulti {
         patience: &Patience,
     ) -> Acquired<()> {
         while let Some(predecessor) = self.first_obstacle(nodes, &lists)? {
+            lists.clear();
             if let Some(mut watch) = RETRY.around(|| watch_data(session, &predecessor)).await? {
                 patience.wait(watch.changed()).await?;
             }
@@ -170,11 +167,6 @@ impl AtomicMulti {
         }
         Ok(obstacle)
     }
-}
-
-fn node(created: Created) -> Option<QueueNode> {
-    let Created { path, sequence, .. } = created;
-    Some(QueueNode { path, sequence: sequence?, czxid: NOT_TOLD })
 }
 
 /// Leaves all queues at once; nodes of which one has gone already are deleted one by one.

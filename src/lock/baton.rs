@@ -5,15 +5,20 @@ use std::mem::take;
 use async_trait::async_trait;
 use futures_util::future::join;
 
-use super::queue_node::if_there;
-use super::wait::AnyEvent;
-use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
-use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
+use super::joining::{JOIN, Joined, Joining, is_count};
+use super::leaving::{Leaving, RELEASE};
+use super::queue_node::{if_there, watch_data};
+use super::wait::{AnyEvent, blocks, cost_of_tries};
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, Params};
 use crate::words::measure::RequestKind::{
     Create, Delete, GetChildren, GetChildrenWatch, GetDataWatch, Multi,
 };
-use crate::world::zk::{EventKind, Failure, Op, Session, Watch};
+use crate::world::zk::{EventKind, Failure, Names, Op, Session, Watch};
 
+const PREFIX: &str = "n-";
+/// With so many in the queue, its own node included, the count saves requests.
+const LOOKED_AT: usize = 2;
 /// What a holder writes into the node of the one that it hands the lock to.
 const GRANT: &[u8] = b"go";
 
@@ -41,6 +46,17 @@ A batch of N >= 3: N creates, N watched reads of the contender's own node and N 
 none), 3 lists of N + 1 names in all, N - 1 multis (the last one finds nobody behind it), 2 deletes. The two that
 lists let in are notified of their own deletion, because the watch on their own data is still set.
 
+join = \"count\": as `count`, which is this lock with that parameter.
+release = \"count\": who was let in without a list doesn't know whether anybody is behind, and a grant to nobody takes
+three requests: the refused multi, a list, a deletion. When two of its last three releases that would have told somebody
+found nobody, it deletes instead and sets the directory's data to nothing in the same multi; the directory's stat in the
+reply counts those that are left, and so tells whether a grant would have been better. When two of three found somebody,
+it grants again. While somebody always waits nothing changes; where the queue often runs dry behind waiters, a release
+is one request instead of three. Somebody who is missed is let in by the deletion: as the second by the count at once,
+otherwise after a list. The number is a hint for the own next release and nothing else: a later join finds another
+queue. A stranger's node in the directory counts as somebody. Without the right to write to the directory it always
+grants.
+
 Exclusion: every holder's node is the lowest at the moment it begins to hold and until it is deleted. By a list:
 no lower number is shown, and none can come. By a grant: it is written in the transaction that deletes the
 granter's node, which held and so was the lowest. The grant goes to the next node there is: s + 1, or the one that a
@@ -61,19 +77,45 @@ Where it breaks: everybody who queues must follow this protocol, and nobody else
 change of its own data is taken for a grant. A refused multi is a proposal of its own, so the last in a queue pays
 for one more commit. A holder is not told that its session has expired.",
         guarantees: Guarantees::QUEUE,
-        params: &[],
-        batch_cost: Some(batch_cost),
+        params: &[JOIN, RELEASE],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(|params, n| batch_cost(&JOIN, params, n)),
     },
-    build: |config: &LockConfig| {
-        Box::new(Baton {
-            lock: config.path.clone(),
-            behind: Behind::default(),
-            connection: AnyEvent::default(),
-        })
-    },
+    build: |config: &LockConfig| Box::new(Baton::new(&JOIN, config)),
 };
 
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
+/// What a batch costs, by the parameter that says how the queue is joined.
+pub(super) fn batch_cost(join: &Param, params: &Params, n: u64) -> BatchCost {
+    match (blocks(params), is_count(join, params)) {
+        (false, _) => cost_of_tries(),
+        (true, true) => counted(n),
+        (true, false) => created(n),
+    }
+}
+
+/// The first is let in by the count, the second by the first one's end; each other one by a grant, of which the last has no
+/// waiter to grant to.
+fn counted(n: u64) -> BatchCost {
+    let granted = n.saturating_sub(2);
+    let last_looks = u64::from(n > 1);
+    BatchCost {
+        requests: vec![
+            (Multi, n + granted + last_looks),
+            (GetDataWatch, n - 1),
+            (GetChildrenWatch, granted),
+            (GetChildren, last_looks),
+            (Delete, 1 + last_looks),
+        ],
+        refused: vec![(Multi, last_looks)],
+        written_by_multis: 2 * n + 2 * granted,
+        events: Events { node_deleted: n - 1, data_changed: granted, ..Events::default() },
+        to_waiters_by_release: n - 1 + granted,
+        names_returned: Some(last_looks),
+        ..BatchCost::default()
+    }
+}
+
+fn created(n: u64) -> BatchCost {
     // The first two are let in by a list; each other one by a grant, of which the last has no waiter to grant to.
     let listed = n.min(2);
     let granted = n - listed;
@@ -106,8 +148,12 @@ enum Behind {
     Listed(Option<String>),
 }
 
-struct Baton {
+pub(super) struct Baton {
     lock: String,
+    joining: Joining,
+    leaving: Leaving,
+    /// Whether it waits its turn.
+    blocking: bool,
     behind: Behind,
     connection: AnyEvent,
 }
@@ -121,8 +167,10 @@ enum BatonEvent {
 #[async_trait(?Send)]
 impl Strategy for Baton {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let node = QueueNode::join(session, &self.lock, "n-", &[]).await?;
-        match self.wait_for_turn(session, &node, patience).await {
+        let joined = self.joining.join_or_make(session, &self.lock, PREFIX, &[]).await?;
+        let waited = self.wait(session, &joined, patience).await;
+        let node = joined.node;
+        match waited {
             Ok(behind) => {
                 self.behind = behind;
                 Ok(Held::by(node))
@@ -134,13 +182,23 @@ impl Strategy for Baton {
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         let Some(node) = held.node else { return Ok(()) };
         let mut next = match take(&mut self.behind) {
-            Behind::NextNumber => Some(format!("{}/n-{:010}", self.lock, node.number_at(1))),
+            Behind::NextNumber if !self.leaving.grants() => {
+                return self.leaving.count(session, &self.lock, &node).await;
+            }
+            Behind::NextNumber => Some(format!("{}/{}", self.lock, node.name_at(PREFIX, 1))),
             Behind::Listed(next) => next,
         };
         while let Some(path) = next {
             match session.multi(&[Op::SetData(&path, GRANT), Op::Delete(&node.path)]).await {
+                Ok(_) => {
+                    self.leaving.learn(true);
+                    return Ok(());
+                }
                 Err(Failure::NoNode) => next = self.look_behind(session, &node).await?,
-                ended => return ended.map(drop),
+                Err(failure) => return Err(failure),
+            }
+            if next.is_none() {
+                self.leaving.learn(false);
             }
         }
         node.leave(session).await
@@ -148,25 +206,93 @@ impl Strategy for Baton {
 }
 
 impl Baton {
+    pub(super) fn new(join: &Param, config: &LockConfig) -> Self {
+        Self {
+            lock: config.path.clone(),
+            joining: Joining::of(join, config),
+            leaving: Leaving::of(config),
+            blocking: blocks(&config.params),
+            behind: Behind::default(),
+            connection: AnyEvent::default(),
+        }
+    }
+
+    async fn wait(&mut self, session: &Session, joined: &Joined, patience: &Patience) -> Acquired<Behind> {
+        if !self.blocking {
+            return self.look_once(session, joined).await;
+        }
+        if joined.queue == Some(2) {
+            if let Some(behind) = self.wait_as_second(session, &joined.node, patience).await? {
+                self.joining.learn(true);
+                return Ok(behind);
+            }
+        } else if joined.is_alone() {
+            self.joining.learn(true);
+            return Ok(Behind::Listed(None));
+        }
+        self.wait_for_turn(session, &joined.node, patience).await
+    }
+
+    /// Where it stands, of which the count tells enough: it is alone, or it is not first.
+    async fn look_once(&self, session: &Session, joined: &Joined) -> Acquired<Behind> {
+        if joined.is_alone() {
+            return Ok(Behind::Listed(None));
+        }
+        if joined.queue.is_none() {
+            let names = session.get_children(&self.lock).await?;
+            if joined.node.nearest_before(&names, 1)?.is_empty() {
+                return Ok(Behind::Listed(self.behind_in(&joined.node, &names)?));
+            }
+        }
+        Err(AcquireError::TimedOut)
+    }
+
+    /// Waits for the end of the only one before: by a grant or without one, that is its deletion. `None` when there is
+    /// somebody else before.
+    async fn wait_as_second(
+        &self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+    ) -> Acquired<Option<Behind>> {
+        let only = format!("{}/{}", self.lock, node.name_at(PREFIX, -1));
+        let Some(mut watch) = watch_data(session, &only).await? else {
+            // It has gone meanwhile, or the one before has another name.
+            let names = session.get_children(&self.lock).await?;
+            let is_first = node.nearest_before(&names, 1)?.is_empty();
+            return Ok(if is_first { Some(Behind::Listed(self.behind_in(node, &names)?)) } else { None });
+        };
+        let event = patience.wait(watch.changed()).await?;
+        Ok((event == EventKind::NodeDeleted).then_some(Behind::NextNumber))
+    }
+
     async fn wait_for_turn(
         &mut self,
         session: &Session,
         node: &QueueNode,
         patience: &Patience,
     ) -> Acquired<Behind> {
-        let path = format!("{}/n-{:010}", self.lock, node.number_at(-1));
+        let path = format!("{}/{}", self.lock, node.name_at(PREFIX, -1));
         let (own, before) = join(session.get_data_and_watch(&node.path), watch_end(session, &path)).await;
         let (data, mut own) = own.map_err(own_is_missing)?;
         let mut before = before?;
         if data == GRANT {
             return Ok(Behind::NextNumber);
         }
+        let mut is_first_look = before.is_none();
+        if !is_first_look {
+            self.joining.learn(false);
+        }
         loop {
             let Some(end) = &mut before else {
                 let names = session.get_children(&self.lock).await?;
+                if take(&mut is_first_look) {
+                    self.joining.learn_from(node, &names, LOOKED_AT);
+                }
                 let Some(nearest) = node.nearest_before(&names, 1)?.pop() else {
                     return Ok(Behind::Listed(self.behind_in(node, &names)?));
                 };
+                drop(names);
                 before = watch_end(session, &format!("{}/{nearest}", self.lock)).await?;
                 continue;
             };
@@ -204,7 +330,7 @@ impl Baton {
         }
     }
 
-    fn behind_in(&self, node: &QueueNode, names: &[String]) -> Result<Option<String>, Failure> {
+    fn behind_in(&self, node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
         Ok(node.next_behind(names)?.map(|name| format!("{}/{name}", self.lock)))
     }
 }

@@ -3,6 +3,8 @@
 //! The batch: contenders arrive one after the other, each arrival settles; then each holds once and
 //! releases when all watches are set again.
 
+use std::collections::VecDeque;
+
 use crate::words::catalog::{BatchCost, Events};
 use crate::words::measure::RequestKind;
 use crate::words::measure::RequestKind::{
@@ -39,6 +41,108 @@ pub fn two_back_queue(n: u64) -> BatchCost {
         names_returned: Some(if n == 1 { 1 } else { n * n - 1 }),
         ..BatchCost::default()
     }
+}
+
+/// Processes of so many contenders, each with one node in a queue like [`predecessor_queue`], by which so many of them hold
+/// one after the other: the processes take turns, because each queues the next node when that one is released.
+pub fn processes_in_turns(n: u64, size: u64, turns: u64) -> BatchCost {
+    let Queued { nodes, contended } = queued(n, size, turns);
+    BatchCost {
+        requests: vec![
+            (Create, nodes),
+            (Delete, nodes),
+            (GetChildren, nodes + contended),
+            (GetDataWatch, contended),
+        ],
+        events: Events { node_deleted: contended, ..Events::default() },
+        to_waiters_by_release: contended,
+        ..BatchCost::default()
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Queued {
+    nodes: u64,
+    /// How many of these find another before them.
+    contended: u64,
+}
+
+fn queued(n: u64, size: u64, turns: u64) -> Queued {
+    let mut left: Vec<u64> = (0..n.div_ceil(size)).map(|process| size.min(n - process * size)).collect();
+    let mut queue: VecDeque<usize> = (0..left.len()).collect();
+    // All but the very first arrive behind another.
+    let (mut nodes, mut contended) = (0, queue.len().saturating_sub(1) as u64);
+    while let Some(process) = queue.pop_front() {
+        nodes += 1;
+        left[process] = left[process].saturating_sub(turns);
+        if left[process] > 0 {
+            contended += u64::from(!queue.is_empty());
+            queue.push_back(process);
+        }
+    }
+    Queued { nodes, contended }
+}
+
+/// A queue that is joined by count: as [`predecessor_queue`], but the first one or two need no list.
+pub fn counted_queue(watch: RequestKind, without_a_list: u64, n: u64) -> BatchCost {
+    let listing = n.saturating_sub(without_a_list);
+    BatchCost {
+        requests: vec![(Multi, n), (Delete, n), (GetChildren, 2 * listing), (watch, n - 1)],
+        written_by_multis: 2 * n,
+        events: Events { node_deleted: n - 1, ..Events::default() },
+        to_waiters_by_release: n - 1,
+        // Arrival k lists k names; the k-th, when it is woken, lists those that are left from itself on.
+        names_returned: Some((n - listing + 1..=n).map(|k| k + n - k + 1).sum()),
+        ..BatchCost::default()
+    }
+}
+
+/// As [`two_back_queue`], joined by count: all but the first list after that.
+pub fn counted_two_back_queue(n: u64) -> BatchCost {
+    let created = two_back_queue(n);
+    let names_returned = created.names_returned.map(|names| names - 1);
+    BatchCost { names_returned, ..joined_by_count(created, 1, n) }
+}
+
+/// A semaphore that is a queue: whoever finds too many before it watches as many of them as there are leases, and lists again
+/// when the first of these has gone.
+pub fn queue_semaphore(leases: u64, n: u64) -> BatchCost {
+    let waiting = n.saturating_sub(leases);
+    // Arrival k lists k names; the one that release r lets in lists all that are left then.
+    let names = n * (n + 1) / 2 + (1..=waiting).map(|release| n - release).sum::<u64>();
+    BatchCost {
+        requests: vec![
+            (Create, n),
+            (Delete, n),
+            (GetChildren, n + waiting),
+            (GetDataWatch, leases * waiting),
+        ],
+        // All but the first watch of each are fired while it holds.
+        events: Events { node_deleted: leases * waiting, ..Events::default() },
+        to_waiters_by_release: leases * waiting,
+        names_returned: Some(names),
+        ..BatchCost::default()
+    }
+}
+
+/// As [`queue_semaphore`], joined by count: who comes while there is room doesn't list.
+pub fn counted_semaphore(leases: u64, n: u64) -> BatchCost {
+    let straight = n.min(leases);
+    let listed = queue_semaphore(leases, n);
+    BatchCost {
+        names_returned: listed.names_returned.map(|names| names - straight * (straight + 1) / 2),
+        ..joined_by_count(listed, straight, n)
+    }
+}
+
+/// The same for a queue whose creates have become multis, of which so many made a list needless.
+fn joined_by_count(created: BatchCost, lists_saved: u64, n: u64) -> BatchCost {
+    let requests = created.requests.iter().map(|(kind, count)| match kind {
+        Create => (Multi, *count),
+        GetChildren => (GetChildren, count - lists_saved),
+        kind => (*kind, *count),
+    });
+    BatchCost { requests: requests.collect(), written_by_multis: 2 * n, ..created }
 }
 
 /// A race for one node: each release wakes all waiters, all of them create, and all but one look again.
@@ -137,7 +241,8 @@ pub fn queues_at_once(members: u64, n: u64) -> BatchCost {
             (Create, members),
         ],
         refused: vec![(Multi, 1), (GetChildren, members), (Exists, members)],
-        written_by_multis: 2 * members * n,
+        // A join also sets a directory's data.
+        written_by_multis: (2 * members + 1) * n,
         events: Events { node_deleted: n - 1, ..Events::default() },
         to_waiters_by_release: n - 1,
         names_returned: Some(members * n * n),
@@ -147,7 +252,7 @@ pub fn queues_at_once(members: u64, n: u64) -> BatchCost {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeSet, VecDeque};
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -209,7 +314,6 @@ mod tests {
         }
     }
 
-    /// That the model says of a batch what was played.
     fn assert_agree(model: &BatchCost, played: &BatchCost, which: &str) {
         for kind in RequestKind::ALL {
             assert_eq!(model.requests_of(kind), played.requests_of(kind), "{which}: {kind:?}");
@@ -405,9 +509,9 @@ mod tests {
     fn queues_at_once_cost_what_it_costs_to_play_them() {
         for (members, n) in (1..=4).flat_map(|members| (1..=6).map(move |n| (members, n))) {
             let mut played = Played::default();
-            let writes = |played: &mut Played| {
+            let writes = |played: &mut Played, operations: u64| {
                 played.sends(Multi);
-                played.cost.written_by_multis += members;
+                played.cost.written_by_multis += operations;
             };
             let lists = |played: &mut Played, names: usize| {
                 (0..members).for_each(|_| played.lists(GetChildren, names));
@@ -420,14 +524,14 @@ mod tests {
                 played.sends(Create);
             }
             for queued in 1..=n {
-                writes(&mut played);
+                writes(&mut played, members + 1);
                 lists(&mut played, queued);
                 if queued > 1 {
                     played.sends(GetDataWatch);
                 }
             }
             for left in (0..n).rev() {
-                writes(&mut played);
+                writes(&mut played, members);
                 if left > 0 {
                     played.wakes();
                     lists(&mut played, left);
@@ -436,5 +540,37 @@ mod tests {
             let which = format!("{members} members, {n} contenders");
             assert_agree(&queues_at_once(members, n as u64), &played.ended(), &which);
         }
+    }
+
+    fn contended(n: u64, tasks: u64) -> u64 {
+        queued(n, tasks, 1).contended
+    }
+
+    #[test]
+    fn one_process_alone_never_waits_for_another() {
+        assert_eq!(contended(4, 4), 0);
+        assert_eq!(contended(1, 4), 0);
+    }
+
+    #[test]
+    fn equal_processes_are_always_behind_each_other() {
+        assert_eq!(contended(8, 4), 7);
+        assert_eq!(contended(50, 4), 49);
+    }
+
+    #[test]
+    fn a_process_with_tasks_left_over_ends_up_alone() {
+        // 4 and 1: the second process is served once, and the first goes on by itself.
+        assert_eq!(contended(5, 4), 2);
+    }
+
+    #[test]
+    fn a_process_queues_up_once_for_each_k_turns() {
+        assert_eq!(queued(10, 10, 10), Queued { nodes: 1, contended: 0 });
+        assert_eq!(queued(10, 10, 4), Queued { nodes: 3, contended: 0 });
+        assert_eq!(queued(20, 10, 10), Queued { nodes: 2, contended: 1 });
+        // 3 and 3 by two: two nodes each, and only the very first finds nobody before it.
+        assert_eq!(queued(6, 3, 2), Queued { nodes: 4, contended: 3 });
+        assert_eq!(queued(100, 10, 10), Queued { nodes: 10, contended: 9 });
     }
 }

@@ -41,6 +41,7 @@ Numbers are compared as text, which goes wrong when the counter wraps. The libra
 more when it is dropped after a delete; here it is never dropped.",
         guarantees: Guarantees::QUEUE,
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: None,
     },
     build: |config: &LockConfig| Box::new(CrateLock { lock: config.path.clone() }),

@@ -102,7 +102,6 @@ pub async fn created_or_found<T>(
     }
 }
 
-/// The node in a queue that carries that mark.
 pub async fn find_marked(
     session: &Session,
     lock: &str,
@@ -110,8 +109,8 @@ pub async fn find_marked(
     retry: Retry,
 ) -> Result<Option<QueueNode>, Failure> {
     let names = retry.around(|| session.get_children(lock)).await?;
-    let Some(name) = names.into_iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
-    retry.around(|| node_named(session, lock, &name)).await
+    let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
+    retry.around(|| node_named(session, lock, name)).await
 }
 
 /// The node of that name; the list that showed it does not tell its fencing token.

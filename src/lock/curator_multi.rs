@@ -1,7 +1,5 @@
 //! `curator-multi`: Apache Curator's InterProcessMultiLock.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use async_trait::async_trait;
 
 use super::curator_mutex::CuratorMutex;
@@ -28,7 +26,7 @@ pub(super) const PARAMS: [Param; 2] = [
         name: "order",
         kind: ParamKind::OneOf(&["same", "rotated"]),
         default: "same",
-        doc: "Whether everybody takes the members in the same order, or each lock object starts at the next one.",
+        doc: "Whether everybody takes the members in the same order, or each contender starts at the next one.",
     },
 ];
 
@@ -38,9 +36,10 @@ pub const ENTRY: Entry = Entry {
         summary: "Curator's InterProcessMultiLock: several mutexes taken one after the other, as one lock",
         source: "Apache Curator, InterProcessMultiLock",
         details: "\
-Acquire: take the curator-mutex on each of `member-0`, `member-1`... in turn. Each member is given the whole
-acquire timeout. A member that times out ends the acquire; one that fails does not: the next members are taken
-anyway. In both cases those taken are then released in reverse, and the last failure is returned.
+Acquire: take the curator-mutex on each of `member-0`, `member-1`... in turn; in Java members may be locks of
+any kind, here all are mutexes. Each member is given the whole acquire timeout. A member that times out ends the
+acquire; one that fails does not: the next members are taken anyway. In both cases those taken are then released
+in reverse, and the last failure is returned.
 Release: each member in reverse; a failure does not keep the others from being released.
 
 Requests: 3 for each member uncontended, 2 more for the one that is waited for. An acquire takes two round trips
@@ -52,11 +51,12 @@ stays armed. Crash: the session's end frees all places.
 Exclusion: a holder has all members, and each member excludes. Progress: if all take the members in the same order,
 the holder of the last member that anybody has taken waits for nobody.
 
-Where it breaks: nothing makes contenders agree on an order. With `order = \"rotated\"` each lock object starts at
+Where it breaks: nothing makes contenders agree on an order. With `order = \"rotated\"` each contender starts at
 the next member: two can each hold what the other waits for. Without an acquire timeout that is a deadlock; with
 one, both give up and may collide the same way again for ever.",
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &joined::<2, 5, 7>(PARAMS, retry::PARAMS),
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| Box::new(CuratorMulti::new(config)),
@@ -71,10 +71,8 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 
 /// The members' directories, in the order in which one lock object takes them.
 pub(super) fn directories(config: &LockConfig) -> Vec<String> {
-    /// Where the next lock object with rotated members begins.
-    static BEGIN: AtomicU64 = AtomicU64::new(0);
     let count = config.count("members", MEMBERS).max(1);
-    let begin = if config.is("order", "rotated") { BEGIN.fetch_add(1, Ordering::Relaxed) } else { 0 };
+    let begin = if config.is("order", "rotated") { config.contender as u64 } else { 0 };
     (0..count).map(|k| format!("{}/member-{}", config.path, (begin + k) % count)).collect()
 }
 
@@ -129,7 +127,7 @@ impl CuratorMulti {
         let taken: Vec<Held> = taken.into_iter().map(|(_, held)| held).collect();
         let node = taken.get(self.zeroth).and_then(|held| held.node.clone());
         self.taken.push(taken);
-        Held { node }
+        Held::of(node)
     }
 
     /// Releases what a failed acquire has taken. A release that fails may leave a node, which the caller must

@@ -1,20 +1,23 @@
 //! The queue that Curator's locks share: joining it under protection, waiting as Java's clients do, leaving it
 //! for certain.
 
+use std::future::pending;
+use std::mem::take;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::{join, select_all};
 
-use super::creating::{MarkedName, created_or_found, find_marked, make_containers};
+use super::creating::{MarkedName, created_or_found, find_marked};
 use super::in_process::{SharedObject, Waiting};
+use super::joining::{Joined, Joining, in_containers};
 use super::queue_node::{if_there, watch_data};
 use super::retry::Retry;
 use super::revocation::Revocation;
 use super::wait::{AnyEvent, Ended};
 use super::{AcquireError, Acquired, Patience, QueueNode};
-use crate::world::zk::{Failure, Session, Watch, reactor};
+use crate::world::zk::{Failure, Names, Session, Watch, reactor};
 
 /// Curator's default node data is the address of the client's host, as text.
 pub const DATA: &[u8] = b"127.0.0.1";
@@ -22,25 +25,34 @@ pub const DATA: &[u8] = b"127.0.0.1";
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 
 /// Tells from a list which node one has to watch; `None` when it is in.
-pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &[String]) -> Result<Option<String>, Failure>;
+pub type Awaited<'a> = &'a dyn Fn(&QueueNode, &Names) -> Result<Option<String>, Failure>;
 
 /// One owner's way into a lock's queue.
 pub struct CuratorQueue {
     pub lock: String,
     pub retry: Retry,
+    joining: Joining,
     revocation: Option<Revocation>,
     events: AnyEvent,
+    /// Watches of acquires that have ended without the lock, by path. They wake the next one, as the object has
+    /// one watcher for all.
+    left: Vec<(String, Watch)>,
     /// The object that other tasks of this process use, too.
     object: Option<Arc<SharedObject>>,
 }
 
 impl CuratorQueue {
-    /// The way into the queue below that path.
     pub fn new(lock: String, retry: Retry) -> Self {
-        Self { lock, retry, revocation: None, events: AnyEvent::default(), object: None }
+        let joining = Joining::by_create();
+        let (events, left) = (AnyEvent::default(), Vec::new());
+        Self { lock, retry, joining, revocation: None, events, left, object: None }
     }
 
-    /// The same, with a part in revocation.
+    #[must_use]
+    pub fn joined_by(self, joining: Joining) -> Self {
+        Self { joining, ..self }
+    }
+
     #[must_use]
     pub fn revocable(self, revocation: Option<Revocation>) -> Self {
         Self { revocation, ..self }
@@ -52,8 +64,8 @@ impl CuratorQueue {
         Self { object, ..self }
     }
 
-    /// Joins with a node of that kind and waits until it is its turn. When the own node goes while
-    /// the session lives, starts over, as the policy allows.
+    /// Joins with a node of that kind and waits until it is its turn. When the own node or the directory goes
+    /// while the session lives, starts over, as the policy allows.
     pub async fn enter(
         &mut self,
         session: &Session,
@@ -61,15 +73,17 @@ impl CuratorQueue {
         patience: &Patience,
         awaited: Awaited<'_>,
     ) -> Acquired<QueueNode> {
+        // What has fired by now has woken nobody.
+        self.left.retain(|(_, watch)| watch.is_armed());
         let mut tries = self.retry.tries();
         loop {
-            let node = create_protected(session, &self.lock, kind, self.retry).await?;
-            let why = match self.wait_until_in(session, &node, patience, awaited).await {
-                Ok(()) => return Ok(node),
-                Err(why) => give_up_for_certain(session, node, why, self.retry).await,
+            let why = match self.attempt(session, kind, patience, awaited).await {
+                Err(why) => why,
+                entered => return entered,
             };
             match (why, tries.next_pause()) {
-                // The second is what a list says when the lock's directory has gone, the own node with it.
+                // The second is what a list says when the lock's directory has gone, the own node with it, and
+                // what a create says when it goes right after it was made.
                 (AcquireError::Failed(Failure::OwnNodeMissing | Failure::NoNode), Some(pause)) => {
                     patience.sleep(pause).await?;
                 }
@@ -78,29 +92,60 @@ impl CuratorQueue {
         }
     }
 
+    async fn attempt(
+        &mut self,
+        session: &Session,
+        kind: &str,
+        patience: &Patience,
+        awaited: Awaited<'_>,
+    ) -> Acquired<QueueNode> {
+        let data = if self.revocation.is_some() { &[] } else { DATA };
+        let joined = join_protected(session, &self.lock, kind, data, self.retry, &self.joining).await?;
+        match self.wait_until_in(session, &joined, patience, awaited).await {
+            Ok(()) => Ok(joined.node),
+            Err(why) => Err(give_up_for_certain(session, joined.node, why, self.retry).await),
+        }
+    }
+
     async fn wait_until_in(
         &mut self,
         session: &Session,
-        node: &QueueNode,
+        joined: &Joined,
         patience: &Patience,
         awaited: Awaited<'_>,
     ) -> Acquired<()> {
+        let node = &joined.node;
         if let Some(revocation) = &mut self.revocation {
             revocation.allow(session, node).await?;
         }
+        if joined.is_alone() {
+            self.joining.learn(true);
+            return Ok(());
+        }
+        let mut is_first_look = true;
         loop {
             let names = self.retry.around(|| session.get_children(&self.lock)).await?;
+            if take(&mut is_first_look) {
+                self.joining.learn_from(node, &names, 1);
+            }
             let Some(awaited) = awaited(node, &names)? else { return Ok(()) };
+            drop(names);
             let path = format!("{}/{awaited}", self.lock);
             let object = self.object.clone();
             let others = object.as_ref().map(|object| object.wait_for(&path));
             let Some(mut watch) = self.retry.around(|| watch_data(session, &path)).await? else { continue };
+            // Java has one watch on a path, however often it is set.
+            self.left.retain(|(left, _)| *left != path);
             // Curator looks at the clock only here, after the watch is set: a wait that has timed out costs
             // one more list and one more watch.
-            if patience.is_over() {
-                return Err(AcquireError::TimedOut);
+            let woken = match patience.is_over() {
+                true => Err(AcquireError::TimedOut),
+                false => self.woken(session, node, &mut watch, others.as_ref(), patience).await,
+            };
+            if let Err(why) = woken {
+                self.left.push((path, watch));
+                return Err(why);
             }
-            self.woken(session, node, &mut watch, others.as_ref(), patience).await?;
         }
     }
 
@@ -119,6 +164,7 @@ impl CuratorQueue {
                 tokio::select! {
                     biased;
                     () = self.events.on(session, watch) => false,
+                    () = fired(&mut self.left) => false,
                     () = Waiting::woken(others) => false,
                     () = reactor::sleep_until(ask_at) => true,
                 }
@@ -163,6 +209,15 @@ impl CuratorQueue {
     }
 }
 
+/// Returns when one of these watches has fired, which is then gone from them.
+async fn fired(watches: &mut Vec<(String, Watch)>) {
+    if watches.is_empty() {
+        return pending().await;
+    }
+    let (_, which, _) = select_all(watches.iter_mut().map(|(_, watch)| Box::pin(watch.changed()))).await;
+    watches.swap_remove(which);
+}
+
 /// Deletes the node, again as the policy allows; after that the deleting goes on in the background.
 ///
 /// Source: Curator, `DeleteBuilderImpl` with `guaranteed`.
@@ -184,8 +239,7 @@ pub async fn give_up_for_certain(
     why.after(leave_for_certain(session, node, retry)).await
 }
 
-/// As [`create_with_parents`]; a lost connection anywhere in this leads to a look for the node, and then to all of it
-/// again.
+/// Joins a queue by a create; see [`join_protected`].
 ///
 /// Source: Curator, `CreateBuilderImpl` with protection and `creatingParentContainersIfNeeded`.
 pub async fn create_protected(
@@ -194,49 +248,113 @@ pub async fn create_protected(
     kind: &str,
     retry: Retry,
 ) -> Result<QueueNode, Failure> {
-    let name = MarkedName::curator(uuid::Uuid::new_v4(), kind);
-    created_or_found(
-        retry,
-        async || create_with_parents(session, lock, &name).await,
-        async || find_created(session, lock, &name, retry).await,
-    )
-    .await
+    let joined = join_protected(session, lock, kind, DATA, retry, &Joining::by_create()).await?;
+    Ok(joined.node)
 }
 
-/// Joins the queue with a node of that name; a missing parent is made, with those above it, and the create sent again.
-pub async fn create_with_parents(
+/// Joins a queue with a node of that kind and with that data. The node of a lost reply is looked for without a
+/// sync, as Curator does, unless the queue is joined in another way than Curator's. One whose create is given up
+/// is looked for in the background, and deleted.
+async fn join_protected(
     session: &Session,
     lock: &str,
-    name: &MarkedName,
-) -> Result<QueueNode, Failure> {
-    match QueueNode::join(session, lock, &name.prefix, DATA).await {
-        Err(Failure::NoNode) => {
-            make_containers(session, lock).await?;
-            QueueNode::join(session, lock, &name.prefix, DATA).await
-        }
-        ended => ended,
+    kind: &str,
+    data: &[u8],
+    retry: Retry,
+    joining: &Joining,
+) -> Result<Joined, Failure> {
+    let name = MarkedName::curator(uuid::Uuid::new_v4(), kind);
+    let syncs = joining.is_asked_for();
+    let joined = join_and_find(session, lock, &name, data, retry, joining, syncs).await;
+    if joined.as_ref().is_err_and(Retry::is_retryable) {
+        let (session, lock) = (session.clone(), lock.to_owned());
+        reactor::spawn_detached(async move { find_and_delete(&session, &lock, &name.mark).await });
     }
+    joined
 }
 
-/// The node of a create whose reply was lost. A directory that is missing has none.
-pub async fn find_created(
+/// Joins a queue with a node of that name, and looks for it after a sync where a reply is lost.
+pub async fn join_by_name(
     session: &Session,
     lock: &str,
     name: &MarkedName,
     retry: Retry,
-) -> Result<Option<QueueNode>, Failure> {
-    Ok(if_there(find_marked(session, lock, &name.mark, retry).await)?.flatten())
+    joining: &Joining,
+) -> Result<Joined, Failure> {
+    join_and_find(session, lock, name, DATA, retry, joining, true).await
+}
+
+/// Joins a queue with a node of that name; a missing parent is made, with those above it, and the request sent
+/// again. A lost connection anywhere in this leads to a look for the node, and then to all of it again.
+async fn join_and_find(
+    session: &Session,
+    lock: &str,
+    name: &MarkedName,
+    data: &[u8],
+    retry: Retry,
+    joining: &Joining,
+    syncs: bool,
+) -> Result<Joined, Failure> {
+    let join = async || joining.join(session, lock, &name.prefix, data).await;
+    created_or_found(
+        retry,
+        async || in_containers(session, lock, &join).await,
+        async || match syncs {
+            true => find_synced(session, lock, name, retry).await,
+            false => find_created(session, lock, name, retry).await,
+        },
+    )
+    .await
+}
+
+/// As [`find_created`], after all that the leader had committed.
+pub async fn find_synced(
+    session: &Session,
+    lock: &str,
+    name: &MarkedName,
+    retry: Retry,
+) -> Result<Option<Joined>, Failure> {
+    // The server that the session is on now may not have applied what the other one had committed.
+    retry.around(|| session.sync(lock)).await?;
+    find_created(session, lock, name, retry).await
+}
+
+/// The node of a create whose reply was lost, which only a list tells the place of. A directory that is missing has none.
+async fn find_created(
+    session: &Session,
+    lock: &str,
+    name: &MarkedName,
+    retry: Retry,
+) -> Result<Option<Joined>, Failure> {
+    let found = if_there(find_marked(session, lock, &name.mark, retry).await)?.flatten();
+    Ok(found.map(Joined::untold))
 }
 
 /// Curator's guaranteed delete: goes on until the node is gone or the session is over.
 fn delete_in_background(session: Session, node: QueueNode) {
     let deleting = async move {
-        while let Err(failure) = node.leave(&session).await {
-            if !Retry::is_retryable(&failure) {
-                return;
-            }
-            reactor::sleep(BACKGROUND_PAUSE).await;
-        }
+        until_done(async || node.leave(&session).await).await;
     };
     reactor::spawn_detached(deleting);
+}
+
+/// Deletes the node whose create was given up, if there is one.
+///
+/// Source: Curator, `FindAndDeleteProtectedNodeInBackground`.
+async fn find_and_delete(session: &Session, lock: &str, mark: &str) {
+    let Some(names) = until_done(async || session.get_children(lock).await).await else { return };
+    let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return };
+    let path = format!("{lock}/{name}");
+    until_done(async || session.delete(&path).await).await;
+}
+
+/// Sends a request again and again until it is answered; `None` where it is refused, or the session is over.
+async fn until_done<T>(request: impl AsyncFn() -> Result<T, Failure>) -> Option<T> {
+    loop {
+        match request().await {
+            Ok(done) => return Some(done),
+            Err(failure) if Retry::is_retryable(&failure) => reactor::sleep(BACKGROUND_PAUSE).await,
+            Err(_) => return None,
+        }
+    }
 }

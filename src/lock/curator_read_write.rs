@@ -4,12 +4,13 @@ use async_trait::async_trait;
 
 use super::creating::MarkedName;
 use super::curator_queue::{CuratorQueue, DATA};
+use super::joining::{JOIN, Joining, is_count};
 use super::retry::{self, Retry};
 use super::sides::{READ_WRITE, Sides, Watched};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection, joined};
 use crate::words::measure::RequestKind::GetDataWatch;
-use crate::world::zk::{Failure, NodeKind, Session};
+use crate::world::zk::{Failure, Names, NodeKind, Session};
 
 const SIDES: Sides = Sides { read: "__READ__", write: "__WRIT__" };
 
@@ -24,7 +25,7 @@ Acquire: held already on that side by this owner -> count up, no request. Else c
 before it, a writer with nobody before it -> held; else getData with a watch: a reader on the first writer of
 the queue, a writer on the node just before it. Any event -> getChildren again.
 A writer that asks to read (downgrade, as of version 5.5): create of an ephemeral node that is not sequential
-and bears the writer's own number, so it keeps its place; getChildren; held.
+and bears the writer's own number, so it keeps its place; getChildren; held, whatever the list shows.
 Release: count down; at 0 delete. A lost connection: as curator-mutex.
 
 Requests: 3 uncontended, 5 contended, 6 when timed out. Order: first in, first out, with readers that stand
@@ -34,21 +35,32 @@ look and watch that one; a reader's release wakes the writer just behind it. A q
 costs (a + b) + 1 + b notifications, b more than shared-predecessor-watch.
 Timed out or cancelled: as curator-mutex. Crash: the session's end frees the place.
 
+join = \"count\" (not in Curator): as curator-mutex with it. Alone in the directory -> held on either side, without a list:
+nobody is before it, and a node that takes its writer's own number is only made while that writer's node is there. How
+many are before says nothing of their kinds, so a reader behind others lists, also when all of them read; `count` has the
+rest of the proof and what it takes.
+
 Exclusion and progress: as shared-predecessor-watch; the watched writer is before the reader, and as long as any
 writer is, there is a first one to watch.
 
 Where it breaks: readers behind two writers are woken for nothing. Upgrading, from reader to writer, never
 succeeds: the writer waits for its own reader. In versions before 5.5 the downgrade took a new number, and a
-waiting writer got in beside the reader. A holder is not told that its session has expired.",
+waiting writer got in beside the reader. A holder is not told that its session has expired.
+Not copied from Java: it compares numbers as text, which puts the newest first once the counter has passed 2^31;
+here the order stays right.",
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..READ_WRITE },
-        params: &retry::PARAMS,
+        params: &joined::<5, 1, 6>(retry::PARAMS, [JOIN]),
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| Box::new(CuratorReadWrite::new(config)),
 };
 
 /// Of a batch in which all ask to write: then it is the mutex.
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if is_count(&JOIN, params) {
+        return cost::counted_queue(GetDataWatch, 1, n);
+    }
     cost::predecessor_queue(GetDataWatch, n)
 }
 
@@ -72,7 +84,7 @@ impl Strategy for CuratorReadWrite {
             (Some((writer, _)), Mode::Read) => downgrade(session, &self.queue, writer).await?,
             _ => {
                 let awaited =
-                    |node: &QueueNode, names: &[String]| SIDES.awaited(node, mode, Watched::First, names);
+                    |node: &QueueNode, names: &Names| SIDES.awaited(node, mode, Watched::First, names);
                 self.queue.enter(session, SIDES.of(mode), patience, &awaited).await?
             }
         };
@@ -94,7 +106,8 @@ impl Strategy for CuratorReadWrite {
 
 impl CuratorReadWrite {
     fn new(config: &LockConfig) -> Self {
-        Self { queue: CuratorQueue::new(config.path.clone(), Retry::of(config)), read: None, write: None }
+        let queue = CuratorQueue::new(config.path.clone(), Retry::of(config));
+        Self { queue: queue.joined_by(Joining::of(&JOIN, config)), read: None, write: None }
     }
 
     fn side(&mut self, mode: Mode) -> &mut Owned {
@@ -128,8 +141,7 @@ async fn downgrade(
         }
         Err(failure) => return Err(failure),
     };
-    // As the class does, although the writer knows already that it is the first.
-    let names = retry.around(|| session.get_children(lock)).await?;
-    let node = QueueNode { path, sequence: writer.sequence, czxid };
-    if names.iter().any(|name| name == node.name()) { Ok(node) } else { Err(Failure::OwnNodeMissing) }
+    // As the class does, which then looks for nobody in the list: the writer is in.
+    retry.around(|| session.get_children(lock)).await?;
+    Ok(QueueNode { path, sequence: writer.sequence, czxid })
 }

@@ -56,6 +56,7 @@ waits for more: two of these can wait for each other for ever, unless acquires t
 twice as much as a mutex.",
         guarantees: GUARANTEES,
         params: &joined::<3, 5, 8>(PARAMS, retry::PARAMS),
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
@@ -128,7 +129,7 @@ impl Strategy for CuratorSemaphore {
                 Err(why) => return Err(self.give_up(session, why).await),
             }
         }
-        Ok(Held { node: self.taken.first().cloned() })
+        Ok(Held::of(self.taken.first().cloned()))
     }
 
     async fn release(&mut self, session: &Session, _: Held) -> Result<(), Failure> {
@@ -141,7 +142,6 @@ impl Strategy for CuratorSemaphore {
 }
 
 impl CuratorSemaphore {
-    /// A semaphore below that path, of which nothing is held.
     pub(super) fn new(config: &LockConfig, leases: u64, permits: u64) -> Self {
         let (lock, retry) = (&config.path, Retry::of(config));
         Self {
@@ -224,6 +224,7 @@ impl CuratorSemaphore {
                 self.retry.around(|| session.exists(&self.directory)).await?;
                 return Ok(());
             }
+            drop(names);
             // As in the mutex, the clock is looked at only after the watch is set.
             if patience.is_over() {
                 return Err(AcquireError::TimedOut);

@@ -24,6 +24,7 @@ Exclusion and progress: as curator-semaphore, with one lease.
 Where it breaks: in the same places as curator-semaphore. A holder that takes it again waits for itself.",
         guarantees: Guarantees { holders: Holders::One, ..GUARANTEES },
         params: &retry::PARAMS,
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|_, n| cost::semaphore(1, n)),
     },
     build: |config: &LockConfig| Box::new(CuratorSemaphore::new(config, 1, 1)),

@@ -6,18 +6,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, Told, count_of};
 use crate::words::catalog::{
     Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
 };
 use crate::words::clock;
 use crate::words::units::parse_duration;
-use crate::world::driver::protocol::{Abilities, Done, How, Order, Parameter, Ready, TokenKind, WantedMode};
-use crate::world::driver::{DriverCommand, Link, NotGranted, Processes, Wanted};
+use crate::world::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
+use crate::world::driver::{AcquireWanted, DriverCommand, Granted, Link, NotGranted, Processes, Wanted};
 use crate::world::zk::{Failure, Session, sequence_of};
 
 /// The most that a whole number of a driver's may be.
 const MOST: u64 = 1 << 53;
+const LEASES_MOST: u64 = 1_000;
+/// The parameter that says how many leases each acquire takes, as of this suite's own semaphores.
+pub const PERMITS: &str = "permits";
 
 /// A driver that has said what it is.
 #[derive(Debug, Clone)]
@@ -26,7 +29,16 @@ pub struct Program {
     pub ready: Ready,
 }
 
-/// One of its locks.
+impl Program {
+    /// What it says of itself: name, version, and what works inside of it.
+    pub fn said(&self) -> String {
+        let inside = self.ready.inside.iter().map(|(name, version)| format!("{name} {version}"));
+        let inside: Vec<String> = inside.collect();
+        let driver = &self.ready.driver;
+        if inside.is_empty() { driver.clone() } else { format!("{driver}: {}", inside.join(", ")) }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct DrivenLock {
     pub program: &'static Program,
@@ -36,8 +48,18 @@ pub struct DrivenLock {
 }
 
 impl DrivenLock {
-    /// What the contenders of a trial want of the driver, so many of them in a process.
-    pub fn wanted(&self, params: &Params, per_process: usize) -> Wanted {
+    /// Why it can't be used on encrypted connections; `None` where it can. Its card's name is how people know it.
+    pub fn unfit_for_tls(&self, name: &str) -> Option<String> {
+        (!self.program.ready.tls).then(|| {
+            format!(
+                "`{name}` is a driver's lock, and its driver can't encrypt connections, as it says: go without TLS, or \
+                 without it"
+            )
+        })
+    }
+
+    /// What the contenders of a trial want of the driver, spread over so many processes.
+    pub fn wanted(&self, params: &Params, processes: usize) -> Wanted {
         let value = |value: &ParamValue| match value {
             ParamValue::Duration(time) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into(),
             ParamValue::Bool(is) => (*is).into(),
@@ -49,7 +71,8 @@ impl DrivenLock {
             lock: self.name.to_owned(),
             abilities: self.abilities.clone(),
             parameters: params.iter().map(|(name, given)| (name.clone(), value(given))).collect(),
-            per_process,
+            leases: self.abilities.leases.as_ref().map(|_| count_of(params, PERMITS, 1)),
+            processes,
         }
     }
 }
@@ -79,7 +102,7 @@ fn lock(
     let params = abilities.parameters.iter().map(|(name, parameter)| {
         param(name, parameter).map_err(|why| format!("driver `{driver}`: parameter `{name}`: {why}"))
     });
-    let params: Vec<Param> = params.collect::<Result<_, String>>()?;
+    let mut params: Vec<Param> = params.collect::<Result<_, String>>()?;
     let leases = abilities.leases.as_deref();
     if let Some(leases) = leases.filter(|leases| {
         !params.iter().any(|param| param.name == *leases && matches!(param.kind, ParamKind::Count(..)))
@@ -87,6 +110,18 @@ fn lock(
         return Err(format!(
             "driver `{driver}`: `leases` of `{name}` is `{leases}`, which is no number of its own"
         ));
+    }
+    for param in &mut params {
+        // There is at least one lease, and no acquire takes more than there are.
+        match (leases, &param.kind) {
+            (Some(leases), ParamKind::Count(..)) if param.name == leases => {
+                param.kind = ParamKind::Count(1, LEASES_MOST);
+            }
+            (Some(leases), ParamKind::Count(..)) if param.name == PERMITS => {
+                param.kind = ParamKind::CountWithin(1, LEASES_MOST, leases);
+            }
+            _ => {}
+        }
     }
     let holders = match leases {
         Some(leases) => Holders::Leases(leases),
@@ -112,6 +147,7 @@ fn lock(
             queue: "",
         },
         params: Box::leak(params.into_boxed_slice()),
+        system: &program.ready.system,
         batch_cost: None,
     };
     Ok((Entry { card, build }, DrivenLock { program, name, abilities }))
@@ -122,10 +158,7 @@ fn leaked(text: String) -> &'static str {
 }
 
 fn source(program: &Program) -> String {
-    let inside = program.ready.inside.iter().map(|(name, version)| format!("{name} {version}"));
-    let inside: Vec<String> = inside.collect();
-    let driver = format!("driver `{}` ({})", program.command.name, program.ready.driver);
-    if inside.is_empty() { driver } else { format!("{driver}: {}", inside.join(", ")) }
+    format!("driver `{}` ({})", program.command.name, program.said())
 }
 
 fn details(abilities: &Abilities) -> String {
@@ -140,7 +173,7 @@ fn details(abilities: &Abilities) -> String {
         TokenKind::None => "No fencing token is told.",
     };
     format!(
-        "Acquire and release: another program does them. What it sends to the servers is not counted.\n\
+        "Acquire and release: another program does them. What it sends to the servers is counted on the wire.\n\
          Gives up after a timeout: {}. Ends a wait when asked to: {}.\n{token}",
         how(abilities.timeout),
         how(abilities.cancel)
@@ -196,14 +229,15 @@ impl Driven {
     }
 
     /// What the driver tells of its node; nothing where that is not all that is to be known of one.
-    fn held(&self, link: &Link, granted: &Done) -> Held {
+    fn held(&self, link: &Link, granted: Granted) -> Held {
+        let Granted { done, pipe_us, at, hold } = granted;
         let node = || {
-            let name = granted.node.as_deref().filter(|_| link.abilities().token == TokenKind::Czxid)?;
+            let name = done.node.as_deref().filter(|_| link.abilities().token == TokenKind::Czxid)?;
             let path = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", self.path) };
-            let czxid = granted.token.as_ref()?.number()?;
+            let czxid = done.token.as_ref()?.number()?;
             Some(QueueNode { sequence: sequence_of(&path)?, path, czxid })
         };
-        Held { node: node() }
+        Held { told: Told { granted: at, pipe_us, hold }, ..Held::of(node()) }
     }
 }
 
@@ -223,11 +257,13 @@ impl Strategy for Driven {
             |deadline: clock::Stamp| Duration::from_micros(deadline.saturating_sub(patience.clock.now()));
         session.is_passed_by();
         let cancelled = patience.cancel.cancelled();
-        let asking = link.acquire(&self.path, mode, patience.deadline.map(left), cancelled);
+        let timeout = patience.deadline.map(left);
+        let wanted = AcquireWanted { on: &self.path, mode, timeout, hold: patience.hold };
+        let asking = link.acquire(wanted, cancelled);
         // The driver keeps the time, and every wait has one answer of its, a cancelled one, too.
         let shown = Patience { deadline: None, cancel: CancellationToken::new(), ..patience.clone() };
         match shown.wait(asking).await? {
-            Ok(granted) => Ok(self.held(&link, &granted)),
+            Ok(granted) => Ok(self.held(&link, granted)),
             Err(NotGranted::TimedOut) => Err(AcquireError::TimedOut),
             Err(NotGranted::Cancelled) => Err(AcquireError::Cancelled),
             Err(NotGranted::Failed(failure)) => {
@@ -277,6 +313,24 @@ mod tests {
         let pause = ParamValue::Duration(Duration::from_millis(100));
         let wanted = lock.wanted(&Params::from([("pause".into(), pause)]), 7);
         assert_eq!((wanted.lock.as_str(), &wanted.parameters["pause"]), ("Lock", &json!(100)));
+    }
+
+    #[test]
+    fn a_semaphore_has_as_many_holders_as_its_parameter_says_and_an_acquire_takes_what_permits_says() {
+        let semaphore = |leases: &str| {
+            json!({ "t": "ready", "v": 1, "driver": "my 1.0", "locks": { "S": {
+                "timeout": "native", "cancel": "none", "leases": leases,
+                "parameters": { "max": { "default": 2 }, "permits": { "default": 1 } } } } })
+        };
+        let (entry, lock) = locks(semaphore("max")).unwrap()[0];
+        assert_eq!(entry.card.guarantees.holders, Holders::Leases("max"));
+        assert_eq!(entry.card.params[0].kind, ParamKind::Count(1, LEASES_MOST));
+        assert_eq!(entry.card.params[1].kind, ParamKind::CountWithin(1, LEASES_MOST, "max"));
+        let permits = Params::from([("permits".to_owned(), ParamValue::Count(3))]);
+        assert_eq!(lock.wanted(&permits, 1).leases, Some(3));
+        assert_eq!(lock.wanted(&Params::new(), 1).leases, Some(1));
+        let error = locks(semaphore("mox")).unwrap_err();
+        assert!(error.contains("`leases` of `S` is `mox`"), "{error}");
     }
 
     #[test]

@@ -31,6 +31,7 @@ everybody who found the directory empty and armed a watch is notified of the win
 winner.",
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
@@ -64,7 +65,9 @@ impl Strategy for EphemeralChild {
                 return Ok(Held::by(node));
             }
             let (names, mut watch) = session.get_children_and_watch(&self.directory).await?;
-            if !names.is_empty() {
+            let is_free = names.is_empty();
+            drop(names);
+            if !is_free {
                 patience.wait(watch.changed()).await?;
             }
         }

@@ -65,6 +65,7 @@ watch on an absent node: it fires at the next create, even the contender's own."
                 doc: "How long a loser sleeps before it creates again.",
             },
         ],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
@@ -76,7 +77,6 @@ watch on an absent node: it fires at the next create, even the contender's own."
     },
 };
 
-/// How long a loser sleeps by default.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {

@@ -1,21 +1,17 @@
 //! `go-zookeeper`: the Go client's Lock.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 
-use super::creating::{MarkedName, created_or_found, find_marked, make_from_top};
+use super::creating::{MarkedName, find_marked, make_from_top};
 use super::queue_node::wait_for_way;
 use super::retry::Retry;
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
 use crate::words::measure::RequestKind::GetDataWatch;
-use crate::world::zk::{Failure, Session};
+use crate::world::zk::{Failure, Names, Session};
 
-/// Three creates at most, without a pause.
-const CREATE: Retry = Retry::Times { pause: Duration::ZERO, times: 2 };
-
-/// How often the create is sent before the parents count as impossible to make.
+/// How often a create is sent whose replies are lost, and how often all of that before the parents count as
+/// impossible to make.
 const TRIES: u32 = 3;
 
 pub const ENTRY: Entry = Entry {
@@ -25,9 +21,9 @@ pub const ENTRY: Entry = Entry {
         source: "go-zookeeper/zk, lock.go and CreateProtectedEphemeralSequential; the article on the paper's locks",
         details: "\
 Acquire: held already by this object -> a deadlock error, no request. Else create ephemeral sequential
-`_c_<32 hex digits>-lock-` (after a lost response the node is looked for by its digits before another is
-created, three creates at most; missing parents are made from the top downwards, three tries); getChildren; its own
-node has the lowest number -> held; else getData with a watch on the one before; NoNode, or the watch fired ->
+`_c_<32 hex digits>-lock-` (after a lost response the node is looked for by its digits, three creates at most, the
+last of which is looked for, too; missing parents are made from the top downwards, three tries); getChildren; no
+number is lower than its own -> held; else getData with a watch on the one before; NoNode, or the watch fired ->
 getChildren again.
 Release: delete. If that fails, even because the node has gone, the object stays locked for good.
 
@@ -35,15 +31,19 @@ Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, 
 Crash: the session's end frees the place. The original has neither timeout nor cancellation; here both delete its
 node: 4 requests for nothing.
 
-Exclusion and progress: as predecessor-watch.
+Exclusion and progress: as predecessor-watch, as long as nobody deletes nodes of others.
 Where it breaks: a request that fails while waiting ends the acquire, but the node stays until the session
-ends, and everybody behind it waits for that. A holder is not told that its session has expired.
-Not copied from the original: if a list lacks its own node and nobody else is before it, it takes the lock for held
-(here that is an error); it fails on a child whose name has no number (here that child is ignored); its search for
-the one before starts at -1, so it breaks once the counter has wrapped. Its lists also ask for the parent's stat, 68
-bytes more per reply.",
+ends, and everybody behind it waits for that. A holder is not told that its session has expired. It does not
+look for its own node: if that is deleted by hand while it waits, it enters all the same when the ones before it
+have gone, together with the one behind it.
+Not copied from the original: it fails on a child whose name does not end with `-` and a number, as kazoo's do
+not (here numbers count whatever is before them, and other children are ignored); its search for the one before
+starts at -1, so it breaks once the counter has wrapped (here the order stays right). A create whose session has
+expired is sent again by the next session, which the original's connection opens by itself; here the acquire
+fails, and the caller opens another. Its lists also ask for the parent's stat, 68 bytes more per reply.",
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| Box::new(GoZookeeper { lock: config.path.clone(), is_locked: false }),
@@ -65,7 +65,7 @@ impl Strategy for GoZookeeper {
             return Err(AcquireError::Deadlock);
         }
         let node = self.join(session).await?;
-        match wait_for_way(session, &self.lock, patience, |names| node.predecessor(names)).await {
+        match wait_for_way(session, &self.lock, patience, |names| Ok(before(&node, names))).await {
             Ok(()) => {
                 self.is_locked = true;
                 Ok(Held::by(node))
@@ -98,12 +98,22 @@ impl GoZookeeper {
     /// Source: the Go client, `CreateProtectedEphemeralSequential`.
     async fn create(&self, session: &Session) -> Result<QueueNode, Failure> {
         let name = MarkedName::curator(uuid::Uuid::new_v4().simple(), "lock-");
-        created_or_found(
-            CREATE,
-            async || QueueNode::join(session, &self.lock, &name.prefix, &[]).await,
+        for _ in 0..TRIES {
+            match QueueNode::join(session, &self.lock, &name.prefix, &[]).await {
+                Err(Failure::ConnectionLoss) => {}
+                ended => return ended,
+            }
             // A look that fails ends the acquire.
-            async || find_marked(session, &self.lock, &name.mark, Retry::NEVER).await,
-        )
-        .await
+            if let Some(found) = find_marked(session, &self.lock, &name.mark, Retry::NEVER).await? {
+                return Ok(found);
+            }
+        }
+        Err(Failure::ConnectionLoss)
     }
+}
+
+/// The name with the highest number below the own, which need not be there itself.
+fn before(node: &QueueNode, names: &Names) -> Option<String> {
+    let before = node.distances(names).filter(|(distance, _)| *distance < 0);
+    before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned())
 }

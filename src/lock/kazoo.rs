@@ -7,17 +7,15 @@ use rand::Rng;
 
 use super::creating::{make_from_leaf, node_named};
 use super::queue_node::{Standing, if_there, watch_data};
-use super::wait::AnyEvent;
+use super::wait::{AnyEvent, BLOCKING, blocks, cost_of_tries};
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{
-    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
-};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection};
 use crate::words::clock;
 use crate::words::measure::RequestKind::{Exists, GetDataWatch};
-use crate::world::zk::{Failure, NodeKind, Session, reactor};
+use crate::world::zk::{Failure, Names, NodeKind, Session, reactor};
 
 /// What stands before the number in the names of kazoo's own locks.
-const OWN_PATTERN: &str = "__lock__";
+pub(super) const OWN_PATTERN: &str = "__lock__";
 /// What Curator's and the Go client's have there.
 const CURATOR_PATTERN: &str = "lock-";
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -33,8 +31,8 @@ Acquire: once for each lock object, exists on the lock's directory (missing ones
 sequential `<32 hex digits>__lock__`, or, for an object that has tried a create before, first getChildren to find a
 node with its own digits. Then getChildren, of which only names that end with `__lock__` and a number count; its own
 node is the lowest -> held; else getData with a watch on the one before. NoNode, the watch, or any change of the
-connection -> getChildren again. A lost connection, or its own node missing -> a pause that doubles from 0.1 s, then
-find its own node, or create another, and go on.
+connection -> getChildren again. A lost connection, or its own node missing -> a pause that doubles from 0.1 s,
+give or take two fifths, then find its own node, or create another, and go on.
 Release: delete, tried again as long as connections are lost, after pauses that double from 0.1 s; a node that has
 gone already is no error.
 
@@ -51,10 +49,14 @@ Crash: the session's end frees the place.
 Exclusion and progress: as predecessor-watch, among those whose names count. Its own prefix takes the place of
 protection: a node whose create went unanswered is found again.
 Where it breaks: with `extra_patterns = \"none\"`, kazoo's default, Curator's and the Go client's nodes do not
-count, so clients of both kinds on one path hold together; with `\"lock-\"` they wait for each other. In kazoo a
-wait that was woken in vain starts over with the full timeout; here an acquire has one deadline. kazoo compares the
+count, so clients of both kinds on one path hold together. With `\"lock-\"` kazoo waits for them, and they do not wait
+for kazoo: Java's Curator compares what follows the last `lock-` of a name, or the whole name where there is none, and
+so has every `__lock__` node behind its own, whoever was first: it gets in beside kazoo. Go's client, as of 2018, ends
+with an error at the sight of one. This suite's `curator-mutex` and `go-zookeeper` compare the numbers, and wait. In
+kazoo a wait that was woken in vain starts over with the full timeout; here an acquire has one deadline. kazoo compares the
 numbers as text, which goes wrong when the counter wraps; here they are numbers. `is_acquired` survives the session:
-a holder is not told that it has expired.",
+a holder is not told that it has expired. An acquire whose session expires goes on in kazoo, whose client opens
+another, with a new node at the end of the queue; here it fails, and the caller opens another.",
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[
             Param {
@@ -62,44 +64,36 @@ a holder is not told that it has expired.",
                 kind: ParamKind::OneOf(&["none", CURATOR_PATTERN]),
                 default: "none",
                 doc: "Whose nodes count besides kazoo's own: nobody's, or those of Curator and the Go client \
-                      (`extra_lock_patterns`).",
+                      (`extra_lock_patterns`). In Java and Go these don't wait for kazoo.",
             },
-            Param {
-                name: "blocking",
-                kind: ParamKind::Bool,
-                default: "true",
-                doc: "Whether an acquire waits its turn; if not, it gives up at once unless it is first, which \
-                      counts as timed out.",
-            },
+            BLOCKING,
         ],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| Box::new(Kazoo::new(config)),
+    build: |config: &LockConfig| Box::new(Kazoo::of(config)),
 };
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if !blocks(params) {
-        return BatchCost { open: true, ..BatchCost::default() };
+        return cost_of_tries();
     }
     let mut cost = cost::predecessor_queue(GetDataWatch, n);
     cost.requests.push((Exists, n));
     cost
 }
 
-fn blocks(params: &Params) -> bool {
-    !matches!(params.get("blocking"), Some(ParamValue::Bool(false)))
-}
-
-struct Kazoo {
+/// A lock object: a lock, or a side of one.
+pub(super) struct Kazoo {
     lock: String,
     blocking: bool,
     /// This object's own, for all its nodes.
-    prefix: String,
+    pub(super) prefix: String,
+    /// What stands before the number in the names of those whom it waits for.
     patterns: &'static [&'static str],
     is_path_assured: bool,
     is_create_tried: bool,
     is_acquired: bool,
-    /// The own node, as far as it is known.
     node: Option<QueueNode>,
     events: AnyEvent,
 }
@@ -132,13 +126,20 @@ impl Strategy for Kazoo {
 }
 
 impl Kazoo {
-    fn new(config: &LockConfig) -> Self {
+    fn of(config: &LockConfig) -> Self {
         let counts_curator = config.is("extra_patterns", CURATOR_PATTERN);
+        let patterns: &'static [&'static str] =
+            if counts_curator { &[OWN_PATTERN, CURATOR_PATTERN] } else { &[OWN_PATTERN] };
+        Self { blocking: blocks(&config.params), ..Self::new(&config.path, OWN_PATTERN, patterns) }
+    }
+
+    /// One whose nodes have `name` before their number, and that waits for those with one of the patterns there.
+    pub(super) fn new(lock: &str, name: &str, patterns: &'static [&'static str]) -> Self {
         Self {
-            lock: config.path.clone(),
-            blocking: blocks(&config.params),
-            prefix: format!("{}{OWN_PATTERN}", uuid::Uuid::new_v4().simple()),
-            patterns: if counts_curator { &[OWN_PATTERN, CURATOR_PATTERN] } else { &[OWN_PATTERN] },
+            lock: lock.to_owned(),
+            blocking: true,
+            prefix: format!("{}{name}", uuid::Uuid::new_v4().simple()),
+            patterns,
             is_path_assured: false,
             is_create_tried: false,
             is_acquired: false,
@@ -185,9 +186,11 @@ impl Kazoo {
         patience: &Patience,
     ) -> Acquired<()> {
         loop {
-            let mut names = session.get_children(&self.lock).await?;
-            names.retain(|name| is_contender(name, self.patterns));
+            let names = session.get_children(&self.lock).await?;
+            let counts = |name: &&str| is_contender(name, self.patterns) || *name == node.name();
+            let names: Names = names.iter().filter(counts).collect();
             let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
+            drop(names);
             if !self.blocking {
                 return Err(AcquireError::TimedOut);
             }
@@ -221,7 +224,7 @@ impl Kazoo {
 /// Deletes the own node, again and again as long as connections are lost.
 ///
 /// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
-pub(super) async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
+async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
     let mut pause = FIRST_PAUSE;
     loop {
         let left = super::leave(session, held.clone()).await;
@@ -239,8 +242,7 @@ fn next_pause(pause: &mut Duration) -> Duration {
     now
 }
 
-/// Whether a name is in the queue: one of the patterns and ten digits at its end, a minus sign between them or
-/// not.
+/// Whether a name is in the queue: one of the patterns, then perhaps a minus sign, and ten digits at its end.
 fn is_contender(name: &str, patterns: &[&str]) -> bool {
     let Some((stem, digits)) = name.len().checked_sub(10).and_then(|at| name.split_at_checked(at)) else {
         return false;

@@ -8,11 +8,10 @@ use tokio::sync::OwnedMutexGuard;
 use super::curator_mutex::CuratorMutex;
 use super::in_process::InProcess;
 use super::retry::{self, Retry};
-use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy, count_of};
+use super::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, count_of};
 use crate::words::catalog::{
-    BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
+    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
 };
-use crate::words::measure::RequestKind::{Create, Delete, GetChildren, GetDataWatch};
 use crate::world::zk::{Failure, Session};
 
 const TASKS: u64 = 4;
@@ -49,6 +48,7 @@ pays for a handoff over ZooKeeper, even between two tasks of one process.
 Where it breaks: as curator-mutex. The article's code as printed sorts by part of the uuid, so it excludes nobody.",
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &joined::<1, 5, 6>([TASKS_PER_PROCESS], retry::PARAMS),
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
@@ -61,32 +61,8 @@ Where it breaks: as curator-mutex. The article's code as printed sorts by part o
     },
 };
 
-/// Processes take turns, because each queues one node and queues the next when that one is released.
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
-    let tasks = count_of(params, "tasks_per_process", TASKS).max(1);
-    let contended = contended(n, tasks);
-    BatchCost {
-        requests: vec![(Create, n), (Delete, n), (GetChildren, n + contended), (GetDataWatch, contended)],
-        events: Events { node_deleted: contended, ..Events::default() },
-        to_waiters_by_release: contended,
-        ..BatchCost::default()
-    }
-}
-
-/// How many of the acquisitions find another before them in the queue.
-fn contended(n: u64, tasks: u64) -> u64 {
-    let mut left: Vec<u64> = (0..n.div_ceil(tasks)).map(|process| tasks.min(n - process * tasks)).collect();
-    let mut queue: std::collections::VecDeque<usize> = (0..left.len()).collect();
-    // All but the very first arrive behind another.
-    let mut contended = queue.len().saturating_sub(1) as u64;
-    while let Some(process) = queue.pop_front() {
-        left[process] -= 1;
-        if left[process] > 0 {
-            contended += u64::from(!queue.is_empty());
-            queue.push_back(process);
-        }
-    }
-    contended
+    cost::processes_in_turns(n, count_of(params, "tasks_per_process", TASKS).max(1), 1)
 }
 
 type Local = tokio::sync::Mutex<()>;
@@ -119,28 +95,5 @@ impl Strategy for LocalThenRemote {
             self.held = None;
         }
         released
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_process_alone_never_waits_for_another() {
-        assert_eq!(contended(4, 4), 0);
-        assert_eq!(contended(1, 4), 0);
-    }
-
-    #[test]
-    fn equal_processes_are_always_behind_each_other() {
-        assert_eq!(contended(8, 4), 7);
-        assert_eq!(contended(50, 4), 49);
-    }
-
-    #[test]
-    fn a_process_with_tasks_left_over_ends_up_alone() {
-        // 4 and 1: the second process is served once, and the first goes on by itself.
-        assert_eq!(contended(5, 4), 2);
     }
 }

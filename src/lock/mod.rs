@@ -9,7 +9,10 @@ mod apache_write_lock;
 mod article;
 mod atomic_multi;
 mod baton;
+mod cohort;
 mod cost;
+mod count;
+mod count_semaphore;
 mod crate_lock;
 mod creating;
 mod curator_multi;
@@ -23,9 +26,13 @@ mod ephemeral_child;
 mod ephemeral_node;
 mod go_zookeeper;
 mod in_process;
+mod joining;
 mod kazoo;
 mod kazoo_read_write;
+mod lately;
+mod leaving;
 mod local_then_remote;
+mod mixed;
 mod no_lock;
 mod parent_watch;
 mod polling;
@@ -48,12 +55,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::words::catalog::{LockCard, Mode, ParamValue, Params};
-use crate::world::driver::Processes;
+use crate::words::clock::Stamp;
+use crate::world::driver::{PastHold, Processes};
 use crate::world::zk::{Failure, Session};
 
-pub use driven::{DrivenLock, Program};
+pub use driven::{DrivenLock, PERMITS, Program};
+pub use joining::joins_by_count;
 pub use queue_node::QueueNode;
-pub use registry::{STRATEGIES, cards, driven, find, reference, register};
+pub use registry::{DrivenLocks, STRATEGIES, cards, driven, find, member_of, reference, register};
 pub use wait::{DeadlineClock, Ended, Patience, WaitGauge};
 
 /// One contender's lock object.
@@ -65,11 +74,10 @@ pub trait Strategy {
     /// caller then ends the session, which takes the node with it, unless a scenario has it go on carelessly.
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired;
 
-    /// Waits until the hold ends by itself. Returns true when the holder was asked before that to let go, which
-    /// most locks do not know.
-    async fn hold(&mut self, _: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> bool {
+    /// Waits until the hold ends, by itself or in a way that only the lock knows of; most know of none.
+    async fn hold(&mut self, _: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> HoldOver {
         end.await;
-        false
+        HoldOver::ByItself
     }
 
     /// Lets the lock go, which for most is to leave the queue. An error leaves it open whether the node is gone.
@@ -81,37 +89,64 @@ pub trait Strategy {
 /// What the registry holds of a strategy: its description and its constructor.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// What is known of it.
     pub card: LockCard,
     pub build: fn(&LockConfig) -> Box<dyn Strategy>,
+}
+
+/// How the wait for the end of a hold was over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldOver {
+    ByItself,
+    /// The holder was asked to let go.
+    Asked,
+    /// The lock is gone, although the holder's own session may live.
+    Lost,
 }
 
 /// Proof that a lock is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
-    /// The own node; `None` for a lock without one.
+    /// The node by which it is held; `None` for a lock without one.
     pub node: Option<QueueNode>,
+    /// Which hold by that node it is, from 0: the second part of the fencing token. More than one only where a process hands
+    /// its node on.
+    pub turn: u32,
+    /// What another program has told that took it.
+    pub told: Told,
+}
+
+/// What another program has told of a lock that it took for a contender; nothing of own locks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// When its library had granted the lock.
+    pub granted: Option<Stamp>,
+    /// What the way to that program and back took.
+    pub pipe_us: Option<u64>,
+    /// The hold, where that program has held and released by itself.
+    pub hold: Option<PastHold>,
 }
 
 impl Held {
     pub fn by(node: QueueNode) -> Self {
-        Self { node: Some(node) }
+        Self::of(Some(node))
+    }
+
+    /// By that node, or by none.
+    pub fn of(node: Option<QueueNode>) -> Self {
+        Self { node, turn: 0, told: Told::default() }
     }
 }
 
 /// Why an acquire did not end with the lock held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
-    /// The acquire timeout passed.
     #[error("timed out")]
     TimedOut,
-    /// The contender was asked to stop waiting.
     #[error("cancelled")]
     Cancelled,
     /// The object holds the lock already and cannot be taken twice: waiting would never end.
     #[error("deadlock")]
     Deadlock,
-    /// A request failed.
     #[error(transparent)]
     Failed(#[from] Failure),
 }
@@ -150,7 +185,6 @@ pub struct LockConfig {
     /// The lock's directory, which is there already.
     pub path: String,
     pub params: Params,
-    /// The number of the contender that it is for.
     pub contender: usize,
     /// What takes the lock, where that is another program.
     pub drivers: Option<Arc<Processes>>,
@@ -159,10 +193,7 @@ pub struct LockConfig {
 impl LockConfig {
     /// A parameter that is a duration; the caller's default where it is not set.
     pub fn duration(&self, name: &str, default: Duration) -> Duration {
-        match self.params.get(name) {
-            Some(ParamValue::Duration(value)) => *value,
-            _ => default,
-        }
+        duration_of(&self.params, name, default)
     }
 
     /// A parameter that is a whole number; the caller's default where it is not set.
@@ -183,13 +214,11 @@ impl LockConfig {
         }
     }
 
-    /// Whether a parameter has been set to that word.
     pub fn is(&self, name: &str, word: &str) -> bool {
         has_word(&self.params, name, word)
     }
 }
 
-/// Whether a parameter has been set to that word.
 fn has_word(params: &Params, name: &str, word: &str) -> bool {
     matches!(params.get(name), Some(ParamValue::Word(value)) if value == word)
 }
@@ -205,10 +234,16 @@ pub fn longest_pause(params: &Params) -> Duration {
     pauses.max().unwrap_or_default()
 }
 
-/// A parameter that is a whole number; the caller's default where it is not set.
 pub fn count_of(params: &Params, name: &str, default: u64) -> u64 {
     match params.get(name) {
         Some(ParamValue::Count(count)) => *count,
+        _ => default,
+    }
+}
+
+fn duration_of(params: &Params, name: &str, default: Duration) -> Duration {
+    match params.get(name) {
+        Some(ParamValue::Duration(value)) => *value,
         _ => default,
     }
 }

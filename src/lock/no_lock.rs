@@ -18,6 +18,7 @@ It excludes nobody. Its only purpose is to prove that the exclusion check can fa
 than one contender and a hold time above zero must end with the verdict `violated` and exit code 1.",
         guarantees: Guarantees { exclusive: false, fifo: false, watches: false, ..Guarantees::QUEUE },
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|_, _| BatchCost { names_returned: Some(0), ..BatchCost::default() }),
     },
     build: |_: &LockConfig| Box::new(NoLock),
@@ -33,7 +34,7 @@ impl Strategy for NoLock {
         }
         // Let the other contenders run; without this a contender that never waits would keep its thread.
         reactor::yield_now().await;
-        Ok(Held { node: None })
+        Ok(Held::of(None))
     }
 
     async fn release(&mut self, _session: &Session, _held: Held) -> Result<(), Failure> {

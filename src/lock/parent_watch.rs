@@ -3,21 +3,22 @@
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::article::{self, WATCHING_CLASS};
+use super::article::{self, Seen, WATCHING_CLASS};
 use super::queue_node::wait_for_way_by_parent;
 use super::wait::{FLAG_INTERVAL, Flag, WAKE};
 use super::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::RequestKind::{Create, Delete, GetChildrenWatch};
-use crate::world::zk::{Failure, Session, Watch, reactor};
+use crate::world::zk::{Failure, Names, Session, Watch, reactor};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "parent-watch",
         summary: "queue node; every waiter watches the parent's children, so a release wakes all of them",
         source: "watch-lock article, first lock; three-strategy comparison article, second lock",
-        details: "\
+        details: concat!(
+            "\
 Acquire: create ephemeral sequential `temp`; getChildren with a watch on the parent; its own node is the lowest ->
 held; NodeChildrenChanged -> getChildren with a watch again.
 Release: delete.
@@ -35,16 +36,15 @@ class): its watcher keeps listing while it holds.
 `wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
 at a flag every `flag_interval`, so on average it enters half an interval late, and a whole one if uncontended.
 
-`class = \"article\"`: the article's class, as its users get it. It always has `while_holding = \"relist\"` and
-`wake = \"poll-flag\"`. It gives up at the first Disconnected, although the session lives on; the session is then
-ended, and its node goes with it. It enters if no number in its list is lower than its own, without looking for its
-own node: if somebody else deleted its node, it enters even on an empty list, together with the next to come. The
-class opens a session and a connection for each lock; here a contender keeps its session from one lock to the next.
-So with `acquisitions = 1` each lock has its own connection, as in the article; otherwise the cost of opening and
-closing sessions is not in the figures.
-
 Exclusion and progress: as predecessor-watch; every change of the queue leads to a new look.
-Where it breaks: the herd. A batch of N costs about N squared lists of up to N names each.",
+Where it breaks: the herd. A batch of N costs about N squared lists of up to N names each.
+
+`class = \"article\"`: the article's class, as its users get it. It always has `while_holding = \"relist\"` and
+`wake = \"poll-flag\"`. If somebody else deletes its node, it goes on watching, and enters when nobody is left in
+the queue, together with the next to come.
+",
+            article::class_in_common!()
+        ),
         guarantees: Guarantees::QUEUE,
         params: &[
             WATCHING_CLASS,
@@ -57,6 +57,7 @@ Where it breaks: the herd. A batch of N costs about N squared lists of up to N n
             WAKE,
             FLAG_INTERVAL,
         ],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
@@ -71,7 +72,8 @@ Where it breaks: the herd. A batch of N costs about N squared lists of up to N n
 };
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
-    if relists(params) { relisting(n) } else { cost::parent_queue(n) }
+    let cost = if relists(params) { relisting(n) } else { cost::parent_queue(n) };
+    article::batch_cost(cost, params, n)
 }
 
 fn relists(params: &Params) -> bool {
@@ -106,7 +108,7 @@ struct ParentWatch {
 impl Strategy for ParentWatch {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let begun = clock::now();
-        let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
+        let node = article::join(session, &self.lock, self.is_article).await?;
         match self.wait(session, &node, patience, begun).await {
             Ok(()) => Ok(Held::by(node)),
             Err(why) => {
@@ -131,7 +133,13 @@ impl ParentWatch {
         begun: Stamp,
     ) -> Acquired<()> {
         let watch = if self.is_article {
-            let by_article = |names: &[String]| Ok(article::predecessor(node, names));
+            let by_article = |names: &Names| {
+                Ok(match article::seen(node, names) {
+                    Seen::Held => None,
+                    Seen::Behind(name) => Some(name),
+                    Seen::Missing(_) => Some(node.name().to_owned()),
+                })
+            };
             let watching = wait_for_way_by_parent(session, &self.lock, patience, by_article);
             match article::until_disconnected(session, watching).await {
                 Ok(watch) => watch,

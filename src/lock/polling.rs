@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rand::Rng;
 
-use super::article::{self, CLASS};
+use super::article::{self, CLASS, Seen};
 use super::queue_node::Standing;
 use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, has_word};
 use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
@@ -20,7 +20,8 @@ pub const ENTRY: Entry = Entry {
         name: "polling",
         summary: "queue node; sleeps, lists the queue, and holds the lock once its node is the lowest",
         source: "three-strategy comparison article, first lock",
-        details: "\
+        details: concat!(
+            "\
 Acquire: create ephemeral sequential `temp`; then again and again: sleep the poll interval, getChildren;
 its own node is the lowest -> held. The sleep comes first, so even an uncontended acquire takes one interval.
 Release: delete.
@@ -37,13 +38,11 @@ Where it breaks: after every release the lock sits idle for half a poll interval
 ensemble; a shorter interval lowers latency at the cost of reads. A lost create response leaves a node that nobody
 owns in front of the next attempt until the session ends (no protection).
 
-`class = \"article\"`: the article's class, as its users get it. It looks once every poll interval, as the recipe
-does. It gives up at the first Disconnected, although the session lives on; the session is then ended, and its node
-goes with it. It enters if no number in its list is lower than its own, without looking for its own node: if
-somebody else deleted its node, it enters even on an empty list, together with the next to come. The class opens a
-session and a connection for each lock; here a contender keeps its session from one lock to the next. So with
-`acquisitions = 1` each lock has its own connection, as in the article; otherwise the cost of opening and closing
-sessions is not in the figures.",
+`class = \"article\"`: the article's class, as its users get it. If somebody else deletes its node, it goes on
+looking, and enters when nobody is left in the queue, together with the next to come.
+",
+            article::class_in_common!()
+        ),
         guarantees: Guarantees { watches: false, ..Guarantees::QUEUE },
         params: &[
             CLASS,
@@ -60,6 +59,7 @@ sessions is not in the figures.",
                 doc: "Whether each pause is random, from half an interval to one and a half.",
             },
         ],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
@@ -74,12 +74,13 @@ sessions is not in the figures.",
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
     let jitters = has_word(params, "jitter", "half");
-    BatchCost {
+    let cost = BatchCost {
         requests: vec![(Create, n), (Delete, n)],
         looks_follow_waits: !jitters,
         looks_vary: jitters,
         ..BatchCost::default()
-    }
+    };
+    article::batch_cost(cost, params, n)
 }
 
 struct Polling {
@@ -92,7 +93,7 @@ struct Polling {
 #[async_trait(?Send)]
 impl Strategy for Polling {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let node = QueueNode::join(session, &self.lock, "temp", &[]).await?;
+        let node = article::join(session, &self.lock, self.is_article).await?;
         let polling = self.poll_until_first(session, &node, patience);
         let waited =
             if self.is_article { article::until_disconnected(session, polling).await } else { polling.await };
@@ -101,7 +102,6 @@ impl Strategy for Polling {
 }
 
 impl Polling {
-    /// How long to sleep before the next look.
     fn pause(&self) -> Duration {
         if self.jitters { self.interval.mul_f64(rand::rng().random_range(0.5..=1.5)) } else { self.interval }
     }
@@ -123,7 +123,7 @@ impl Polling {
             self.rest(session, patience).await?;
             let names = session.get_children(&self.lock).await?;
             let is_first = match self.is_article {
-                true => article::lets_in(node, &names),
+                true => article::seen(node, &names) == Seen::Held,
                 false => node.standing(&names)? == Standing::First,
             };
             if is_first {

@@ -10,7 +10,7 @@ use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::words::clock;
 use crate::words::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
-use crate::world::zk::{EventKind, Failure, Session, reactor};
+use crate::world::zk::{EventKind, Failure, Names, Session, reactor};
 
 /// The name that the class puts into every node.
 const PREFIX: &str = "mutex_lock_";
@@ -18,7 +18,7 @@ const PREFIX: &str = "mutex_lock_";
 pub const ENTRY: Entry = Entry {
     card: LockCard {
         name: "predecessor-watch-wait-limited",
-        summary: "takes any wake-up for the lock without checking, and leaves its node behind on timeout; broken",
+        summary: "takes its predecessor's end for the lock, unchecked, and leaves its node behind on timeout; broken",
         source: "watch-lock article, its Java class",
         details: "\
 Acquire: exists on the lock's directory (missing: create it); create ephemeral sequential `mutex_lock_`;
@@ -40,11 +40,14 @@ a node that nobody will release, times out, too, and leaves another.
 A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
 goes with it.
 
-Two things are not imitated. The class connects for each lock and closes its session at the release; here the
-contender keeps its session, so that only the lock's own cost shows, and a leftover node lives just as long. And the
-class creates its latch only after exists has answered, so a deletion in between wakes nobody; here none is lost.",
+Three things are not imitated. In the class the name in its nodes is that of the lock, and only nodes with that
+name count, so several locks can share a directory; here it is always `mutex`. The class connects for each lock
+and closes its session at the release; here the contender keeps its session, so that only the lock's own cost
+shows, and a leftover node lives just as long. And the class creates its latch only after exists has answered,
+so a deletion in between wakes nobody; here none is lost.",
         guarantees: Guarantees { exclusive: false, ..Guarantees::QUEUE },
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| Box::new(WaitLimited { lock: config.path.clone() }),
@@ -96,9 +99,10 @@ impl WaitLimited {
         node: &QueueNode,
         patience: &Patience,
     ) -> Acquired<()> {
-        let mut names = session.get_children(&self.lock).await?;
-        names.retain(|name| name.starts_with(PREFIX));
+        let names = session.get_children(&self.lock).await?;
+        let names: Names = names.iter().filter(|name| name.starts_with(PREFIX)).collect();
         let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
+        drop(names);
         let path = format!("{}/{predecessor}", self.lock);
         let (found, mut watch) = session.exists_and_watch(&path).await?;
         if found.is_none() {

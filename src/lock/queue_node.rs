@@ -5,12 +5,14 @@
 //! that session is complete downwards, and the set of lower nodes can only shrink. A stale list can only
 //! show nodes that are already gone: safe, at worst one more wait.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use futures_util::future::join;
 
 use super::{AcquireError, Acquired, Held, Patience};
-use crate::world::zk::{Created, Failure, NodeKind, Session, Watch, sequence_of};
+use crate::world::zk::{Created, Failure, Names, NodeKind, Session, Watch, sequence_of};
 
-/// A node in a lock's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueNode {
     pub path: String,
@@ -20,10 +22,8 @@ pub struct QueueNode {
     pub czxid: i64,
 }
 
-/// Where a node stands in its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// It is the first.
     First,
     /// The name of the node just before it.
     Behind(String),
@@ -43,7 +43,7 @@ impl QueueNode {
     /// order guarantees that the other one sees the new node. Returns its outcome beside the node.
     ///
     /// # Errors
-    /// As [`QueueNode::join`].
+    /// Same errors as [`QueueNode::join`].
     pub async fn join_and<F: Future>(
         session: &Session,
         lock: &str,
@@ -58,7 +58,7 @@ impl QueueNode {
         Ok((Self::of(created?)?, also))
     }
 
-    fn of(created: Created) -> Result<Self, Failure> {
+    pub(super) fn of(created: Created) -> Result<Self, Failure> {
         let sequence = created.sequence.ok_or(Failure::OwnNodeMissing)?;
         Ok(Self { path: created.path, sequence, czxid: created.czxid })
     }
@@ -72,17 +72,17 @@ impl QueueNode {
     ///
     /// # Errors
     /// [`Failure::OwnNodeMissing`] when the own node is not among them: an empty list is not a held lock.
-    pub fn standing(&self, names: &[String]) -> Result<Standing, Failure> {
-        let before = self.others(names)?.into_iter().filter(|(distance, _)| *distance < 0);
+    pub fn standing(&self, names: &Names) -> Result<Standing, Failure> {
+        let before = self.others(names)?.filter(|(distance, _)| *distance < 0);
         let before = before.max_by_key(|(distance, _)| *distance);
-        Ok(before.map_or(Standing::First, |(_, name)| Standing::Behind(name.clone())))
+        Ok(before.map_or(Standing::First, |(_, name)| Standing::Behind(name.to_owned())))
     }
 
     /// The name of the node just before the own; `None` when it is the first.
     ///
     /// # Errors
-    /// As [`QueueNode::standing`].
-    pub fn predecessor(&self, names: &[String]) -> Result<Option<String>, Failure> {
+    /// Same errors as [`QueueNode::standing`].
+    pub fn predecessor(&self, names: &Names) -> Result<Option<String>, Failure> {
         Ok(match self.standing(names)? {
             Standing::First => None,
             Standing::Behind(predecessor) => Some(predecessor),
@@ -92,38 +92,56 @@ impl QueueNode {
     /// The names of the nodes just before the own, the nearest first, at most so many.
     ///
     /// # Errors
-    /// As [`QueueNode::standing`].
-    pub fn nearest_before(&self, names: &[String], most: usize) -> Result<Vec<String>, Failure> {
-        let mut before = self.others(names)?;
-        before.retain(|(distance, _)| *distance < 0);
-        before.sort_unstable_by_key(|(distance, _)| -i64::from(*distance));
-        Ok(before.into_iter().take(most).map(|(_, name)| name.clone()).collect())
+    /// Same errors as [`QueueNode::standing`].
+    pub fn nearest_before(&self, names: &Names, most: usize) -> Result<Vec<String>, Failure> {
+        // Few are wanted of what may be thousands: more than these are not kept.
+        let mut nearest = BinaryHeap::new();
+        for (distance, name) in self.others(names)?.filter(|(distance, _)| *distance < 0) {
+            nearest.push((Reverse(distance), name));
+            if nearest.len() > most {
+                nearest.pop();
+            }
+        }
+        Ok(nearest.into_sorted_vec().into_iter().map(|(_, name)| name.to_owned()).collect())
     }
 
     /// The name of the node just behind the own.
     ///
     /// # Errors
-    /// As [`QueueNode::standing`].
-    pub fn next_behind(&self, names: &[String]) -> Result<Option<String>, Failure> {
-        let others = self.others(names)?.into_iter().filter(|(distance, _)| *distance > 0);
-        Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.clone()))
+    /// Same errors as [`QueueNode::standing`].
+    pub fn next_behind(&self, names: &Names) -> Result<Option<String>, Failure> {
+        let others = self.others(names)?.filter(|(distance, _)| *distance > 0);
+        Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
-    /// How far behind the own node each of a list stands. The server's counter has 32 bits and wraps: the
-    /// distance is right on both sides of the wrap while the queue is shorter than half the circle.
-    fn others<'a>(&self, names: &'a [String]) -> Result<Vec<(i32, &'a String)>, Failure> {
+    /// How far behind the own node each of a list stands.
+    ///
+    /// # Errors
+    /// Same errors as [`QueueNode::standing`].
+    pub fn others<'a>(&self, names: &'a Names) -> Result<impl Iterator<Item = (i32, &'a str)>, Failure> {
         if !names.iter().any(|name| name == self.name()) {
             return Err(Failure::OwnNodeMissing);
         }
+        Ok(self.distances(names))
+    }
+
+    /// How far behind the own number each of a list stands, whether the own node is among them or not. The
+    /// server's counter has 32 bits and wraps: the distance is right on both sides of the wrap while the queue is
+    /// shorter than half the circle.
+    pub fn distances<'a>(&self, names: &'a Names) -> impl Iterator<Item = (i32, &'a str)> + use<'a> {
+        let own = self.sequence as i32;
         let numbered = names.iter().filter_map(|name| sequence_of(name).map(|number| (number, name)));
-        Ok(numbered
-            .map(|(number, name)| ((number as i32).wrapping_sub(self.sequence as i32), name))
-            .collect())
+        numbered.map(move |(number, name)| ((number as i32).wrapping_sub(own), name))
     }
 
     /// The number so many places behind the own, as the server counts: past the highest comes the lowest.
     pub fn number_at(&self, places: i32) -> i64 {
         i64::from((self.sequence as i32).wrapping_add(places))
+    }
+
+    /// The name of the node so many places behind the own, where all are named like that.
+    pub fn name_at(&self, prefix: &str, places: i32) -> String {
+        format!("{prefix}{:010}", self.number_at(places))
     }
 
     /// Leaves the queue; a node that is gone already has left.
@@ -137,7 +155,7 @@ impl QueueNode {
     /// Ends an acquire whose wait has ended like that: the lock is held, or the own node goes.
     ///
     /// # Errors
-    /// As [`QueueNode::give_up`].
+    /// Same errors as [`QueueNode::give_up`].
     pub async fn held_after(self, session: &Session, waited: Acquired<()>) -> Acquired {
         match waited {
             Ok(()) => Ok(Held::by(self)),
@@ -182,11 +200,11 @@ pub async fn wait_for_way(
     session: &Session,
     lock: &str,
     patience: &Patience,
-    in_the_way: impl Fn(&[String]) -> Result<Option<String>, Failure>,
+    in_the_way: impl Fn(&Names) -> Result<Option<String>, Failure>,
 ) -> Acquired<()> {
     loop {
-        let names = session.get_children(lock).await?;
-        let Some(name) = in_the_way(&names)? else { return Ok(()) };
+        // The list is not kept while it waits, here as in every lock: among thousands, each would keep thousands of names.
+        let Some(name) = in_the_way(&session.get_children(lock).await?)? else { return Ok(()) };
         if let Some(mut watch) = watch_data(session, &format!("{lock}/{name}")).await? {
             patience.wait(watch.changed()).await?;
         }
@@ -197,18 +215,19 @@ pub async fn wait_for_way(
 /// watch that is still armed then.
 ///
 /// # Errors
-/// As [`wait_for_way`].
+/// Same errors as [`wait_for_way`].
 pub async fn wait_for_way_by_parent(
     session: &Session,
     lock: &str,
     patience: &Patience,
-    in_the_way: impl Fn(&[String]) -> Result<Option<String>, Failure>,
+    in_the_way: impl Fn(&Names) -> Result<Option<String>, Failure>,
 ) -> Acquired<Watch> {
     loop {
         let (names, mut watch) = session.get_children_and_watch(lock).await?;
         if in_the_way(&names)?.is_none() {
             return Ok(watch);
         }
+        drop(names);
         patience.wait(watch.changed()).await?;
     }
 }
@@ -221,7 +240,7 @@ mod tests {
         QueueNode { path: format!("/lock/n-{sequence:010}"), sequence, czxid: 0 }
     }
 
-    fn names(sequences: &[i64]) -> Vec<String> {
+    fn names(sequences: &[i64]) -> Names {
         sequences.iter().map(|sequence| format!("n-{sequence:010}")).collect()
     }
 
@@ -234,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_list_without_the_own_node_never_means_held() {
-        assert_eq!(node(3).standing(&[]), Err(Failure::OwnNodeMissing));
+        assert_eq!(node(3).standing(&Names::default()), Err(Failure::OwnNodeMissing));
         assert_eq!(node(3).standing(&names(&[4])), Err(Failure::OwnNodeMissing));
     }
 
@@ -273,8 +292,7 @@ mod tests {
 
     #[test]
     fn names_without_a_number_are_nobodys_place() {
-        let mut list = names(&[3]);
-        list.push("config".into());
+        let list = ["n-0000000003", "config"].iter().collect();
         assert_eq!(node(3).standing(&list).unwrap(), Standing::First);
     }
 }

@@ -4,12 +4,13 @@ use std::sync::OnceLock;
 
 use super::driven::{self, DrivenLock, Program};
 use super::{
-    Entry, ahead, apache_write_lock, atomic_multi, baton, crate_lock, curator_multi, curator_mutex,
-    curator_read_write, curator_semaphore, curator_semaphore_mutex, ephemeral_child, ephemeral_node,
-    go_zookeeper, kazoo, kazoo_read_write, local_then_remote, no_lock, parent_watch, polling,
-    predecessor_watch, predecessor_watch_wait_limited, shared_parent_watch, shared_predecessor_watch, ticket,
+    Entry, ahead, apache_write_lock, atomic_multi, baton, cohort, count, count_semaphore, crate_lock,
+    curator_multi, curator_mutex, curator_read_write, curator_semaphore, curator_semaphore_mutex,
+    ephemeral_child, ephemeral_node, go_zookeeper, kazoo, kazoo_read_write, local_then_remote, mixed,
+    no_lock, parent_watch, polling, predecessor_watch, predecessor_watch_wait_limited, shared_parent_watch,
+    shared_predecessor_watch, ticket,
 };
-use crate::words::catalog::{LockCard, Protection};
+use crate::words::catalog::{LockCard, MIXED_WITH, Params, Protection, members};
 use crate::words::units::capitalised;
 
 /// Every strategy, in the order in which lists show them.
@@ -30,48 +31,100 @@ pub const STRATEGIES: &[Entry] = &[
     shared_parent_watch::ENTRY,
     shared_predecessor_watch::ENTRY,
     local_then_remote::ENTRY,
+    cohort::ENTRY,
     kazoo::ENTRY,
     kazoo_read_write::ENTRY,
     crate_lock::ENTRY,
     ahead::ENTRY,
     baton::ENTRY,
+    count::ENTRY,
+    count_semaphore::ENTRY,
     ticket::ENTRY,
     atomic_multi::ENTRY,
     no_lock::ENTRY,
 ];
 
-/// Locks of drivers, which are known from the program's start on.
-static DRIVEN: OnceLock<Vec<(Entry, DrivenLock)>> = OnceLock::new();
+/// The locks of drivers. They live as long as this process, as those of its own do.
+#[derive(Debug, Clone, Default)]
+pub struct DrivenLocks(Vec<(Entry, DrivenLock)>);
+
+/// Those that are strategies of this process, which are known from its start on.
+static DRIVEN: OnceLock<DrivenLocks> = OnceLock::new();
+static NONE: DrivenLocks = DrivenLocks(Vec::new());
+
+impl DrivenLocks {
+    /// Those of these drivers.
+    ///
+    /// # Errors
+    /// What can't be a strategy.
+    pub fn of(programs: Vec<Program>) -> Result<Self, String> {
+        let mut all = Vec::new();
+        for program in programs {
+            all.extend(driven::locks_of(program)?);
+        }
+        Ok(Self(all))
+    }
+
+    /// Those that are strategies of this process.
+    pub fn registered() -> &'static Self {
+        DRIVEN.get().unwrap_or(&NONE)
+    }
+
+    /// These, and of the others those whose drivers have other names.
+    #[must_use]
+    pub fn or(self, others: &Self) -> Self {
+        let is_here = |driver: &str| self.0.iter().any(|(_, lock)| lock.program.command.name == driver);
+        let more: Vec<_> =
+            others.0.iter().filter(|(_, lock)| !is_here(&lock.program.command.name)).copied().collect();
+        Self(self.0.into_iter().chain(more).collect())
+    }
+
+    /// The cards of the suite's own strategies, and of these.
+    pub fn cards(&self) -> Vec<LockCard> {
+        STRATEGIES.iter().chain(self.0.iter().map(|(entry, _)| entry)).map(|entry| entry.card).collect()
+    }
+
+    pub fn find(&self, name: &str) -> Option<&DrivenLock> {
+        self.0.iter().find(|(entry, _)| entry.card.name == name).map(|(_, lock)| lock)
+    }
+}
 
 /// From now on the locks of these drivers are strategies, too. Once in a process.
 ///
 /// # Errors
 /// What can't be a strategy.
 pub fn register(programs: Vec<Program>) -> Result<(), String> {
-    let mut all = Vec::new();
-    for program in programs {
-        all.extend(driven::locks_of(program)?);
-    }
-    DRIVEN.set(all).map_err(|_| "the drivers have been named before".to_owned())
-}
-
-fn of_drivers() -> &'static [(Entry, DrivenLock)] {
-    DRIVEN.get().map_or(&[], Vec::as_slice)
+    DRIVEN.set(DrivenLocks::of(programs)?).map_err(|_| "the drivers have been named before".to_owned())
 }
 
 /// Every strategy's card, those of drivers last.
 pub fn cards() -> Vec<LockCard> {
-    STRATEGIES.iter().chain(of_drivers().iter().map(|(entry, _)| entry)).map(|entry| entry.card).collect()
+    DrivenLocks::registered().cards()
 }
 
+/// The strategy of that name, which may be several with a `+` between them.
 pub fn find(name: &str) -> Option<&'static Entry> {
-    let mut all = STRATEGIES.iter().chain(of_drivers().iter().map(|(entry, _)| entry));
+    if name.contains(MIXED_WITH) { mixed::find(name, find_one) } else { find_one(name) }
+}
+
+fn find_one(name: &str) -> Option<&'static Entry> {
+    let mut all = STRATEGIES.iter().chain(DrivenLocks::registered().0.iter().map(|(entry, _)| entry));
     all.find(|entry| entry.card.name == name)
+}
+
+/// What a contender uses of a strategy, with the parameters that concern it: all of it, unless it is several.
+pub fn member_of(entry: &Entry, params: &Params, contender: usize) -> (Entry, Params) {
+    let names: Vec<&str> = members(entry.card.name).collect();
+    let name = names[contender % names.len()];
+    match find_one(name) {
+        Some(member) if names.len() > 1 => (*member, mixed::params_of(name, params)),
+        _ => (*entry, params.clone()),
+    }
 }
 
 /// The driver's lock of that name, if it is one.
 pub fn driven(name: &str) -> Option<&'static DrivenLock> {
-    of_drivers().iter().find(|(entry, _)| entry.card.name == name).map(|(_, lock)| lock)
+    DrivenLocks::registered().find(name)
 }
 
 pub fn reference() -> String {
@@ -123,4 +176,32 @@ fn section(card: &LockCard) -> String {
         text += &format!("| `{}` | {values} | `{}` | {meaning} |\n", param.name, param.default);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::catalog::ParamValue;
+
+    #[test]
+    fn contenders_use_its_locks_in_turns_with_their_own_parameters() {
+        let entry = find("baton+curator-mutex").unwrap();
+        assert!(entry.card.guarantees.fifo && entry.card.batch_cost.is_none());
+        assert!(entry.card.params.iter().any(|param| param.name == "curator-mutex.retry_times"));
+        let params = Params::from([("curator-mutex.retry_times".into(), ParamValue::Count(7))]);
+        let used = |contender| {
+            let (entry, params) = member_of(entry, &params, contender);
+            (entry.card.name, params)
+        };
+        assert_eq!(used(0), ("baton", Params::new()));
+        assert_eq!(used(1), ("curator-mutex", Params::from([("retry_times".into(), ParamValue::Count(7))])));
+        assert_eq!(used(2).0, "baton");
+        let alone = find("baton").unwrap();
+        assert_eq!(member_of(alone, &Params::new(), 5).0.card.name, "baton");
+    }
+
+    #[test]
+    fn locks_that_let_different_contenders_in_are_not_mixed() {
+        assert!(find("baton+curator-semaphore").is_none() && find("baton+none-such").is_none());
+    }
 }

@@ -6,7 +6,7 @@ use super::queue_node::wait_for_way_by_parent;
 use super::sides::{BARE, READ_WRITE, Watched};
 use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::words::catalog::{BatchCost, LockCard, Mode, Params};
-use crate::world::zk::Session;
+use crate::world::zk::{Names, Session};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -14,8 +14,9 @@ pub const ENTRY: Entry = Entry {
         summary: "readers together or one writer; every waiter watches the parent's children",
         source: "shared and exclusive lock article, first version",
         details: "\
-Acquire: create ephemeral sequential `R-` or `W-`; getChildren with a watch on the parent; a reader with no
-writer before it, a writer with nobody before it -> held; NodeChildrenChanged -> getChildren with a watch again.
+Acquire: create ephemeral sequential `R-` or `W-` (the article puts the host's name before that); getChildren
+with a watch on the parent; a reader with no writer before it, a writer with nobody before it -> held;
+NodeChildrenChanged -> getChildren with a watch again.
 Release: delete.
 
 Requests: 3 uncontended, 3 + one for every change while queued. Order: first in, first out, with readers that
@@ -33,6 +34,7 @@ new look.
 Where it breaks: the herd, as with parent-watch; with readers even at releases that let nobody in.",
         guarantees: READ_WRITE,
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| Box::new(SharedParentWatch { lock: config.path.clone() }),
@@ -51,7 +53,7 @@ struct SharedParentWatch {
 impl Strategy for SharedParentWatch {
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let node = QueueNode::join(session, &self.lock, BARE.of(mode), &[]).await?;
-        let awaited = |names: &[String]| BARE.awaited(&node, mode, Watched::Last, names);
+        let awaited = |names: &Names| BARE.awaited(&node, mode, Watched::Last, names);
         let waited = wait_for_way_by_parent(session, &self.lock, patience, awaited).await;
         node.held_after(session, waited.map(drop)).await
     }

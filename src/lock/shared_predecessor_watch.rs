@@ -7,7 +7,7 @@ use super::sides::{BARE, READ_WRITE, Watched};
 use super::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::words::catalog::{BatchCost, LockCard, Mode, Params};
 use crate::words::measure::RequestKind::GetDataWatch;
-use crate::world::zk::Session;
+use crate::world::zk::{Names, Session};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -15,9 +15,10 @@ pub const ENTRY: Entry = Entry {
         summary: "readers together or one writer; each waiter watches only the node it waits for",
         source: "ZooKeeper's recipes page; shared and exclusive lock article, improved version",
         details: "\
-Acquire: create ephemeral sequential `R-` or `W-`; getChildren; a reader with no writer before it, a writer
-with nobody before it -> held; else getData with a watch: a reader on the last writer before it, a writer on
-the node just before it, of either kind. NoNode, or the watch fired -> getChildren again.
+Acquire: create ephemeral sequential `R-` or `W-` (the article puts the host's name before that); getChildren; a
+reader with no writer before it, a writer with nobody before it -> held; else getData with a watch: a reader on
+the last writer before it, a writer on the node just before it, of either kind. NoNode, or the watch fired ->
+getChildren again.
 Release: delete.
 
 Requests: 3 uncontended, 5 contended. Order: first in, first out, with readers that stand together let in
@@ -38,6 +39,7 @@ Where it breaks: as predecessor-watch; no protection. Readers behind a waiting w
 readers hold: a convoy.",
         guarantees: READ_WRITE,
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| Box::new(SharedPredecessorWatch { lock: config.path.clone() }),
@@ -56,7 +58,7 @@ struct SharedPredecessorWatch {
 impl Strategy for SharedPredecessorWatch {
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
         let node = QueueNode::join(session, &self.lock, BARE.of(mode), &[]).await?;
-        let awaited = |names: &[String]| BARE.awaited(&node, mode, Watched::Last, names);
+        let awaited = |names: &Names| BARE.awaited(&node, mode, Watched::Last, names);
         let waited = wait_for_way(session, &self.lock, patience, awaited).await;
         node.held_after(session, waited).await
     }

@@ -11,7 +11,7 @@
 
 use super::QueueNode;
 use crate::words::catalog::{Guarantees, Holders, Mode};
-use crate::world::zk::{Failure, sequence_of};
+use crate::world::zk::{Failure, Names};
 
 /// What a lock with a read and a write side promises: the order of arrival, but readers together.
 pub const READ_WRITE: Guarantees = Guarantees { holders: Holders::ReadersOrOneWriter, ..Guarantees::QUEUE };
@@ -48,27 +48,25 @@ impl Sides {
         node: &QueueNode,
         mode: Mode,
         watched: Watched,
-        names: &[String],
+        names: &Names,
     ) -> Result<Option<String>, Failure> {
-        if !names.iter().any(|name| name == node.name()) {
-            return Err(Failure::OwnNodeMissing);
-        }
-        let before = names
-            .iter()
-            .filter_map(|name| Some((sequence_of(name)?, name)))
-            .filter(|(sequence, name)| *sequence < node.sequence && self.matters(name, mode));
+        let before = node.others(names)?.filter(|(distance, name)| *distance < 0 && self.matters(name, mode));
         let awaited = match (mode, watched) {
-            (Mode::Read, Watched::First) => before.min_by_key(|(sequence, _)| *sequence),
-            _ => before.max_by_key(|(sequence, _)| *sequence),
+            (Mode::Read, Watched::First) => before.min_by_key(|(distance, _)| *distance),
+            _ => before.max_by_key(|(distance, _)| *distance),
         };
-        Ok(awaited.map(|(_, name)| name.clone()))
+        Ok(awaited.map(|(_, name)| name.to_owned()))
     }
 
     /// Whether who asks for that waits for a node of that name: a writer for everybody in the queue, a
     /// reader for writers. Names of neither kind are nobody's place.
     fn matters(self, name: &str, mode: Mode) -> bool {
         let prefix = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        prefix.ends_with(self.write) || mode == Mode::Write && prefix.ends_with(self.read)
+        // Numbers past the highest are negative.
+        let is = |side| {
+            prefix.ends_with(side) || prefix.strip_suffix('-').is_some_and(|bare| bare.ends_with(side))
+        };
+        is(self.write) || mode == Mode::Write && is(self.read)
     }
 }
 
@@ -87,8 +85,11 @@ mod tests {
     }
 
     /// W R R W R, numbered from 3, in no order.
-    fn queue() -> Vec<String> {
-        [('R', 5), ('W', 6), ('W', 3), ('R', 7), ('R', 4)].map(|(kind, number)| name(kind, number)).into()
+    fn queue() -> Names {
+        [('R', 5), ('W', 6), ('W', 3), ('R', 7), ('R', 4)]
+            .map(|(kind, number)| name(kind, number))
+            .iter()
+            .collect()
     }
 
     fn awaited(kind: char, sequence: i64, watched: Watched) -> Option<String> {
@@ -112,8 +113,19 @@ mod tests {
     }
 
     #[test]
+    fn who_is_before_is_told_by_the_distance_where_the_servers_counter_has_wrapped() {
+        let (before, after) = (i64::from(i32::MAX), i64::from(i32::MIN));
+        let queue = [name('W', before), name('R', after), name('W', after + 1)].iter().collect();
+        let awaited =
+            |kind, sequence, mode| SIDES.awaited(&node(kind, sequence), mode, Watched::Last, &queue).unwrap();
+        assert_eq!(awaited('W', before, Mode::Write), None);
+        assert_eq!(awaited('R', after, Mode::Read), Some(name('W', before)));
+        assert_eq!(awaited('W', after + 1, Mode::Write), Some(name('R', after)));
+    }
+
+    #[test]
     fn a_reader_with_only_readers_before_it_is_in() {
-        let names = [name('R', 1), name('R', 2), name('W', 3)];
+        let names = [name('R', 1), name('R', 2), name('W', 3)].iter().collect();
         let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names);
         assert_eq!(awaited.unwrap(), None);
     }
@@ -128,18 +140,18 @@ mod tests {
     fn a_node_named_after_its_side_is_found_to_be_of_that_side() {
         for mode in [Mode::Read, Mode::Write] {
             let first = format!("{}0000000001", SIDES.of(mode));
-            let names = [first.clone(), name('R', 2)];
+            let names = [first.clone(), name('R', 2)].iter().collect();
             let awaited = SIDES.awaited(&node('R', 2), Mode::Read, Watched::First, &names).unwrap();
             assert_eq!(awaited, (mode == Mode::Write).then_some(first), "a reader waits for writers only");
         }
-        let names = [format!("{}0000000001", SIDES.of(Mode::Read)), name('W', 2)];
+        let names = [format!("{}0000000001", SIDES.of(Mode::Read)), name('W', 2)].iter().collect();
         let awaited = SIDES.awaited(&node('W', 2), Mode::Write, Watched::Last, &names).unwrap();
         assert_eq!(awaited.as_deref(), Some("R-0000000001"), "a writer waits for everybody");
     }
 
     #[test]
     fn names_of_neither_kind_are_nobodys_place() {
-        let names = ["config".to_owned(), "n-0000000001".to_owned(), name('W', 3)];
+        let names = ["config".to_owned(), "n-0000000001".to_owned(), name('W', 3)].iter().collect();
         assert_eq!(SIDES.awaited(&node('W', 3), Mode::Write, Watched::Last, &names).unwrap(), None);
     }
 }

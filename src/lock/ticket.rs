@@ -45,6 +45,7 @@ Its own node is not read again: if it is deleted by hand while waiting, that goe
 the one behind may then get in alongside it. A holder is not told that its session has expired.",
         guarantees: Guarantees::QUEUE,
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| Box::new(Ticket { lock: config.path.clone() }),
@@ -109,8 +110,8 @@ impl Ticket {
             if number_in(&data) == Some(before) {
                 return Ok(());
             }
-            let names = session.get_children(&self.lock).await?;
-            let Some(nearest) = node.nearest_before(&names, 1)?.pop() else { return Ok(()) };
+            let list = session.get_children(&self.lock);
+            let Some(nearest) = node.nearest_before(&list.await?, 1)?.pop() else { return Ok(()) };
             let Some(number) = sequence_of(&nearest) else { return Err(Failure::OwnNodeMissing.into()) };
             (before, path) = (number, format!("{}/{nearest}", self.lock));
         }

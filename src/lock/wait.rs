@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::LockConfig;
-use crate::words::catalog::{Param, ParamKind};
+use crate::words::catalog::{BatchCost, Param, ParamKind, ParamValue, Params};
 use crate::words::clock::{self, Stamp};
 use crate::world::zk::{Session, SessionState, SessionStates, Watch, reactor};
 
@@ -85,12 +85,12 @@ impl DeadlineClock {
 pub struct Patience {
     /// When it ends; `None` for never.
     pub deadline: Option<Stamp>,
-    /// By which clock.
     pub clock: DeadlineClock,
     /// Ends it at once.
     pub cancel: CancellationToken,
-    /// Where the wait is shown.
     pub gauge: WaitGauge,
+    /// For how long a lock that can hold by itself, and release, is to do so.
+    pub hold: Option<Duration>,
 }
 
 impl Patience {
@@ -159,6 +159,24 @@ impl AnyEvent {
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Of locks that can be tried.
+pub const BLOCKING: Param = Param {
+    name: "blocking",
+    kind: ParamKind::Bool,
+    default: "true",
+    doc: "Whether an acquire waits its turn; if not, it gives up at once unless it is first, which counts as timed out.",
+};
+
+/// Whether acquires wait with these parameters.
+pub fn blocks(params: &Params) -> bool {
+    !matches!(params.get(BLOCKING.name), Some(ParamValue::Bool(false)))
+}
+
+/// What a batch costs where acquires don't wait: nobody knows how many get in.
+pub fn cost_of_tries() -> BatchCost {
+    BatchCost { open: true, ..BatchCost::default() }
+}
+
 /// How the waiting thread learns that its watcher has seen the lock.
 pub const WAKE: Param = Param {
     name: "wake",
@@ -210,6 +228,7 @@ mod tests {
 
     fn patience(deadline: Option<Duration>) -> Patience {
         Patience {
+            hold: None,
             deadline: deadline.map(|after| clock::now() + clock::micros(after)),
             clock: DeadlineClock::default(),
             cancel: CancellationToken::new(),

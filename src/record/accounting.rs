@@ -12,13 +12,11 @@ const READS: [RequestKind; 6] = [GetChildren, GetChildrenWatch, GetData, GetData
 /// A multi is missing: the servers count each of its writes, and so does the client.
 const WRITES: [RequestKind; 3] = [Create, Delete, SetData];
 
-/// What the servers counted of a trial.
 #[derive(Debug, Clone, Copy)]
 pub struct ServersCount<'a> {
     pub counters: &'a [ServerCounters],
     /// What the suite itself asked for meanwhile.
     pub beside: Beside,
-    /// Whether all of its reads are among these.
     pub knows_reads: bool,
 }
 

@@ -21,7 +21,6 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Both together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let Self { reads, writes, node_created, node_deleted, data_changed, children_changed } = other;

@@ -115,7 +115,6 @@ pub struct ServerFigures {
 }
 
 impl ServerFigures {
-    /// What was measured of one kind of request.
     pub fn of(&self, request: RawRequest) -> Option<&RequestFigures> {
         self.requests.iter().find(|figures| figures.request == request)
     }

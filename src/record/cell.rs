@@ -17,12 +17,10 @@ pub struct CellKey {
 }
 
 impl CellKey {
-    /// That of a trial.
     pub fn of(spec: &TrialSpec) -> Self {
         Self { strategy: spec.strategy.label.clone(), contenders: spec.contenders }
     }
 
-    /// Whether that trial is one of its repetitions.
     pub fn is_of(&self, trial: &Trial) -> bool {
         trial.spec.strategy.label == self.strategy && trial.spec.contenders == self.contenders
     }

@@ -16,7 +16,6 @@ use crate::scenario::{Load, Stop};
 #[serde(transparent)]
 pub struct Derived(BTreeMap<String, Option<f64>>);
 
-/// The figures that are stored, each with its name in files.
 fn stored() -> impl Iterator<Item = (&'static str, &'static FigureEntry)> {
     figures::ALL.iter().filter_map(|entry| Some((entry.stored_as?, *entry)))
 }
@@ -38,7 +37,6 @@ impl Derived {
         self.0.iter().any(|(name, value)| other.0.get(name).is_some_and(|its| its != value))
     }
 
-    /// The figures that were measured, by their names.
     pub fn measured(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().filter_map(|(name, value)| Some((name.as_str(), (*value)?)))
     }
@@ -82,7 +80,6 @@ impl Trial {
         self.spec.load == Load::Batch
     }
 
-    /// What follows from its counts.
     pub fn derived(&self) -> Derived {
         self.into()
     }

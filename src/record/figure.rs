@@ -54,6 +54,22 @@ impl fmt::Display for Missing {
 }
 
 impl Figure {
+    /// Of a cell's repetitions those that were to measure it: what a driver's lock sends is counted once for all of them.
+    pub fn measured_in<'t>(self, trials: &[&'t Trial]) -> Vec<&'t Trial> {
+        let on_the_wire = self.is_counted_on_the_wire();
+        let measures = |trial: &&&Trial| !on_the_wire || !trial.is_counted_apart() || self.of(trial).is_ok();
+        let found: Vec<&Trial> = trials.iter().filter(measures).copied().collect();
+        if found.is_empty() { trials.to_vec() } else { found }
+    }
+
+    /// Whether it is counted on the wire, where a driver's lock is concerned.
+    pub fn is_counted_on_the_wire(self) -> bool {
+        match self {
+            Self::Latency(..) => false,
+            Self::Plain(card) => FigureEntry::of_card(card).is_some_and(|entry| entry.on_the_wire),
+        }
+    }
+
     /// What it is of that trial, which must have its histograms.
     ///
     /// # Errors

@@ -5,6 +5,7 @@
 //! `docs/figures.md`.
 
 use super::Trial;
+use super::sent::Sent;
 use crate::words::measure::{Better, Counts, Figure, FigureCard, FigureKind, Measure, Unit};
 
 /// A figure, how it is read off a trial, and where it is shown.
@@ -14,14 +15,14 @@ pub struct FigureEntry {
     read: fn(&Trial) -> Option<f64>,
     /// Its name in `derived`, `summary.csv` and `summary.json`; `None` where a trial's file has it elsewhere.
     pub stored_as: Option<&'static str>,
-    /// Its column of the main table, if it has one.
     pub column: Option<FigureColumn>,
-    /// Its chart over the number of contenders, if it has one.
     pub chart: Option<FigureChart>,
     /// Whether `compare` looks at it unasked, as at what a lock costs the ensemble.
     pub compared: bool,
     /// Whether CI is told of it.
     pub tracked: bool,
+    /// Whether it is counted on the wire, in a trial of its own, where a driver's lock is concerned: one repetition has it.
+    pub on_the_wire: bool,
 }
 
 /// A column of the main table.
@@ -30,7 +31,6 @@ pub struct FigureColumn {
     pub heading: &'static str,
     /// The larger, the sooner it is left out where there is little room; 0 stays.
     pub spare: u8,
-    /// Whether it is shown in percent.
     pub in_percent: bool,
     /// What stands in it, for the line below the table; empty where the heading says it.
     pub explained: &'static str,
@@ -42,9 +42,7 @@ pub struct FigureChart {
     /// The name of its files.
     pub id: &'static str,
     pub title: &'static str,
-    /// What is on the axis.
     pub axis: &'static str,
-    /// The section of a run's page that it stands in.
     pub section: &'static str,
     /// The fewest contenders with which the figure says anything.
     pub from: usize,
@@ -67,6 +65,7 @@ impl FigureEntry {
             chart: None,
             compared: false,
             tracked: false,
+            on_the_wire: false,
         }
     }
 
@@ -95,7 +94,6 @@ impl FigureEntry {
         Self { column: Some(FigureColumn { heading, spare, in_percent: true, explained: "" }), ..self }
     }
 
-    /// Explains its column.
     const fn explained(mut self, explained: &'static str) -> Self {
         if let Some(column) = &mut self.column {
             column.explained = explained;
@@ -111,11 +109,14 @@ impl FigureEntry {
         Self { compared: true, ..self }
     }
 
+    const fn on_the_wire(self) -> Self {
+        Self { on_the_wire: true, ..self }
+    }
+
     const fn tracked(self) -> Self {
         Self { tracked: true, ..self }
     }
 
-    /// The figure.
     pub const fn figure(&'static self) -> Figure {
         Figure::Plain(&self.card)
     }
@@ -200,7 +201,8 @@ figures! {
         .stored_as("offered_per_s");
     /// Notifications caused by a release, per release.
     FAN_OUT = amount("fan_out", Better::Lower)
-        .read(|trial| per_release(trial, trial.measured.notifications.by_release()))
+        .read(|trial| trial.sent().and_then(|sent| ratio(sent.by_release?, sent.releases)))
+        .on_the_wire()
         .column("fan-out", 0)
         .explained("notifications that one release causes")
         .chart(FigureChart {
@@ -220,7 +222,8 @@ figures! {
         .read(|trial| per_release(trial, trial.measured.notifications.by_release_spurious));
     /// Requests sent per acquisition.
     REQUESTS_PER_ACQUISITION = amount("requests_per_acquisition", Better::Lower)
-        .read(|trial| per_acquisition(trial, |counts| counts.requests.total()))
+        .read(|trial| per_acquisition(trial, |sent| sent.requests))
+        .on_the_wire()
         .column("requests/acq", 2)
         .chart(FigureChart {
             id: "requests",
@@ -234,26 +237,31 @@ figures! {
         .tracked();
     /// Notifications delivered per acquisition, whatever caused them.
     NOTIFICATIONS_PER_ACQUISITION = amount("notifications_per_acquisition", Better::Lower)
-        .read(|trial| per_acquisition(trial, |counts| counts.notifications.total()))
+        .read(|trial| per_acquisition(trial, |sent| sent.notifications))
+        .on_the_wire()
         .column("notifications/acq", 7)
         .compared()
         .tracked();
     /// Names that getChildren returned, per acquisition.
     NAMES_PER_ACQUISITION = amount("names_per_acquisition", Better::Lower)
-        .read(|trial| per_acquisition(trial, |counts| counts.names_returned))
+        .read(|trial| per_acquisition(trial, |sent| sent.names))
+        .on_the_wire()
         .compared()
         .tracked();
     /// Bytes sent and received per acquisition.
     BYTES_PER_ACQUISITION = bytes("bytes_per_acquisition")
-        .read(|trial| per_acquisition(trial, |counts| counts.bytes_sent + counts.bytes_received))
+        .read(|trial| per_acquisition(trial, |sent| sent.bytes_sent + sent.bytes_received))
+        .on_the_wire()
         .tracked();
     /// Bytes sent per acquisition.
     BYTES_SENT_PER_ACQUISITION = bytes("bytes_sent_per_acquisition")
-        .read(|trial| per_acquisition(trial, |counts| counts.bytes_sent));
+        .read(|trial| per_acquisition(trial, |sent| sent.bytes_sent))
+        .on_the_wire();
     /// Bytes received per acquisition.
     BYTES_RECEIVED_PER_ACQUISITION = bytes("bytes_received_per_acquisition")
-        .read(|trial| per_acquisition(trial, |counts| counts.bytes_received));
-    /// Share of the acquisitions that a later arrival was served before.
+        .read(|trial| per_acquisition(trial, |sent| sent.bytes_received))
+        .on_the_wire();
+    /// Share of the acquisitions that a later arrival was served before; of a semaphore's, as many of them as it lets in together.
     OVERTAKEN_SHARE = share("overtaken_share", Better::Lower)
         .read(|trial| ratio(trial.measured.overtaken, trial.measured.acquired()))
         .column_in_percent("overtaken", 6)
@@ -303,7 +311,7 @@ figures! {
     /// Bytes in both directions.
     BYTES = FigureEntry::new(FigureKind::Count, "bytes", Unit::Bytes, Better::Lower)
         .read(|trial| seen(trial, |counts| counts.bytes_sent + counts.bytes_received));
-    /// Acquisitions before which an earlier arrival was still waiting.
+    /// Acquisitions that a later arrival was served before; of a semaphore's, as many of them as it lets in together.
     OVERTAKEN = count("overtaken", Better::Lower).read(|trial| whole(trial.measured.overtaken));
     /// Locks that were lost while they were held.
     LOST_WHILE_HELD = count("lost_while_held", Better::Lower).read(|trial| whole(trial.measured.lost_while_held));
@@ -331,18 +339,17 @@ fn seen(trial: &Trial, count: fn(&Counts) -> u64) -> Option<f64> {
     is_seen(trial).then(|| count(&trial.measured) as f64)
 }
 
-fn per_acquisition(trial: &Trial, amount: fn(&Counts) -> u64) -> Option<f64> {
-    let counts = &trial.measured;
-    ratio(amount(counts), counts.acquired()).filter(|_| is_seen(trial))
+fn per_acquisition(trial: &Trial, amount: fn(&Sent) -> u64) -> Option<f64> {
+    trial.sent().and_then(|sent| ratio(amount(&sent), sent.acquired))
 }
 
 fn per_release(trial: &Trial, amount: u64) -> Option<f64> {
     ratio(amount, trial.measured.releases).filter(|_| is_seen(trial))
 }
 
-/// Whether all was seen that was sent and received. Of a driver's lock nothing is.
+/// Whether all was seen that was sent and received in the measured phase. Of a driver's lock nothing is.
 fn is_seen(trial: &Trial) -> bool {
-    trial.measured.unseen == 0 && trial.driver.is_none()
+    trial.measured.unseen == 0 && !trial.is_counted_apart()
 }
 
 fn fairness(trial: &Trial) -> Option<f64> {

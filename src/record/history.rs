@@ -37,7 +37,6 @@ impl LockKind {
     }
 }
 
-/// What is asked of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockClaim {
     /// To read or to write; a mutex takes both alike.
@@ -90,7 +89,6 @@ pub struct Event<'a> {
     pub what: What<'a>,
 }
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What<'a> {
     /// A contender asked for a lock, or got an answer.
@@ -181,7 +179,6 @@ pub struct Moment {
     pub deed: Deed,
 }
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deed {
     Asks(LockClaim),
@@ -198,7 +195,6 @@ pub enum Deed {
         /// Whether nobody else could run while it was inside.
         alone: bool,
     },
-    /// It has released.
     HasLeft {
         /// The transaction that had created its node.
         token: Option<i64>,

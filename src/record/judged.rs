@@ -30,15 +30,10 @@ pub struct Judged {
 /// Verdicts on each part, before they are put together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
-    /// See [`Judged::exclusion`].
     pub exclusion: Verdict,
-    /// See [`Judged::progress`].
     pub progress: Option<Verdict>,
-    /// See [`Judged::order`].
     pub order: Option<Verdict>,
-    /// See [`Judged::accounting`].
     pub accounting: Option<Verdict>,
-    /// See [`Judged::figures`].
     pub figures: Option<Verdict>,
 }
 
@@ -51,9 +46,36 @@ impl From<Parts> for Judged {
 }
 
 impl Judged {
-    /// Of a trial that nobody has judged yet.
+    /// Whether the one promise that was broken is that everybody is served: nobody was seen inside who should not have been.
+    pub fn is_only_stuck(&self) -> bool {
+        let is_broken = |verdict: &Verdict| matches!(verdict, Verdict::Violated(_));
+        self.progress.as_ref().is_some_and(is_broken)
+            && !is_broken(&self.exclusion)
+            && !self.order.as_ref().is_some_and(is_broken)
+    }
+
     pub fn none_yet() -> Self {
         let exclusion = Verdict::Unknown(vec!["not judged yet".into()]);
         Parts { exclusion, progress: None, order: None, accounting: None, figures: None }.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_stuck_is_what_left_contenders_waiting_and_let_nobody_in_beside_another() {
+        let violated = || Verdict::Violated(vec!["so it was".into()]);
+        let judged = |exclusion, progress, order| {
+            Judged::from(Parts { exclusion, progress, order, accounting: None, figures: None })
+        };
+        let unknown = || Verdict::Unknown(vec!["too little evidence".into()]);
+        assert!(judged(Verdict::Held, Some(violated()), Some(Verdict::Held)).is_only_stuck());
+        assert!(judged(unknown(), Some(violated()), None).is_only_stuck());
+        assert!(!judged(violated(), Some(violated()), None).is_only_stuck());
+        assert!(!judged(Verdict::Held, Some(violated()), Some(violated())).is_only_stuck());
+        assert!(!judged(Verdict::Held, Some(Verdict::Held), None).is_only_stuck());
+        assert!(!judged(violated(), None, None).is_only_stuck());
     }
 }

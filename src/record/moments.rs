@@ -14,8 +14,7 @@ pub type Noted = (usize, Moment);
 /// As of which transaction a contender entered at that time, where only the servers' logs tell.
 pub type EnteredAsOf = (Stamp, usize, i64);
 
-/// What the contenders of a trial did, as they noted it, and what the servers' logs add. There may be any number of moments,
-/// so they are spooled.
+/// What contenders did, as noted and as the servers' logs add to it; spooled, since there may be any number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
     /// By their time, and of the same time by thread.

@@ -33,7 +33,6 @@ pub struct Violation {
     pub at: Stamp,
 }
 
-/// The class of an overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OverlapClass {
     /// Nothing was the matter with either session: the lock let two in.
@@ -70,7 +69,7 @@ pub struct KeptOut {
 }
 
 impl KeptOut {
-    /// Somebody entered who had been kept out for so long of its wait.
+    /// A contender entered that had been kept out for so long of its wait.
     pub fn entry(&mut self, kept_out: u64, wait: u64) {
         self.entries += 1;
         if kept_out > 0 {

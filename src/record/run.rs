@@ -282,7 +282,6 @@ impl Run {
         segments
     }
 
-    /// The floor of the ensemble that a trial ran on.
     pub fn floor_of(&self, trial: usize) -> Option<&Floor> {
         match self.segments.as_slice() {
             [] => self.floor.as_ref(),

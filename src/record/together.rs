@@ -5,7 +5,6 @@ use std::collections::HashMap;
 
 use crate::words::clock::Stamp;
 
-/// Who was found inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupant {
     pub contender: usize,
@@ -36,7 +35,6 @@ pub enum Doubt {
 /// A hold: its contender, and when it began.
 pub type Hold = (usize, Stamp);
 
-/// All overlaps of one thread, or of all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlaps {
     /// The first, in any order.
@@ -44,7 +42,7 @@ pub struct Overlaps {
     pub count: u64,
     /// Holds with a doubt, and when they ended.
     pub doubts: HashMap<Hold, (Doubt, Stamp)>,
-    /// Holds whose session was being closed by somebody else when they ended: the session, and when that was.
+    /// Holds whose session was being closed by another when they ended: the session, and when that was.
     pub closing: HashMap<Hold, (i64, Stamp)>,
 }
 

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrived, Beside, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord, FencingCounts, Judged,
-    Moments, Steady, Stuck, Violation,
+    Arrived, Beside, Counting, Dispersion, DriverRecord, EnsembleOrder, Evidence, Excused, Facts,
+    FaultRecord, FencingCounts, Judged, Moments, Steady, Stuck, Violation,
 };
 use crate::scenario::TrialSpec;
 use crate::words::measure::{Counts, Histogram, Latency, Measure, Outcome, Samples, Second, Survival, Woken};
@@ -287,10 +287,13 @@ pub struct Trial {
     pub violation_count: u64,
     /// The first violations found (at most [`Trial::VIOLATIONS_KEPT`]).
     pub violations: Vec<Violation>,
-    /// What the driver said that it is, whose lock it was: nothing is known then of its requests and notifications. `None` for
-    /// a lock of the suite's own.
+    /// Whose lock it was, if another program's: what is known then of its requests and notifications was counted on the wire.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub driver: Option<String>,
+    pub driver: Option<DriverRecord>,
+    /// What was counted on the wire, in a trial of its own with the same load. One repetition has it; `None` in the others, and
+    /// where it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counting: Option<Counting>,
     /// The most contenders found inside one lock together, over the whole trial.
     pub most_inside: u64,
     /// Two inside at once that no lock with sessions can prevent, or that nobody can judge.
@@ -354,7 +357,6 @@ impl Trial {
 
     /// How many violations are kept in detail; all are counted.
     pub const VIOLATIONS_KEPT: usize = 20;
-    /// So many sentences on interference are kept.
     pub const INTERFERENCE_KEPT: usize = 20;
 
     pub fn latencies(&self) -> BTreeMap<Measure, Latency> {
@@ -362,8 +364,7 @@ impl Trial {
         Measure::all().into_iter().filter_map(numbers).collect()
     }
 
-    /// The numbers of one of its histograms; `None` where that has no sample. Of waits, those that were not served are among
-    /// them.
+    /// The numbers of a measure's histogram; `None` without samples. Of waits, those that were not served are among them.
     pub fn latency(&self, measure: Measure) -> Option<Latency> {
         match measure {
             Measure::Wait => Some(Latency::of_waits(&self.survival(measure)?)),
@@ -388,8 +389,7 @@ impl Trial {
         self.cut_short.is_none() && self.health.invalid.is_none()
     }
 
-    /// Whether the generator spoiled its figures, so that another trial can make up for it. A lock that broke a promise did
-    /// so whatever the figures.
+    /// Whether the generator spoiled its figures, so that another trial can make up for it. A broken promise stays one.
     pub fn is_spoiled(&self) -> bool {
         self.health.invalid.is_some() && self.cut_short.is_none() && !self.is_violated()
     }
@@ -415,7 +415,6 @@ impl Trial {
         self.measured.outcomes.get(Outcome::TimedOut)
     }
 
-    /// How many waits were not served.
     pub fn unserved(&self) -> u64 {
         self.histograms.get(&Measure::Unserved).map_or(0, |samples| samples.len())
     }
@@ -426,12 +425,10 @@ impl Trial {
         self.is_one_shot().then_some(self.measured_us)
     }
 
-    /// Whether a promise was broken.
     pub fn is_violated(&self) -> bool {
         matches!(self.judged.verdict, Verdict::Violated(_))
     }
 
-    /// The elections that no fault of the trial explains.
     pub fn unexplained_elections(&self) -> impl Iterator<Item = &Election> {
         self.elections.iter().flatten().filter(|election| election.after_fault.is_none())
     }

@@ -37,7 +37,6 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Whether the parts of all of them are here.
     pub fn are_all_here(&self) -> bool {
         self.parts.len() == self.of
     }
@@ -95,7 +94,8 @@ impl Trial {
             history: _,
             unchecked,
             beside,
-            driver: _,
+            driver,
+            counting: _,
             start_spread_us,
         } = other;
         add_histograms(&mut self.histograms, histograms);
@@ -144,6 +144,7 @@ impl Trial {
             tallies: zipped(self.tallies, tallies, Tally::add),
             history: None,
             beside: both(self.beside, beside, super::Beside::and),
+            driver: both(self.driver, driver, super::DriverRecord::and),
             start_spread_us: self.start_spread_us.or(start_spread_us),
             ..self
         }

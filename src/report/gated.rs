@@ -8,13 +8,11 @@ use crate::answer::gate::Outcome;
 use crate::words::disk::{self, MIB, Unreadable};
 use crate::words::error::Error;
 
-/// The name of a run's summary in its directory.
 pub const SUMMARY: &str = "summary.json";
 
 /// The part of a summary that no run holds.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Gated {
-    /// What the gates came to, the worst first.
     #[serde(default)]
     pub gates: Vec<Outcome>,
     #[serde(default)]

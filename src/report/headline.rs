@@ -2,17 +2,16 @@
 
 use super::View;
 use super::conclusions::{Conclusion, Topic};
-use super::document::{Tone, Value};
+use super::document::{Tone, Value, violated_word};
 use super::gated::Gated;
 use super::table::{gates_not_passed, worth_showing};
 use super::view::Cell;
 use crate::answer::gate::overall;
 use crate::results::record::figures::THROUGHPUT;
 use crate::words::measure::Measure;
-use crate::words::units::{contenders, number};
+use crate::words::units::{contenders, listed, number};
 use crate::words::verdict::Verdict;
 
-/// What a run came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
     /// What a build hangs on, in a word: the gates, where they say worse than the verdict on the locks.
@@ -25,14 +24,11 @@ pub struct Headline {
     pub says: Says,
 }
 
-/// What a first line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Says {
-    /// The first conclusion.
-    Conclusion,
-    /// The worst of the gates that did not pass.
+    /// So many, the first of them.
+    Conclusions(usize),
     Gate,
-    /// The run as a whole.
     Run,
 }
 
@@ -43,7 +39,6 @@ impl Headline {
         Self { sentence: format!("{part}{}", said.sentence), ..said }
     }
 
-    /// The whole line.
     #[must_use]
     pub fn text(&self) -> String {
         let alarm = self.alarm.map_or_else(String::new, |word| format!("{word}: "));
@@ -55,9 +50,10 @@ fn outcome(view: &View<'_>, gated: &Gated, conclusions: &[Conclusion]) -> Headli
     let judged = &view.judged.verdict;
     let why = || judged.why().unwrap_or_default();
     let first = conclusions.first();
-    let verdict = verdict(judged, gated);
+    let is_only_stuck = view.judged.is_only_stuck();
+    let violated = Some(violated_word(is_only_stuck));
+    let verdict = verdict(judged, is_only_stuck, gated);
     let line = |alarm, says, sentence| Headline { verdict: verdict.clone(), alarm, sentence, says };
-    let concludes = |alarm, first: &Conclusion| line(alarm, Says::Conclusion, first.sentence.clone());
     let of_run = |alarm, sentence| line(alarm, Says::Run, sentence);
     // The gate on the verdict itself says what the verdict does, but where it was asked to be strict.
     let gates = match judged {
@@ -67,9 +63,10 @@ fn outcome(view: &View<'_>, gated: &Gated, conclusions: &[Conclusion]) -> Headli
     let mut not_passed = gates_not_passed(gates);
     match (judged, first, not_passed.next()) {
         (Verdict::Violated(_), Some(first), _) if first.topic == Topic::MustNotBeUsed => {
-            concludes(Some("VIOLATED"), first)
+            let (told, sentence) = must_not_be_used(conclusions);
+            line(violated, Says::Conclusions(told), sentence)
         }
-        (Verdict::Violated(_), ..) => of_run(Some("VIOLATED"), format!("{}.", why())),
+        (Verdict::Violated(_), ..) => of_run(violated, format!("{}.", why())),
         (_, _, Some(gate)) => {
             let alarm = if gate.tone == Tone::Bad { "FAILED" } else { "UNKNOWN" };
             let more = match not_passed.count() {
@@ -79,19 +76,34 @@ fn outcome(view: &View<'_>, gated: &Gated, conclusions: &[Conclusion]) -> Headli
             line(Some(alarm), Says::Gate, format!("{}{more}", gate.sentence))
         }
         (Verdict::Unknown(_), ..) => of_run(Some("UNKNOWN"), format!("{}.", why())),
-        (Verdict::Held, Some(first), None) => concludes(None, first),
+        (Verdict::Held, Some(first), None) => line(None, Says::Conclusions(1), first.sentence.clone()),
         (Verdict::Held, None, None) => of_run(None, in_figures(view)),
     }
 }
 
-/// The gates, where they say worse than the verdict on the locks.
-fn verdict(judged: &Verdict, gated: &Gated) -> Value {
+/// Of more violated locks than that the others are only named.
+const LOCKS_TOLD: usize = 3;
+
+/// Every lock that broke a promise, and how many of these sentences tell all that there is.
+fn must_not_be_used(conclusions: &[Conclusion]) -> (usize, String) {
+    let broken: Vec<&Conclusion> =
+        conclusions.iter().take_while(|one| one.topic == Topic::MustNotBeUsed).collect();
+    let (told, others) = broken.split_at(broken.len().min(LOCKS_TOLD));
+    let mut said: Vec<String> = told.iter().map(|one| one.sentence.clone()).collect();
+    let names: Vec<&str> = others.iter().flat_map(|one| &one.strategies).map(String::as_str).collect();
+    if !names.is_empty() {
+        said.push(format!("Nor must {} be used.", listed(&names)));
+    }
+    (told.len(), said.join(" "))
+}
+
+fn verdict(judged: &Verdict, is_only_stuck: bool, gated: &Gated) -> Value {
     match (judged, overall(&gated.gates)) {
         (Verdict::Held | Verdict::Unknown(_), Verdict::Violated(_)) => {
             Value::verdict("gate FAILED", Tone::Bad)
         }
         (Verdict::Held, Verdict::Unknown(_)) => Value::verdict("gate unknown", Tone::Doubtful),
-        _ => Value::from(judged),
+        _ => Value::judged(judged, is_only_stuck),
     }
 }
 

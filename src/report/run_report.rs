@@ -5,7 +5,6 @@ use super::conclusions::{Conclusion, conclusions};
 use super::gated::Gated;
 use super::headline::{Headline, Says};
 
-/// A run, its conclusions, and its first line.
 #[derive(Debug)]
 pub struct RunReport<'a> {
     pub view: &'a View<'a>,
@@ -23,8 +22,11 @@ impl<'a> RunReport<'a> {
         Self { view, gated, conclusions, headline }
     }
 
-    /// The conclusions that the first line leaves to be said.
     pub fn other_conclusions(&self) -> &[Conclusion] {
-        &self.conclusions[usize::from(self.headline.says == Says::Conclusion)..]
+        let told = match self.headline.says {
+            Says::Conclusions(told) => told,
+            Says::Gate | Says::Run => 0,
+        };
+        &self.conclusions[told..]
     }
 }

@@ -56,6 +56,9 @@ pub struct Summary {
 pub struct CellSummary {
     /// The strategy's label.
     pub strategy: String,
+    /// The system whose lock it is, where that is another one than ZooKeeper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
     /// Contenders, as the scenario says.
     pub contenders: usize,
     /// How many of them had a session, in the repetition with the fewest.
@@ -144,13 +147,11 @@ pub struct LatencySummary {
     pub max_us: Aggregate,
 }
 
-/// The JSON Schema of the file.
 pub fn schema() -> Schema {
     schema_for!(Summary)
 }
 
 impl Summary {
-    /// Of a stored run.
     pub fn of(stored: &StoredRun, report: &RunReport<'_>) -> Self {
         let RunReport { view, gated, .. } = report;
         Self {
@@ -173,6 +174,7 @@ fn summary(label: &str, cell: &Cell<'_>) -> CellSummary {
     let load = cell.all().next().map(|trial| trial.spec.load.name());
     CellSummary {
         strategy: label.to_owned(),
+        system: cell.all().find_map(|trial| trial.spec.strategy.system.clone()),
         contenders: cell.contenders,
         took_part: cell.took_part(),
         load: load.unwrap_or_default().to_owned(),

@@ -146,8 +146,7 @@ impl Conditions {
     }
 }
 
-/// What a scenario asks to be measured, however it is written: gates judge it afterwards, and the first run of a store has
-/// none about a baseline.
+/// What a scenario asks to be measured: gates judge it afterwards, and a store's first run has none about a baseline.
 fn without_gates(scenario: &str) -> String {
     let Ok(mut table) = scenario.parse::<Table>() else { return scenario.to_owned() };
     table.remove("gate");

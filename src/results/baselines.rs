@@ -58,7 +58,6 @@ pub struct BaselineFile {
 pub struct Baseline {
     pub dir: PathBuf,
     pub commit: String,
-    /// What its `run.json` says.
     pub run: RunFile,
 }
 

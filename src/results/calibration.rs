@@ -35,7 +35,6 @@ pub struct CalibrationFile {
     pub calibration: Calibration,
 }
 
-/// The JSON Schema of `calibration.json`.
 pub fn calibration_schema() -> Schema {
     schema_for!(CalibrationFile)
 }

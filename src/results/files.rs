@@ -67,10 +67,8 @@ impl std::ops::Deref for RunFile {
     }
 }
 
-/// A run as read from its directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
-    /// What `run.json` says.
     pub run: RunFile,
     /// What each `trials/NNN.json` and `trials/NNN.hlog` say, in the order in which the trials ran.
     pub trials: Vec<Trial>,
@@ -80,7 +78,6 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
-    /// Of a run and all its trials.
     pub fn of(run: RunFile, trials: Vec<Trial>) -> Self {
         let numbers = Trial::replaced(&trials);
         let (replaced, trials) = trials.into_iter().partition(|trial| numbers.contains(&trial.spec.index));
@@ -88,7 +85,6 @@ impl StoredRun {
     }
 }
 
-/// The JSON Schemas of the files, each with its name.
 pub fn schemas() -> [(&'static str, Schema); 2] {
     [("run.json", schema_for!(RunFile)), ("trials/NNN.json", schema_for!(TrialFile<'_>))]
 }

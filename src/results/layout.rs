@@ -128,7 +128,6 @@ pub fn runs_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// The error of a command that could not do something with a path.
 pub(super) fn cannot(what: &str, path: &Path, error: &std::io::Error) -> Error {
     Error::environment(format!("cannot {what} {}: {error}; {}", path.display(), remedy(error.kind())))
 }

@@ -40,7 +40,7 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
 /// What is recorded of the run that left a directory, by its final name or by its hidden one, without its trials.
 ///
 /// # Errors
-/// As [`read`].
+/// Same errors as [`read`].
 pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
     Ok(read_run(&super::staging::left_at(dir))?.run)
 }
@@ -71,7 +71,6 @@ pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
     }))
 }
 
-/// Whether that is the digest of `run.json`, which lies in it.
 fn is_own_digest(bytes: &[u8], digest: &str) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let blank = |(head, tail): (&str, &str)| [head, digest::BLANK, tail].concat();
@@ -102,7 +101,7 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
 /// that `run.json` does not count yet, if they are whole.
 ///
 /// # Errors
-/// As [`read`].
+/// Same errors as [`read`].
 pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     let mut stored = read(dir)?;
     stored.trials.append(&mut stored.replaced);

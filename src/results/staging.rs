@@ -83,7 +83,6 @@ impl Staging {
         &self.name
     }
 
-    /// Where the files are written.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -173,7 +172,6 @@ impl ClaimedDirectory {
         }
     }
 
-    /// Where it lies.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

@@ -9,6 +9,7 @@ use std::ops::Deref;
 
 use super::files::TrialFile;
 use crate::record::{Arrived, Floor, Health, Trial, figures};
+use crate::words::catalog::LockCard;
 use crate::words::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind};
 
 /// A trial, and the floor of the run that it is compared with.
@@ -90,6 +91,9 @@ fn identity() -> Vec<Column> {
         known("trial", |t| t.trial.spec.index),
         known("strategy", |t| t.trial.spec.strategy.name.clone()),
         known("label", |t| t.trial.spec.strategy.label.clone()),
+        known("system", |t| {
+            t.trial.spec.strategy.system.clone().unwrap_or_else(|| LockCard::ZOOKEEPER.to_owned())
+        }),
         known("params", |t| {
             let params = t.trial.spec.strategy.params.iter();
             params.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(";")

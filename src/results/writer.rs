@@ -36,7 +36,6 @@ pub struct RunWriter {
     digests: BTreeMap<String, String>,
     /// Whether the run had begun before.
     is_resumed: bool,
-    /// The folder for the logs of its servers.
     logs: PathBuf,
     /// The numbers of the trials that it has written itself, and of those, the ones that were there and are made again.
     written: Vec<usize>,
@@ -68,7 +67,7 @@ impl RunWriter {
     /// is appended.
     ///
     /// # Errors
-    /// As [`RunWriter::create`].
+    /// Same errors as [`RunWriter::create`].
     pub fn create_dated(parent: &Path, scenario: &str, began: SystemTime) -> Result<Self, Error> {
         layout::check_name(&layout::run_name(scenario, began))?;
         Self::within(Staging::claim_dated(parent, scenario, began)?)
@@ -90,7 +89,7 @@ impl RunWriter {
     /// Nothing in it changes before [`RunWriter::begins`].
     ///
     /// # Errors
-    /// As [`super::read()`]; [`Error::Usage`] when a program writes there.
+    /// Same errors as [`super::read()`]; [`Error::Usage`] when a program writes there.
     pub fn resume(dir: &Path) -> Result<Resumed, Error> {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
@@ -179,8 +178,7 @@ impl RunWriter {
         self.staging.dir()
     }
 
-    /// Where the logs of servers belong: of a run that is resumed, beside those that are there. The folder is not created
-    /// before there are logs.
+    /// Where servers' logs belong: of a resumed run, beside those that are there. The folder comes with the first logs.
     pub fn server_logs(&self) -> PathBuf {
         self.dir().join(&self.logs)
     }
@@ -351,7 +349,6 @@ impl SealedRun {
         self.staging.dir()
     }
 
-    /// The name that its directory will have.
     pub fn name(&self) -> String {
         self.staging.name().to_owned()
     }
@@ -501,7 +498,7 @@ fn without_rows_of(number: usize, path: &Path) -> Result<(), Error> {
 /// The same with a value as JSON.
 ///
 /// # Errors
-/// As [`replace`].
+/// Same errors as [`replace`].
 pub fn replace_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(Error::cannot("write", path))?;
     replace(path, (text + "\n").as_bytes())

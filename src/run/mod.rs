@@ -9,9 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::check;
 use crate::load::{self, Environment, run_trial};
-use crate::lock;
+use crate::lock::{self, Entry};
 use crate::record::history::LockKind;
-use crate::record::{Cause, CutShort, Judged, Precision, RunOutcome, Trial};
+use crate::record::{Cause, CellKey, Counting, CutShort, Judged, Precision, RunOutcome, Trial};
 use crate::results::history::write_trial;
 use crate::results::{RunWriter, layout};
 use crate::scenario::{Plan, TrialSpec};
@@ -25,6 +25,8 @@ use precision::Figures;
 pub enum RunEvent<'a> {
     /// A trial is there already, as the run is resumed.
     AlreadyThere(&'a TrialSpec),
+    /// What the trial's lock sends and receives is counted before it, in a trial of its own.
+    Counts(&'a TrialSpec),
     TrialBegins(&'a TrialSpec),
     Within(load::EnvironmentEvent<'a>),
     TrialEnded(&'a Trial),
@@ -36,14 +38,14 @@ pub enum RunEvent<'a> {
 
 /// Where a run takes place, who may end it, and who hears of it.
 pub struct RunContext<'a> {
-    /// Where the trials run.
     pub environment: &'a Environment,
     /// The user's wish to end the run.
     pub stop: &'a CancellationToken,
-    /// Where events go.
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
     /// Which server that was started for the run has ended by itself, if one has.
     pub server_ended: &'a dyn Fn() -> Option<String>,
+    /// Whether it is counted on the wire what locks send and receive: once for each strategy and number of contenders.
+    pub counts: bool,
     /// Takes a trial, with its histograms, and says why the run need not go on, if it need not.
     pub hopeless: &'a dyn Fn(&Trial) -> Option<String>,
 }
@@ -203,11 +205,13 @@ impl UnderWay<'_> {
         let Some(entry) = lock::find(&spec.strategy.name) else {
             return Err(RunOutcome::aborted(format!("no strategy `{}`", spec.strategy.name)));
         };
+        let counting = self.counting(spec, entry).await?;
         tell(RunEvent::TrialBegins(spec));
         let sink = |event: load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
         let mut trial = run_trial(environment, spec, entry, stop, &sink)
             .await
             .map_err(|error| self.aborted(&error.to_string()))?;
+        trial.counting = counting;
         check::judge(&mut trial);
         if let Some(figures) = &mut self.figures {
             figures.note(&trial);
@@ -222,6 +226,43 @@ impl UnderWay<'_> {
             return Err(self.aborted(&lost.why));
         }
         hopeless.map_or(Ok(()), |why| Err(RunOutcome::gate_failed(why)))
+    }
+
+    /// What the lock of a trial sends and receives, where the trial is the one to have it: the first sound one of its repetitions.
+    async fn counting(&self, spec: &TrialSpec, entry: &Entry) -> Result<Option<Counting>, RunOutcome> {
+        let RunContext { environment, stop, tell, counts, .. } = *self.course;
+        let cell = CellKey::of(spec);
+        let repetitions = || self.trials.iter().filter(|trial| cell.is_of(trial));
+        if !counts || repetitions().any(|trial| trial.is_sound() && trial.on_the_wire().is_some()) {
+            return Ok(None);
+        }
+        // The figures of those others don't count; but nothing of what was counted is timed.
+        if let Some(counting) = repetitions().find_map(Trial::on_the_wire) {
+            return Ok(Some(counting.clone()));
+        }
+        tell(RunEvent::Counts(spec));
+        let sink = |event: load::EnvironmentEvent<'_>| tell(RunEvent::Within(event));
+        let counted = load::count(environment, spec, entry, stop, &sink).await;
+        if stop.is_cancelled() {
+            return Err(RunOutcome::INTERRUPTED);
+        }
+        let counting = match counted {
+            Ok((counting, mut trial)) => {
+                check::judge(&mut trial);
+                if let Some(why) = trial.judged.why.filter(|_| trial.violation_count > 0) {
+                    let cell = cell.name();
+                    let warning = format!("violated where requests were counted, {cell}: {why}");
+                    sink(load::EnvironmentEvent::Warning(&warning));
+                }
+                counting
+            }
+            Err(error) => Counting::failed(error.to_string()),
+        };
+        if let Some(why) = &counting.missing {
+            let warning = format!("requests were not counted on the wire, {}: {why}", cell.name());
+            sink(load::EnvironmentEvent::Warning(&warning));
+        }
+        Ok(Some(counting))
     }
 
     /// Says, too, when a server of our own has ended.

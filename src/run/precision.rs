@@ -35,8 +35,7 @@ impl Figures {
         Self { asked, cells: round.iter().map(cell).collect() }
     }
 
-    /// Takes the figure of a trial that has ended, histograms and all. One that was cut short or is invalid counts for
-    /// nothing.
+    /// Takes the figure of a trial that has ended, with its histograms. A cut-short or invalid one counts for nothing.
     pub(super) fn note(&mut self, trial: &Trial) {
         if !trial.is_sound() {
             return;

@@ -12,14 +12,12 @@ use crate::words::catalog::fault::{FaultCard, FaultChoice, Target};
 use crate::words::catalog::{Holders, LockCard};
 use crate::words::units::{contenders, counted, format_duration, number};
 
-/// One piece of advice about one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     pub key: &'static str,
     /// Which of the faults it is about, from 0, if it is about one.
     pub fault: Option<usize>,
     pub message: String,
-    /// What to do if that is not wanted.
     pub help: String,
 }
 
@@ -30,7 +28,6 @@ const NEAR_SATURATION: f64 = 0.8;
 /// A queue that arrives at once lists as many names as it has members, each.
 const BURST: usize = 2_000;
 
-/// All advice on a scenario; `locks` are the strategies that exist, `faults` what can go wrong on purpose.
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
     let mut once = scenario.clone();
     once.repetitions = 1;
@@ -210,7 +207,6 @@ fn nobody_reads(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -
     )
 }
 
-/// The key that says how many arrivals come.
 fn rate_key(scenario: &Scenario) -> &'static str {
     match (scenario.load.open().map(|open| &open.arrivals), scenario.rate_of) {
         (Some(Arrivals::Ramp { .. } | Arrivals::Steps(_) | Arrivals::Replay(_)), _) => "arrivals",

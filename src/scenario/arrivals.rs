@@ -96,14 +96,12 @@ pub struct Replay {
     pub trace: Arc<[TraceArrival]>,
 }
 
-/// One arrival of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceArrival {
     /// Microseconds after the first.
     pub at_us: u64,
     /// The lock that it asks for, where the file says so: a number from 0.
     pub lock: Option<usize>,
-    /// How long it holds, where the file says so.
     pub hold: Option<Duration>,
 }
 

@@ -7,9 +7,7 @@ use crate::words::measure::FigureCard;
 /// All that a scenario may name.
 #[derive(Debug, Clone)]
 pub struct Catalog {
-    /// The strategies that exist.
     pub locks: Vec<LockCard>,
-    /// What can be broken on purpose.
     pub faults: Vec<FaultCard>,
     /// What gates can be about, percentiles apart.
     pub figures: Vec<&'static FigureCard>,

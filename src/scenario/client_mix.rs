@@ -19,8 +19,7 @@ impl TrialSpec {
         vec![ClientKind { share: 1.0, hold: hold.clone(), think: think.clone(), read_ratio: *read_ratio }]
     }
 
-    /// The kind of that contender, counted from 0, of a load whose clients are the contenders: the first ones are of the
-    /// first kind.
+    /// The kind of that contender, counted from 0, where contenders are the clients: the first ones are of the first kind.
     pub fn kind_of(&self, contender: usize) -> ClientKind {
         let of_each = self.contenders_by_kind();
         let ends = of_each.iter().scan(0, |end, count| (*end += count, Some(*end)).1);
@@ -37,12 +36,10 @@ impl TrialSpec {
         ends.map(|end| end - std::mem::replace(&mut before, end)).collect()
     }
 
-    /// The mean hold of a client, whatever its kind.
     pub fn mean_hold(&self) -> Duration {
         self.mean(|kind| &kind.hold)
     }
 
-    /// The mean think time of a client, whatever its kind.
     pub fn mean_think(&self) -> Duration {
         self.mean(|kind| &kind.think)
     }
@@ -54,12 +51,10 @@ impl TrialSpec {
         kinds.iter().map(one).sum()
     }
 
-    /// A hold that hardly any client exceeds.
     pub fn hold_rarely_exceeded(&self) -> Duration {
         self.kinds().iter().map(|kind| kind.hold.rarely_exceeded()).max().unwrap_or_default()
     }
 
-    /// A think time that hardly any client exceeds.
     pub fn think_rarely_exceeded(&self) -> Duration {
         self.kinds().iter().map(|kind| kind.think.rarely_exceeded()).max().unwrap_or_default()
     }

@@ -32,7 +32,6 @@ pub(super) struct ClientDraft {
     pub(super) places: Places,
 }
 
-/// Reads the list.
 pub(super) fn clients(value: &Value<'_>, sink: &Sink<'_>) -> Vec<ClientDraft> {
     let client = |item: &Value<'_>| match item.get_ref() {
         DeValue::Table(entries) => {

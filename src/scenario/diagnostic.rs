@@ -20,7 +20,6 @@ pub enum Severity {
     Warning,
 }
 
-/// One thing to say about one place of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     pub severity: Severity,
@@ -96,7 +95,6 @@ impl Diagnostics {
         Self { options, ..self }
     }
 
-    /// Every diagnostic, in the order of the file.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.list.iter()
     }
@@ -109,7 +107,6 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    /// Where a diagnostic of this file begins.
     pub fn position(&self, diagnostic: &Diagnostic) -> Position {
         position(&self.text, diagnostic.span.start)
     }

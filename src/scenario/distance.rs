@@ -23,8 +23,7 @@ pub fn each_way(round_trip: Duration) -> Duration {
     Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX))
 }
 
-/// A scenario's `[[fault]]` that makes round trips so much longer, for a measured phase of that `duration`, as the scenario
-/// has it.
+/// A scenario's `[[fault]]` that makes round trips so much longer, for a measured phase of that `duration`, as written.
 #[must_use]
 pub fn distance(round_trip: Duration, duration: &str) -> Table {
     let latency = format!("{}us", each_way(round_trip).as_micros());

@@ -117,7 +117,6 @@ impl Distribution {
         }
     }
 
-    /// As a scenario says it.
     pub fn to_toml(&self) -> String {
         let us = |time: Duration| format!("\"{}us\"", micros(time));
         match self {
@@ -146,7 +145,6 @@ impl Distribution {
         }
     }
 
-    /// The same distribution with every duration multiplied.
     pub fn scaled(&self, factor: f64) -> Self {
         match *self {
             Self::Fixed(value) => Self::Fixed(value.mul_f64(factor)),

@@ -29,7 +29,6 @@ pub(super) struct Draft<'c> {
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
     pub(super) strategies: Vec<Listed<'c>>,
-    /// Every strategy of the list could be read.
     pub(super) strategies_whole: bool,
     pub(super) contenders: Option<Vec<usize>>,
     pub(super) locks: Option<usize>,
@@ -63,12 +62,10 @@ pub(super) struct Draft<'c> {
     /// The faults whose kind could be read.
     pub(super) faults: Vec<FaultDraft<'c>>,
     pub(super) gates: Vec<Gate>,
-    /// See [`Catalog::has_host_commands`].
     pub(super) has_host_commands: bool,
 }
 
 impl<'c> Draft<'c> {
-    /// Reads every key that is there; mistakes go to the sink.
     pub(super) fn read(
         root: &DeTable<'_>,
         catalog: &'c Catalog,

@@ -11,7 +11,6 @@ use super::read::{Sink, written};
 use crate::words::catalog::fault::{Capability, Ends, Target, Targets};
 use crate::words::units::{contenders, counted};
 
-/// Reports everything of the faults that does not go together.
 pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
     for fault in &draft.faults {
         target(fault, sink);

@@ -56,7 +56,6 @@ impl Said {
 }
 
 impl FaultDraft<'_> {
-    /// Its target, as far as it could be read.
     pub(super) fn target(&self) -> Target {
         match (self.card.targets, self.said.server, self.said.contender) {
             (Targets::Fixed, _, _) => Target::Fixed,
@@ -136,7 +135,6 @@ fn fault<'c>(item: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Optio
     Some(FaultDraft { card, span, places, said, given })
 }
 
-/// The kind's card, and where it is named.
 fn kind<'c>(
     keys: &mut Keys<'_, '_, '_>,
     item: &Value<'_>,

@@ -11,13 +11,11 @@ use std::time::Duration;
 pub enum Section {
     /// At the top, before any `[header]`.
     Top,
-    /// Under `[ensemble]`.
     Ensemble,
     /// Under each `[[client]]`: a kind of clients.
     Client,
     /// Under each `[[fault]]`. What belongs to one kind of fault only is a parameter on its card.
     Fault,
-    /// Under each `[[gate]]`.
     Gate,
 }
 
@@ -37,38 +35,26 @@ impl Section {
     }
 }
 
-/// What values a key takes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
     /// Lower-case letters, digits and hyphens.
     Name,
-    /// Any text.
     Text,
-    /// A list of strategies.
     Strategies,
     /// One whole number or a list of them, each within the bounds.
     Counts(RangeInclusive<u64>),
-    /// One whole number within the bounds.
     Count(RangeInclusive<u64>),
-    /// One of these whole numbers.
     OneOfCounts(&'static [u64]),
-    /// A duration within the bounds.
     Duration(RangeInclusive<Duration>),
     /// A duration or a distribution of durations, up to the longest.
     Distribution(Duration),
-    /// One of these words.
     Word(&'static [&'static str]),
-    /// A number within the bounds.
     Factor(RangeInclusive<f64>),
     /// A share as text with a percent sign, within the bounds, which are percents.
     Percent(RangeInclusive<f64>),
-    /// A path of a directory.
     Path,
-    /// A connect string with an optional chroot.
     Connect,
-    /// The name of a fault.
     Fault,
-    /// The condition of a gate.
     Gate,
     /// A target of a fault; which there are depends on its kind.
     Target,
@@ -81,7 +67,6 @@ pub enum Kind {
 /// What happens when a key is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// It must be there.
     Required,
     /// This TOML value holds.
     Default(&'static str),
@@ -92,17 +77,12 @@ pub enum Need {
 /// One key of the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// Where it stands.
     pub section: Section,
-    /// The key.
     pub name: &'static str,
-    /// Its values.
     pub kind: Kind,
-    /// What if it is not there.
     pub need: Need,
     /// A line that uses it.
     pub example: &'static str,
-    /// What it means.
     pub doc: &'static str,
     /// Other words that people try for it.
     pub also: &'static [&'static str],
@@ -145,19 +125,15 @@ impl Field {
 /// One shape of a distribution other than a fixed time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// Its key.
     pub name: &'static str,
-    /// The keys inside that are durations.
     pub durations: &'static [&'static str],
     /// The keys inside that are plain numbers, within [`SIGMA`].
     pub numbers: &'static [&'static str],
     /// A value that uses it.
     pub example: &'static str,
-    /// What it draws.
     pub doc: &'static str,
 }
 
-/// The shapes.
 pub const SHAPES: &[Shape] = &[
     Shape {
         name: "uniform",
@@ -195,18 +171,15 @@ pub const MEASURED: &str = "measured";
 /// Bounds of a log-normal's `sigma`: at 3 the 99th percentile is a thousand times the median.
 pub const SIGMA: RangeInclusive<f64> = 0.0..=3.0;
 
-/// One process of arrivals.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
     /// Its word or key.
     pub name: &'static str,
-    /// How it is written.
     pub form: Form,
     /// Whether `rate` or `rate_each` belongs to it; otherwise it has its own rates or times.
     pub takes_rate: bool,
     /// A value that uses it.
     pub example: &'static str,
-    /// How arrivals come.
     pub doc: &'static str,
 }
 
@@ -215,18 +188,14 @@ pub struct Process {
 pub enum Form {
     /// Its name alone.
     Word,
-    /// A table of these parts.
     Table(&'static [Part]),
     /// A list of tables of these parts.
     List(&'static [Part]),
-    /// The path of a file.
     File,
 }
 
-/// One part of a process.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Its key.
     pub name: &'static str,
     /// A [`Kind::Duration`] or a [`Kind::Factor`].
     pub kind: Kind,
@@ -306,7 +275,6 @@ pub const ARRIVALS_MAX: usize = 50_000_000;
 /// Most arrivals of a file.
 pub const ROWS_MAX: usize = 5_000_000;
 
-/// The keys that only an open load has.
 pub const OPEN_KEYS: &[&str] = &["rate", "rate_each", "arrivals", "popularity", "late", "backlog_at_most"];
 
 /// Most contenders of a trial, and most locks.
@@ -315,7 +283,6 @@ pub const CONTENDERS_MAX: u64 = 100_000;
 /// Most servers of an ensemble that the suite starts.
 pub const SERVERS_MAX: u64 = 5;
 
-/// Most trials of a plan.
 pub const TRIALS_MAX: usize = 10_000;
 
 /// What is measured lasts at least so long, scaled or not.
@@ -583,24 +550,18 @@ pub const FIELDS: &[Field] = &[
         .also(&["title", "label", "description"]),
 ];
 
-/// The key of the ensemble's table.
 pub const ENSEMBLE: &str = "ensemble";
 
-/// The key of the list of kinds of clients.
 pub const CLIENT: &str = "client";
 
-/// The key of the list of faults.
 pub const FAULT: &str = "fault";
 
-/// The key of the list of gates.
 pub const GATE: &str = "gate";
 
-/// The field of that name in that section.
 pub fn field(section: Section, name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.section == section && field.name == name)
 }
 
-/// The fields of a section.
 pub fn fields_of(section: Section) -> impl Iterator<Item = &'static Field> {
     FIELDS.iter().filter(move |field| field.section == section)
 }

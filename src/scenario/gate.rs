@@ -24,7 +24,6 @@ use crate::words::measure::{Figure, Measure, Unit};
 
 pub use parse::{Known, KnownCells, Mistake, parse};
 
-/// A gate of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     /// What reports call it; `None` where its condition says enough.
@@ -32,8 +31,7 @@ pub struct Gate {
     pub condition: Condition,
 }
 
-/// What must be true of every cell (a strategy at a number of contenders) that its subject names. Its text is what
-/// [`parse()`] reads.
+/// What must be true of every cell (a strategy at a number of contenders) of its subject. [`parse()`] reads its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     /// Which of the repetitions decides; `None` where it isn't said: every one of a count, the median of anything else.
@@ -45,9 +43,7 @@ pub struct Condition {
 /// What of the repetitions has to stand in a relation to a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Across {
-    /// Each of them.
     Every,
-    /// Their median.
     Median,
 }
 
@@ -89,10 +85,7 @@ pub enum Rule {
     /// It stands in this relation to the limit.
     Compare(Relation, Limit),
     /// A comparison with a baseline does not find it worse by this share or more.
-    NotRegressed {
-        /// The share in percent.
-        percent: f64,
-    },
+    NotRegressed { percent: f64 },
 }
 
 /// How a figure must stand to its limit.
@@ -129,7 +122,6 @@ impl Relation {
         }
     }
 
-    /// Whether it is one between these two.
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Self::Less => value < limit,
@@ -142,7 +134,6 @@ impl Relation {
     }
 }
 
-/// What a figure is compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Limit {
     Value(Quantity),
@@ -181,23 +172,16 @@ impl Quantity {
     }
 }
 
-/// A unit as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// None.
     Nothing,
-    /// Microseconds.
     Micros,
-    /// Milliseconds.
     Millis,
-    /// Seconds.
     Seconds,
     Minutes,
     Hours,
-    /// So many a second.
     PerSecond,
     Percent,
-    /// Bytes.
     Bytes,
     /// A thousand bytes.
     Kilobytes,
@@ -252,14 +236,12 @@ impl Written {
 }
 
 impl Condition {
-    /// Whether it needs a baseline to be decided.
     pub fn needs_baseline(&self) -> bool {
         matches!(self.rule, Rule::NotRegressed { .. })
     }
 }
 
 impl Scope {
-    /// Whether that cell is one of them.
     pub fn covers(&self, strategy: &str, contenders: usize) -> bool {
         self.strategy.as_ref().is_none_or(|label| label == strategy)
             && self.contenders.is_none_or(|count| count == contenders)

@@ -9,14 +9,12 @@ use super::fields::{CLIENT, ENSEMBLE, FAULT, Field, GATE, Kind, Need, Section, f
 use super::nearest::{listed, nearest};
 use super::read::{KeyValue, Sink, TomlTable, Value, shortened};
 
-/// Where a key and its value stand.
 #[derive(Debug, Clone)]
 pub(super) struct KeySpan {
     pub(super) key: Range<usize>,
     pub(super) value: Range<usize>,
 }
 
-/// Where each key that was given stands.
 pub(super) type Places = BTreeMap<&'static str, KeySpan>;
 
 pub(super) struct Keys<'a, 's, 't> {

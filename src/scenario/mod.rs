@@ -44,8 +44,8 @@ pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Sever
 pub use distance::{DISTANCE_NOTE, distance, each_way};
 pub use distribution::{Distribution, MeasuredTimes};
 pub use model::{
-    EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Settling, Stop, StrategyChoice,
-    TrialSpec,
+    DriverProcesses, EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Settling, Stop,
+    StrategyChoice, TrialSpec,
 };
 pub use nearest::nearest;
 pub use open::ReadTrace;

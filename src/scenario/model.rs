@@ -15,7 +15,6 @@ use crate::words::catalog::ParamValue;
 use crate::words::catalog::fault::FaultChoice;
 use crate::words::units::{as_us, as_us_if_any};
 
-/// Which ensemble a scenario runs against.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnsembleChoice {
     /// A local one, started and stopped by the suite.
@@ -39,8 +38,35 @@ pub struct StrategyChoice {
     /// The parameters in force: the catalog's defaults, overridden by the scenario.
     pub params: BTreeMap<String, ParamValue>,
     /// Name plus the parameters that the scenario set for it, as written (before `time_scale`), e.g.
-    /// `predecessor-watch watch=exists`.
+    /// `predecessor-watch watch=exists`; of another system's lock it ends with `(not ZooKeeper)`.
     pub label: String,
+    /// The system whose lock it is, where that is another one than ZooKeeper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    /// Of a driver's lock, over how many processes its contenders are spread, where the scenario says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<DriverProcesses>,
+}
+
+/// Over how many processes of a driver the contenders are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriverProcesses {
+    /// All are in one, as far as it takes so many.
+    One,
+    PerContender,
+    /// So many, with contenders as evenly as can be.
+    Count(usize),
+}
+
+impl std::fmt::Display for DriverProcesses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::One => f.write_str("one"),
+            Self::PerContender => f.write_str("per-contender"),
+            Self::Count(count) => count.fmt(f),
+        }
+    }
 }
 
 /// How contenders arrive.
@@ -99,11 +125,9 @@ pub enum Stop {
 pub struct Precision {
     /// How far the 95 % confidence interval of a mean may reach to either side, as a share of it.
     pub share: f64,
-    /// How often each combination runs at most.
     pub repetitions_at_most: u32,
 }
 
-/// In which order the trials run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Every repetition holds every combination once, shuffled by the seed.
@@ -143,7 +167,6 @@ pub struct Scenario {
     /// How many times each turn takes the lock.
     pub depth: u32,
     pub load: Load,
-    /// Whose the rates of an open load are.
     pub rate_of: RateOf,
     pub stop: Stop,
     pub ramp_up: Duration,
@@ -155,7 +178,6 @@ pub struct Scenario {
     pub repetitions: u32,
     /// How precise the figures are to be; `None` where the repetitions alone decide when the run ends.
     pub precision: Option<Precision>,
-    /// The order of trials.
     pub order: Order,
     pub seed: u64,
     pub session_timeout: Duration,
@@ -268,9 +290,12 @@ impl Settling {
     /// Long enough for sessions of that timeout on a loaded host: what an unused session may still live, a
     /// round of elections, and what the load adds to both.
     pub fn of(session_timeout: Duration) -> Self {
-        Self {
-            progress: 3 * session_timeout + Duration::from_secs(10),
-            orphans: 2 * session_timeout + Duration::from_secs(3),
-        }
+        Self { progress: Duration::from_secs(10), orphans: Duration::from_secs(3) }.and_for(session_timeout)
+    }
+
+    /// Where sessions live so much longer.
+    #[must_use]
+    pub fn and_for(self, longer: Duration) -> Self {
+        Self { progress: self.progress + 3 * longer, orphans: self.orphans + 2 * longer }
     }
 }

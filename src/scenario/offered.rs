@@ -42,8 +42,7 @@ impl Offered {
         self.peak_rate * self.hottest * self.hold.as_secs_f64()
     }
 
-    /// The least number of sessions that are busy at the same time, on average, if one is busy for a hold and this much
-    /// longer (Little's law).
+    /// The mean number of busy sessions, at least, if one is busy for a hold and this much longer (Little's law).
     pub(super) fn busy_sessions(&self, longer: Duration) -> f64 {
         self.rate * (self.hold + longer).as_secs_f64()
     }

@@ -76,7 +76,6 @@ impl OpenKeys {
 }
 
 impl Comes {
-    /// Its row in the table of processes.
     pub(super) fn process(&self) -> Option<&'static Process> {
         let name = match self {
             Self::Constant => "constant",

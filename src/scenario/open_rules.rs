@@ -11,7 +11,6 @@ use super::open::Comes;
 use super::read::{Sink, written};
 use super::rules::no_think;
 
-/// Reports every impossible combination of what could be read.
 pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
     match draft.load {
         Some(LoadWord::Open) => {

@@ -130,7 +130,6 @@ fn scaled_load(scenario: &Scenario) -> Load {
     Load::Open(Open { arrivals: open.arrivals.clone().scaled(scenario.time_scale), ..open.clone() })
 }
 
-/// The load of a trial with so many contenders.
 fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
     match (load, rate_of) {
         (Load::Open(open), RateOf::Each) => {
@@ -185,14 +184,12 @@ fn stream(seed: u64, purpose: Purpose, number: u64) -> ChaCha8Rng {
     rng
 }
 
-/// How the estimates are made.
 pub const BASIS: &str = "estimate: connecting (0.3 s and 3 ms per contender), ramp-up, warm-up, measured phase \
                          and drain (0.3 s and 1 ms per contender); for a number of acquisitions, that number on \
                          the busiest lock times the mean hold plus 3 ms for the handoff and, when polling, half \
                          an interval; what an open load leaves unserved, up to `backlog_at_most`; 8 s to start \
                          and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
 
-/// How the estimate of memory is made.
 pub const MEMORY_BASIS: &str = "without servers: 90 MB, 90 kB per contender, 85 bytes per name when all \
                                 contenders of a lock list its queue at once (less for locks that list none), \
                                 8 bytes per arrival of an open load, and 500 bytes per second";
@@ -209,7 +206,6 @@ const REPLAYED_BYTES: u64 = 40;
 /// Of the timeline: of each thread, of all, and as it is written.
 const SECOND_BYTES: u64 = 500;
 
-/// How the estimate of the disk is made.
 pub const DISK_BASIS: &str = "300 bytes per acquisition on servers of its own, until its trial is judged; with --history \
                               1,000 more, of which 900 stay; each of these servers keeps about the last hour, 300 bytes \
                               per acquisition";

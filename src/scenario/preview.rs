@@ -22,7 +22,6 @@ use crate::words::units::{contenders, counted, format_duration, number, percent}
 pub struct Preview {
     pub name: String,
     pub description: String,
-    /// Where it runs, in words.
     pub ensemble: String,
     /// The load and when it ends, in words.
     pub load: String,
@@ -41,7 +40,6 @@ pub struct Preview {
     pub precision: Option<PrecisionPreview>,
     /// Every trial in the order of running; with a precision, those that run in any case.
     pub trials: Vec<TrialPreview>,
-    /// The whole, in microseconds.
     pub estimated_us: u64,
     pub estimate_basis: &'static str,
     /// The most memory that the program takes, without servers of its own; in bytes.
@@ -53,10 +51,8 @@ pub struct Preview {
     pub warnings: Vec<MachineDiagnostic>,
 }
 
-/// One gate as `validate` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GatePreview {
-    /// Its name; not written where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub require: String,
@@ -69,25 +65,21 @@ pub struct GatePreview {
 pub struct PrecisionPreview {
     /// How precise the figures are to be, as a share.
     pub asked: f64,
-    /// How often each combination runs at most.
     pub repetitions_at_most: u32,
     pub trials_at_most: usize,
     /// How long those take, in microseconds.
     pub estimated_at_most_us: u64,
 }
 
-/// One trial as `validate` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrialPreview {
     /// Position in the order of running, from 0.
     pub index: usize,
-    /// The strategy with the parameters that the scenario set.
     pub strategy: String,
     pub contenders: usize,
     /// Repetition, from 1.
     pub repetition: u32,
     pub seed: u64,
-    /// How long it takes, in microseconds.
     pub estimated_us: u64,
 }
 
@@ -119,7 +111,6 @@ pub struct FaultPreview {
     pub when: String,
     /// When it fires first, counted from the beginning of the measured phase.
     pub at_us: Option<u64>,
-    /// After how many acquisitions it fires first.
     pub after_acquisitions: Option<u64>,
     /// How long it lasts; nothing where it ends by itself.
     pub duration_us: Option<u64>,

@@ -27,7 +27,6 @@ impl<'a> Sink<'a> {
         Self { text, list: RefCell::new(Vec::new()), broken: Vec::new() }
     }
 
-    /// Reports an error and what to do about it.
     pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
         self.add(Severity::Error, span, message.into(), help.into(), &[]);
     }
@@ -54,7 +53,6 @@ impl<'a> Sink<'a> {
         self.add(Severity::Warning, span, message.into(), help.into(), &[]);
     }
 
-    /// Reports why lines are not TOML.
     pub(super) fn broken(&mut self, syntax: Diagnostic, lines: Range<usize>) {
         self.broken.push(lines);
         self.list.get_mut().push(syntax);
@@ -115,7 +113,6 @@ pub(super) struct TomlTable<'a> {
     taken: Vec<&'a str>,
 }
 
-/// A key and its value.
 #[derive(Clone, Copy)]
 pub(super) struct KeyValue<'a> {
     pub(super) key: &'a str,
@@ -134,7 +131,6 @@ impl<'a> TomlTable<'a> {
         Self { entries, taken: Vec::new() }
     }
 
-    /// Takes a key out, if it is there.
     pub(super) fn take(&mut self, name: &str) -> Option<KeyValue<'a>> {
         let entry = self.entries().into_iter().find(|entry| entry.key == name)?;
         self.taken.push(entry.key);
@@ -263,7 +259,6 @@ pub(super) fn expect_number(value: &Value<'_>, bounds: &RangeInclusive<f64>, sin
     number
 }
 
-/// `true` or `false`.
 pub(super) fn expect_bool(value: &Value<'_>, sink: &Sink<'_>) -> Option<bool> {
     let found = value.get_ref().as_bool();
     if found.is_none() {

@@ -13,7 +13,6 @@ use super::strategies::{Listed, takers};
 use crate::words::catalog::{LockCard, ParamValue};
 use crate::words::units::contenders;
 
-/// Reports every impossible combination of what could be read.
 pub(super) fn check(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
     stop(draft, sink);
     if draft.load == Some(LoadWord::Batch) {

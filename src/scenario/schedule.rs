@@ -16,7 +16,6 @@ use super::{Arrivals, Open, Popularity, Step, Stop, TraceArrival, TrialSpec};
 use crate::words::catalog::Mode;
 use crate::words::clock;
 
-/// One arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
     /// When it is due, in microseconds after the load's start.
@@ -39,7 +38,6 @@ enum Purpose {
     Burst = 6,
     /// Which candidates a changing rate lets pass.
     Thinning = 7,
-    /// Which kind of clients an arrival is of.
     Kind = 8,
 }
 

@@ -19,7 +19,6 @@ const DURATION_PATTERN: &str = r"^\s*(0|([0-9]+(\.[0-9]+)?\s*[a-zA-Zµ]+\s*)+)\s
 const PERCENT_PATTERN: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$";
 const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";
 
-/// The schema, with the strategies and the faults that exist.
 pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     let mut properties = properties(Section::Top, locks);
     properties.insert(ENSEMBLE.to_owned(), ensemble(locks));
@@ -249,7 +248,17 @@ fn of_drivers() -> [Value; 2] {
         json!({
             "type": "object",
             "description": "a lock of another program, which --driver NAME=COMMAND names",
-            "properties": { "driver": { "type": "string" }, "lock": { "type": "string" } },
+            "properties": {
+                "driver": { "type": "string" },
+                "lock": { "type": "string" },
+                "processes": {
+                    "description": "over how many processes of the driver the contenders are spread",
+                    "anyOf": [
+                        { "type": "string", "enum": ["one", "per-contender"] },
+                        { "type": "integer", "minimum": 1, "maximum": 1000 },
+                    ],
+                },
+            },
             "required": ["driver", "lock"],
         }),
     ]

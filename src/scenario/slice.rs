@@ -13,7 +13,6 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// That of a worker that makes the load alone.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
     /// Whether what has that ordinal is this worker's.

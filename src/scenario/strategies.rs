@@ -1,19 +1,18 @@
 //! The list of strategies, read against the cards of the locks that exist.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use toml::de::DeValue;
 
 use super::fields::POLL_INTERVAL_PARAM;
-use super::model::StrategyChoice;
+use super::model::{DriverProcesses, StrategyChoice};
 use super::nearest::{did_you_mean, listed};
-use super::read::{KeyValue, Sink, TomlTable, Value, expect_text, shortened, wrong_type};
+use super::read::{KeyValue, Sink, TomlTable, Value, expect_count, expect_text, shortened, wrong_type};
 use super::values::{Given, default_value, given_value};
-use crate::words::catalog::{LockCard, Param, ParamKind, ParamValue};
+use crate::words::catalog::{LockCard, MIXED_WITH, NOT_ZOOKEEPER, Param, ParamKind, ParamValue, members};
 
-/// A strategy of the list, where it stands, and its card.
 pub(super) struct Listed<'c> {
     pub(super) card: &'c LockCard,
     pub(super) choice: StrategyChoice,
@@ -89,12 +88,20 @@ fn from_table<'c>(
     cards: &'c [LockCard],
     sink: &Sink<'_>,
 ) -> Option<Listed<'c>> {
+    let mut whole = true;
+    let mut processes = None;
     let card = match table.take("driver") {
-        Some(driver) => driven(item, &driver, &mut table, cards, sink)?,
+        Some(driver) => {
+            // It says how the driver is run, and is no parameter of its locks.
+            if let Some(entry) = table.take(PROCESSES) {
+                processes = read_processes(entry.value, sink);
+                whole = processes.is_some();
+            }
+            driven(item, &driver, &mut table, cards, sink)?
+        }
         None => named(item, &mut table, cards, sink)?,
     };
     let mut set = BTreeMap::new();
-    let mut whole = true;
     let entries = table.finish();
     for entry in &entries {
         match param(card, entry, cards, sink) {
@@ -105,7 +112,34 @@ fn from_table<'c>(
         }
     }
     whole = whole && has_no_idle(card, &set, &entries, sink) && can_be_served(card, &set, &entries, sink);
-    whole.then(|| Listed { card, choice: choice(card, &set), span: item.span() })
+    whole.then(|| {
+        let choice = choice(card, &set).with_processes(processes);
+        Listed { card, choice, span: item.span() }
+    })
+}
+
+/// The key that says over how many processes of a driver the contenders are spread.
+const PROCESSES: &str = "processes";
+const PROCESSES_WITHIN: RangeInclusive<u64> = 1..=1_000;
+
+fn read_processes(value: &Value<'_>, sink: &Sink<'_>) -> Option<DriverProcesses> {
+    match value.get_ref().as_str() {
+        Some("one") => Some(DriverProcesses::One),
+        Some("per-contender") => Some(DriverProcesses::PerContender),
+        Some(word) => {
+            let message = format!("`{}` is no number of processes", shortened(word));
+            sink.error(
+                value.span(),
+                message,
+                "write \"one\", \"per-contender\", or a number without quotes".to_owned(),
+            );
+            None
+        }
+        None => {
+            let count = expect_count(value, &PROCESSES_WITHIN, sink)?;
+            usize::try_from(count).ok().map(DriverProcesses::Count)
+        }
+    }
 }
 
 fn named<'c>(
@@ -146,7 +180,6 @@ fn driven<'c>(
     card(&format!("{driver_name}:{lock}"), at, cards, sink)
 }
 
-/// The names of a driver's locks.
 fn locks_of<'c>(driver: &str, cards: &'c [LockCard]) -> Vec<&'c str> {
     cards.iter().filter_map(|card| card.name.strip_prefix(driver)?.strip_prefix(':')).collect()
 }
@@ -163,6 +196,9 @@ fn unknown_lock(driver: &str, lock: &str, cards: &[LockCard]) -> (String, String
 }
 
 fn card<'c>(name: &str, at: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
+    if name.contains(MIXED_WITH) {
+        return mixed(name, at, cards, sink);
+    }
     let found = cards.iter().find(|card| card.name == name);
     if let (None, Some((driver, lock))) = (found, name.split_once(':')) {
         let (message, help) = unknown_lock(driver, lock, cards);
@@ -175,6 +211,18 @@ fn card<'c>(name: &str, at: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) 
         sink.error(at.span(), format!("unknown strategy `{}`", shortened(name)), help);
     }
     found
+}
+
+/// Several locks, of which each contender uses one.
+fn mixed<'c>(name: &str, at: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
+    let members: Vec<_> = members(name).map(|name| card(name, at, cards, sink)).collect::<Option<_>>()?;
+    match LockCard::mixed(&members) {
+        Ok(card) => Some(card),
+        Err(why) => {
+            sink.error(at.span(), format!("`{}` can't be mixed", shortened(name)), why);
+            None
+        }
+    }
 }
 
 fn param(
@@ -272,7 +320,21 @@ fn choice(card: &LockCard, set: &Given) -> StrategyChoice {
             params.insert(param.name.to_owned(), value);
         }
     }
-    StrategyChoice { name: card.name.to_owned(), params, label }
+    let system = card.other_system().map(str::to_owned);
+    StrategyChoice { name: card.name.to_owned(), params, label: label + card.mark(), system, processes: None }
+}
+
+impl StrategyChoice {
+    /// The same, spread over that many processes, where the scenario says it.
+    fn with_processes(self, processes: Option<DriverProcesses>) -> Self {
+        let Some(said) = processes else { return self };
+        let (name, mark) = match self.label.strip_suffix(NOT_ZOOKEEPER) {
+            Some(name) => (name, NOT_ZOOKEEPER),
+            None => (self.label.as_str(), ""),
+        };
+        let label = format!("{name} {PROCESSES}={said}{mark}");
+        Self { label, processes, ..self }
+    }
 }
 
 fn names(cards: &[LockCard]) -> String {

@@ -121,7 +121,6 @@ pub(super) fn factor(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<
     expect_number(value, bounds, sink)
 }
 
-/// A share, written in percent.
 pub(super) fn percent(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<f64> {
     let Kind::Percent(bounds) = kind else { return None };
     let text = expect_text(value, "a share", "write it in quotes, with its percent sign: \"2%\"", sink)?;
@@ -143,7 +142,6 @@ pub(super) fn percent(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option
     None
 }
 
-/// The path of a file or a directory.
 pub(super) fn path(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<PathBuf> {
     let text = expect_text(value, "a path", "write it in quotes", sink)?;
     if text.trim().is_empty() {
@@ -288,7 +286,6 @@ fn built(
     }
 }
 
-/// A connect string: hosts with ports, and a chroot after the last.
 pub(super) fn connect(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<String> {
     let help = "write host:port pairs with commas between, and a chroot only after the last: \
                 \"zk1:2181,zk2:2181/chroot\"";
@@ -319,7 +316,6 @@ pub fn default_value(param: &Param) -> Option<ParamValue> {
     }
 }
 
-/// Reads a value of a parameter's kind.
 pub(super) fn given_value(param: &Param, value: &Value<'_>, sink: &Sink<'_>) -> Option<ParamValue> {
     Some(match param.kind {
         ParamKind::Duration => {

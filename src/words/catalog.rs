@@ -4,6 +4,9 @@
 //! check read them, so none of the three can disagree with the code.
 
 pub mod fault;
+mod mixed;
+
+pub use mixed::{MIXED_WITH, members};
 
 use std::collections::BTreeMap;
 
@@ -23,13 +26,31 @@ pub struct LockCard {
     /// Request sequence, fan-out, what it gives, where it breaks; printed by `strategies NAME`.
     pub details: &'static str,
     pub guarantees: Guarantees,
-    /// The parameters that a scenario may set for it.
     pub params: &'static [Param],
+    pub system: &'static str,
     /// The exact cost of one batch of that many contenders, where a proof gives it.
     pub batch_cost: Option<fn(&Params, contenders: u64) -> BatchCost>,
 }
 
+/// Stands behind the names of locks that are not ZooKeeper's, wherever one is shown.
+pub const NOT_ZOOKEEPER: &str = " (not ZooKeeper)";
+
 impl LockCard {
+    pub const ZOOKEEPER: &'static str = "zookeeper";
+
+    /// The system whose lock it is, where that is another one than ZooKeeper.
+    pub fn other_system(&self) -> Option<&'static str> {
+        (self.system != Self::ZOOKEEPER).then_some(self.system)
+    }
+
+    pub fn marked_name(&self) -> String {
+        format!("{}{}", self.name, self.mark())
+    }
+
+    pub fn mark(&self) -> &'static str {
+        if self.other_system().is_some() { NOT_ZOOKEEPER } else { "" }
+    }
+
     /// All of its details, with the hazards that follow from what it guarantees.
     pub fn described(&self) -> String {
         let details = self.details.trim();
@@ -63,7 +84,6 @@ impl LockCard {
 /// What a lock promises, and how it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarantees {
-    /// At most one holder at a time.
     pub exclusive: bool,
     /// Served in the order of arrival at the ensemble.
     pub fifo: bool,
@@ -132,7 +152,6 @@ impl Protection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holders {
     One,
-    /// Any number of readers, or one writer.
     ReadersOrOneWriter,
     /// As many as the parameter of this name says.
     Leases(&'static str),
@@ -145,7 +164,6 @@ pub enum Mode {
     Write,
 }
 
-/// One parameter of a strategy.
 #[derive(Debug, Clone, Copy)]
 pub struct Param {
     pub name: &'static str,
@@ -163,12 +181,9 @@ pub struct Choice {
     pub takes: &'static [&'static str],
 }
 
-/// The values that a parameter takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamKind {
-    /// A duration such as `"1s"`.
     Duration,
-    /// `true` or `false`.
     Bool,
     OneOf(&'static [&'static str]),
     /// One of these words, each of which gives other parameters their meaning.
@@ -297,8 +312,7 @@ pub struct BatchCost {
     /// The number of getChildren follows from how long each contender waited: one look for each poll
     /// interval. The accounting check then computes it from the measured waits.
     pub looks_follow_waits: bool,
-    /// The number of getChildren follows from nothing that is known: no total of requests and none of reads
-    /// is expected.
+    /// The number of getChildren can't be known, so no total of requests and none of reads is expected.
     pub looks_vary: bool,
     /// With these parameters nothing is known: the totals depend on timing.
     pub open: bool,

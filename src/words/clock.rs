@@ -17,6 +17,30 @@ pub fn now() -> Stamp {
     micros(ORIGIN.elapsed())
 }
 
+/// What the system's monotonic clock showed at the origin, in microseconds.
+static MONOTONIC_AT_ORIGIN: LazyLock<u64> = LazyLock::new(|| {
+    let mut closest = (u64::MAX, 0);
+    for _ in 0..READINGS {
+        let before = now();
+        let read = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let apart = now() - before;
+        if apart < closest.0 {
+            let us = Duration::try_from(read).map_or(0, micros);
+            closest = (apart, us.saturating_sub(before));
+        }
+        if apart == 0 {
+            break;
+        }
+    }
+    closest.1
+});
+
+/// The stamp at which CLOCK_MONOTONIC showed so many microseconds, to within two of them: what another process of this host has
+/// read.
+pub fn of_monotonic(us: u64) -> Stamp {
+    us.saturating_sub(*MONOTONIC_AT_ORIGIN)
+}
+
 /// What the wall clock shows at a stamp: to compare with what other programs of this host have written down. A wall
 /// clock that is set between the stamp and the reading makes it wrong.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -87,6 +111,13 @@ mod tests {
         let stamp = now();
         let shown = [wall, WallClock::read()].map(|wall| wall.ms(stamp));
         assert!(shown[0].abs_diff(shown[1]) < 10, "{shown:?}");
+    }
+
+    #[test]
+    fn the_monotonic_clock_of_the_system_is_ours() {
+        let (before, read) = (now(), rustix::time::clock_gettime(rustix::time::ClockId::Monotonic));
+        let stamp = of_monotonic(micros(Duration::try_from(read).unwrap()));
+        assert!(before <= stamp + 3 && stamp <= now() + 3, "{before} {stamp}");
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::net::Ipv6Addr;
 
 use crate::words::units::shown;
 
-/// The client port of a server that names none.
 const DEFAULT_PORT: u16 = 2181;
 /// Longer than any ensemble's: a hundred servers with names of eighty letters.
 const BYTES_AT_MOST: usize = 8 * 1024;

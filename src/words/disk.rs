@@ -18,19 +18,15 @@ use serde::de::DeserializeOwned;
 use crate::words::error::Error;
 use crate::words::units::{harmless, is_harmless};
 
-/// Bytes of a mebibyte.
 pub const MIB: u64 = 1 << 20;
 
-/// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// It is not there.
     #[error("is missing")]
     Missing,
     /// It is nothing that this program would have written there.
     #[error("{0}")]
     Refused(String),
-    /// The disk refuses it.
     #[error("cannot be read: {0}")]
     Failed(io::Error),
 }
@@ -136,7 +132,7 @@ fn too_large(most: u64) -> Unreadable {
 /// Reads a file by its name below a directory.
 ///
 /// # Errors
-/// As [`open`].
+/// Same errors as [`open`].
 pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Unreadable> {
     bounded(open(dir, name.as_ref(), most)?, most)
 }

@@ -20,12 +20,10 @@ pub enum Error {
 }
 
 impl Error {
-    /// A usage error from anything that prints.
     pub fn usage(message: impl std::fmt::Display) -> Self {
         Self::Usage(message.to_string())
     }
 
-    /// An environment error from anything that prints.
     pub fn environment(message: impl std::fmt::Display) -> Self {
         Self::Environment(message.to_string())
     }
@@ -35,7 +33,17 @@ impl Error {
         move |error| Self::environment(format!("cannot {what} {}: {error}", path.display()))
     }
 
-    /// The exit code that this error means.
+    /// The same error, with what it is about before its words.
+    #[must_use]
+    pub fn about(self, what: &str) -> Self {
+        match self {
+            Self::Usage(why) => Self::Usage(format!("{what}: {why}")),
+            Self::Environment(why) => Self::Environment(format!("{what}: {why}")),
+            Self::Unknown(why) => Self::Unknown(format!("{what}: {why}")),
+            Self::Interrupted => Self::Interrupted,
+        }
+    }
+
     pub fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
@@ -46,7 +54,6 @@ impl Error {
     }
 }
 
-/// Every exit code of the program, with its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {

@@ -32,7 +32,6 @@ impl<T: Serialize + DeserializeOwned + Clone> Record for T {}
 /// Takes records in any order.
 #[derive(Debug)]
 pub struct Sorter<T, K> {
-    /// Where files go.
     directory: PathBuf,
     key: fn(&T) -> K,
     fresh: Vec<T>,
@@ -392,7 +391,6 @@ impl<V> fmt::Debug for SpooledTable<V> {
     }
 }
 
-/// Tables are the same if they are one.
 impl<V> PartialEq for SpooledTable<V> {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -47,7 +47,6 @@ pub fn shown(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).map(harmless).chain(["…".to_owned()]).collect()
 }
 
-/// The whole of it, on one line.
 pub fn one_line(text: &str) -> String {
     text.chars().map(harmless).collect()
 }
@@ -113,7 +112,6 @@ pub fn contenders(count: usize) -> String {
     counted(count, "contender", "contenders")
 }
 
-/// The text with a capital at its beginning.
 pub fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

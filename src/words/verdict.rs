@@ -43,7 +43,6 @@ impl Verdict {
         })
     }
 
-    /// The same with each of its reasons changed.
     #[must_use]
     pub fn with_reasons(self, change: impl FnMut(String) -> String) -> Self {
         match self {

@@ -14,7 +14,6 @@ use zklockbench::words::catalog::{Guarantees, LockCard, Mode};
 use zklockbench::words::verdict::Verdict;
 use zklockbench::world::zk::{Failure, Session};
 
-/// What is wrong with a queue lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     /// It enters without waiting for anybody.
@@ -95,6 +94,7 @@ const fn card() -> LockCard {
         details: "",
         guarantees: Guarantees::QUEUE,
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: None,
     }
 }

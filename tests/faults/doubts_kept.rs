@@ -50,7 +50,7 @@ fn complaint(trial: &Trial, what: &str) -> String {
     )
 }
 
-/// What is wrong when all should have been served. Whoever is hit goes on with its session.
+/// What is wrong when all should have been served. The contender that is hit goes on with its session.
 fn unless_it_went_on(trial: &Trial) -> Option<String> {
     let is_proved = trial.faults[0].proved;
     let is_whole = trial.stuck.is_empty() && trial.orphans == Some(0) && trial.sessions.rejoined == 0;
@@ -147,6 +147,7 @@ const LEAVES_ONCE: &[(&str, &str)] = &[
     ("shared-predecessor-watch", "delete"),
     ("crate-lock", "delete"),
     ("baton", "multi"),
+    ("count", "multi"),
     ("ticket", "multi"),
 ];
 
@@ -158,9 +159,11 @@ const LEAVES_FOR_CERTAIN: &[(&str, &str)] = &[
     ("curator-read-write", "delete"),
     ("curator-multi", "delete"),
     ("local-then-remote", "delete"),
+    ("cohort", "delete"),
     ("kazoo", "delete"),
     ("kazoo-read-write", "delete"),
     ("ahead", "delete"),
+    ("count-semaphore", "delete"),
     ("atomic-multi", "multi"),
 ];
 

@@ -11,7 +11,6 @@ use zklockbench::world::ensemble::{Local, Processes, eventually};
 use zklockbench::world::zk::{Access, Target, admin};
 use zookeeper_client::{Acls, CreateMode};
 
-/// Makes so many nodes.
 async fn write(local: &Local, nodes: usize) {
     let below = trials::unique("nodes");
     let target = Target { connect: local.connect(), access: Access::default() };
@@ -22,7 +21,6 @@ async fn write(local: &Local, nodes: usize) {
     }
 }
 
-/// How many nodes a server has.
 async fn nodes(local: &Local, server: usize) -> i64 {
     let answer = admin::mntr(&local.addresses()[server - 1]).await.unwrap();
     answer.number("zk_znode_count").unwrap()

@@ -10,7 +10,6 @@ use std::path::Path;
 
 use zklockbench::world::ensemble::{Links, Local, Processes, links_capability};
 
-/// Whether servers can live apart here.
 fn can_live_apart() -> bool {
     links_capability().inspect_err(|why| skipped(format!("servers cannot live apart here: {why}"))).is_ok()
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use zklockbench::record::Trial;
 use zklockbench::scenario::TrialSpec;
 use zklockbench::words::catalog::fault::Capability;
+use zklockbench::words::measure::RequestKind;
 use zklockbench::words::verdict::Verdict;
 use zklockbench::world::fault;
 
@@ -43,21 +44,45 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Locks of each way to wait; the kinds take turns with them.
 const LOCKS: [&str; 5] = ["predecessor-watch", "curator-mutex", "kazoo", "ticket", "parent-watch"];
 
-/// The trial in which that kind is asked for, with the lock whose turn it is.
-fn spec(number: usize, (kind, asked, seconds): (&str, &str, u32)) -> TrialSpec {
-    let strategy = LOCKS[number % LOCKS.len()];
+/// Locks that join by count, while they do: with pauses, so that they are often alone.
+const BY_COUNT: [&str; 4] = [
+    "\"count\"",
+    "{ name = \"curator-mutex\", join = \"count\" }",
+    "{ name = \"predecessor-watch\", join = \"count\" }",
+    "{ name = \"ahead\", join = \"count\" }",
+];
+
+/// The trial in which that kind is asked for of a lock.
+fn spec(strategy: &str, load: &str, (kind, asked, seconds): (&str, &str, u32)) -> TrialSpec {
     let lines = format!(
-        "strategies = [\"{strategy}\"]\ncontenders = 6\nhold = \"50ms\"\nduration = \"{seconds}s\"\n\
+        "strategies = [{strategy}]\n{load}\nhold = \"50ms\"\nduration = \"{seconds}s\"\n\
          session_timeout = \"3s\"\nacquire_timeout = \"90s\"\n[[fault]]\nkind = \"{kind}\"\nat = \"500ms\"\n{asked}\n"
     );
     trials::plan(&lines).remove(0)
 }
 
-/// The trials of the kinds that need something of that sort.
+/// The kinds that need something of that sort, and their places among all.
+fn asked(
+    needs: impl Fn(Capability) -> bool,
+) -> impl Iterator<Item = (usize, (&'static str, &'static str, u32))> {
+    let is_meant = move |kind: &str| needs(fault::find(kind).unwrap().card.needs);
+    ASKED.iter().copied().enumerate().filter(move |(_, (kind, ..))| is_meant(kind))
+}
+
+/// The trials of these kinds, each with the lock whose turn it is.
 fn plan(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
-    let is_meant = |(kind, ..): &(&str, &str, u32)| needs(fault::find(kind).unwrap().card.needs);
-    let asked = ASKED.iter().enumerate().filter(|(_, asked)| is_meant(asked));
-    asked.map(|(number, asked)| spec(number, *asked)).collect()
+    let of = |number: usize| format!("\"{}\"", LOCKS[number % LOCKS.len()]);
+    asked(needs).map(|(number, asked)| spec(&of(number), "contenders = 6", asked)).collect()
+}
+
+/// The same with locks that join by count. Joins and releases are lost instead of creates and deletes.
+fn plan_by_count(needs: impl Fn(Capability) -> bool) -> Vec<TrialSpec> {
+    let trial = |(number, (kind, asked, seconds)): (usize, (&str, &str, u32))| {
+        let asked = asked.replace("\"create\"", "\"join\"").replace("\"delete\"", "\"release\"");
+        let load = "contenders = 3\nthink = \"60ms\"";
+        spec(BY_COUNT[number % BY_COUNT.len()], load, (kind, &asked, seconds))
+    };
+    asked(needs).map(trial).collect()
 }
 
 fn needs_links(capability: Capability) -> bool {
@@ -109,6 +134,24 @@ async fn under_every_fault_of_contenders_and_their_connections_the_locks_keep_th
     let local = breakable::plain().await;
     let trials = trials::run_side_by_side(&local, &plan).await;
     trials.iter().for_each(assert_kept);
+}
+
+#[tokio::test]
+async fn locks_that_join_by_count_keep_their_promise_under_every_fault_of_contenders_and_connections() {
+    let plan = plan_by_count(|capability| !capability.reaches_servers());
+    let local = breakable::plain().await;
+    for trial in trials::run_side_by_side(&local, &plan).await {
+        assert_kept(&trial);
+        let counted = trial.whole.requests.get(RequestKind::Multi);
+        assert!(counted > 0, "{}: it never counted", trial.spec.strategy.label);
+    }
+}
+
+#[tokio::test]
+async fn locks_that_join_by_count_keep_their_promise_under_every_fault_of_servers() {
+    let plan = plan_by_count(|capability| capability.reaches_servers() && !needs_links(capability));
+    let both = [breakable::apart_if_possible().await, breakable::apart_if_possible().await];
+    break_servers(both, &plan).await;
 }
 
 #[tokio::test]

@@ -50,7 +50,6 @@ fn in_turn(which: impl Fn(&FaultCard) -> bool) -> Vec<FaultCard> {
     kinds(needs_servers).into_iter().filter(|card| depth::is_long() || which(card)).collect()
 }
 
-/// What became of the only fault of a trial that was interrupted.
 fn undone(mut trial: Trial) -> FaultRecord {
     let fault = trial.faults.remove(0);
     let cut = trial.cut_short.as_ref().map(|cut| cut.cause);
@@ -67,7 +66,6 @@ async fn assert_as_before(local: &Local, done: &str) {
     }
 }
 
-/// Interrupts a trial with that fault when it has taken effect.
 async fn interrupt_in_effect(local: &Arc<Local>, card: &FaultCard) {
     let interrupt = CancellationToken::new();
     let sink = |event: EnvironmentEvent<'_>| match event {

@@ -17,6 +17,7 @@ mod ensemble_faults;
 mod ensemble_links;
 mod every_fault;
 mod interrupted_faults;
+mod lying_servers;
 mod negative_controls;
 mod overlapping_faults;
 #[path = "../support/mod.rs"]

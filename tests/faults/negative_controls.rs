@@ -19,12 +19,10 @@ use zklockbench::world::zk::{Failure, Op, Session, reactor, sequence_of};
 
 use crate::support::{depth, ensemble, trials};
 
-/// What is wrong with a queue lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     /// Now and then it enters without waiting for anybody.
     EntersEarly,
-    /// It lets readers in beside a writer.
     ReadersPassWriters,
     /// It admits one more than it has leases.
     OneTooMany,
@@ -49,7 +47,6 @@ struct Broken {
     contender: usize,
 }
 
-/// A lock within the process.
 #[derive(Default)]
 struct InProcess {
     turn: tokio::sync::Mutex<()>,
@@ -213,6 +210,7 @@ const fn card(holders: Holders) -> LockCard {
         details: "",
         guarantees: Guarantees { holders, ..Guarantees::QUEUE },
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: None,
     }
 }
@@ -269,7 +267,6 @@ const CONTROLS: [(&str, Option<Entry>); 9] = [
 
 /// The one that enters early once in a hundred acquires in depth; the others break their promise all the time.
 const NOW_AND_THEN: usize = 1;
-/// The one that lets one more in than there are leases.
 const TOO_MANY_LEASES: usize = 3;
 /// The first of those that nothing but the servers' logs finds without a hold.
 const FOUND_IN_LOGS: usize = 5;

@@ -23,12 +23,10 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// All locks give up at the same time, each with requests of its own: a busy host takes seconds over them.
 const SLOW_HOST: Duration = Duration::from_secs(10);
 
-/// Every lock that makes its contenders wait.
 fn locks() -> impl Iterator<Item = &'static zklockbench::lock::Entry> {
     STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive)
 }
 
-/// Puts every lock through the same, all at the same time.
 fn for_each_lock(test: impl AsyncFn(&'static zklockbench::lock::Entry)) {
     reactor::block_on(async { join_all(locks().map(|entry| test(entry))).await });
 }
@@ -50,7 +48,6 @@ struct Contest {
     holder: Session,
     waiter: Session,
     held: Held,
-    /// How many nodes the holder has.
     holders: usize,
 }
 
@@ -133,7 +130,7 @@ fn apaches_write_lock_leaves_the_node_of_a_create_that_went_unanswered_until_it_
 }
 
 #[test]
-fn the_members_of_atomic_multi_whose_numbers_are_its_tokens_are_no_containers() {
+fn the_members_of_atomic_multi_are_no_containers_so_that_none_goes_between_two_acquires() {
     reactor::block_on(async {
         let scene = scene(ensemble::shared()).await;
         let proxy = Proxy::before(ensemble::shared());
@@ -141,7 +138,7 @@ fn the_members_of_atomic_multi_whose_numbers_are_its_tokens_are_no_containers() 
         // When it makes its members
         let held = one.acquire(Mode::Write).await.unwrap();
         let made = |kind| proxy.requests().iter().filter(|request| request.kind == kind).count();
-        // Then none of them is one that the servers remove when it is empty, counter and all
+        // Then none of them is one that the servers remove when it is empty
         assert_eq!(made(CREATE_CONTAINER), 0);
         assert!(made(CREATE2) > 0);
         one.release(held).await.unwrap();

@@ -11,10 +11,6 @@ use zklockbench::words::catalog::Holders;
 use crate::support::story;
 use crate::support::trials;
 
-/// A lock whose nodes are made by transactions of several parts, of which servers before 3.9 do not tell the number: its tokens
-/// are the numbers of the nodes, which a history cannot compare with zxids.
-const WITHOUT_CZXID: &str = "atomic-multi";
-
 async fn trial(name: &str, more: &str) -> Trial {
     let polls = if name == "polling" { ", poll_interval = \"20ms\"" } else { "" };
     let lines = format!(
@@ -64,9 +60,7 @@ async fn every_handover_of_a_lock_that_looks_before_it_enters_is_compared_by_tra
             order.too_early == 0 && (word == "held" || word == "unknown" && !is_enough),
             "{name}: {judgement:?}"
         );
-        if name != WITHOUT_CZXID {
-            assert!(order.compared > order.not_compared, "{name}: {order:?}");
-        }
+        assert!(order.compared > order.not_compared, "{name}: {order:?}");
     }
 }
 

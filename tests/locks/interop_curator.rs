@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use zklockbench::words::catalog::Mode::{Read, Write};
+use zklockbench::words::catalog::ParamValue;
 use zklockbench::world::zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
@@ -42,6 +43,14 @@ fn the_mutexes_exclude_each_other() {
 #[test]
 fn the_lock_that_looks_early_and_javas_mutex_exclude_each_other() {
     assert_exclusion(&Ours::plain("ahead"), "mutex");
+}
+
+#[test]
+fn locks_that_join_by_count_and_javas_mutex_exclude_each_other() {
+    for strategy in ["curator-mutex", "ahead"] {
+        let join = [("join".to_owned(), ParamValue::Word("count".into()))];
+        assert_exclusion(&Ours { params: join.into(), ..Ours::plain(strategy) }, "mutex");
+    }
 }
 
 #[test]

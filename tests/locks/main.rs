@@ -10,21 +10,27 @@
 )]
 
 mod acquire_endings;
+mod article_classes;
 mod batch_totals;
 mod broken_connections;
 mod calibration;
 mod closed_loop;
+mod cohort;
 mod conformance;
+mod curator_habits;
 mod curator_troubles;
 mod elections;
+mod ended_sessions;
 mod ensemble_view;
 mod interference;
 mod interop_curator;
 mod interop_kazoo;
 mod interop_revocation;
+mod lost_creates;
 mod open_loop;
 mod proxy;
 mod random_schedule;
 #[path = "../support/mod.rs"]
 mod support;
 mod watches_left;
+mod wire_counts;

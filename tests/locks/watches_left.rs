@@ -16,7 +16,6 @@ use crate::support::trials;
 const LOCK: &str = "predecessor-watch";
 const GET_CHILDREN: i32 = 8;
 
-/// The watches that are set on all servers together.
 fn watches(connect: &str) -> i64 {
     let ask = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::support::docker::{available, of_project, project_in};
+use crate::support::foreign;
 use crate::support::program::{Answers, Bench, eventually, executable, signal, stderr, stdout};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -257,4 +258,88 @@ fn containers_and_a_release_are_compared_each_where_it_runs() {
     // And nothing is left of either
     assert!(bench.servers().is_empty());
     assert_eq!(of_project(&project_in(&said)), [""; 0]);
+}
+
+const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
+
+/// Kazoo's driver with that replaced.
+fn kazoo_but(bench: &Bench, name: &str, what: &str, by: &str) -> String {
+    let text = std::fs::read_to_string(KAZOO).unwrap();
+    assert!(text.contains(what), "{what}");
+    std::fs::write(bench.path(name), text.replace(what, by)).unwrap();
+    format!("kazoo={} {name}", foreign::python().unwrap())
+}
+
+#[test]
+fn two_versions_of_a_driver_are_compared_and_each_side_runs_its_own() {
+    let Some(python) = foreign::python() else { return };
+    let bench = Bench::new();
+    let scenario = bench.scenario(&SHORT.replace("predecessor-watch", "kazoo:Lock"));
+    let old = format!("kazoo={python} '{KAZOO}'");
+    let new = kazoo_but(&bench, "new.py", "\"driver\": \"kazoo 1\"", "\"driver\": \"kazoo 2\"");
+    let words = ["ab", scenario.to_str().unwrap(), "--a-driver", &old, "--b-driver", &new, "--blocks", "1"];
+    let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
+    let (said, shown) = (stderr(&output), stdout(&output));
+    assert_eq!(output.status.code(), Some(4), "{said}{shown}");
+    // Each side's runs had its driver, and what that says of itself is told of the side.
+    let directory = only(bench.results());
+    let file = read(&directory);
+    let version = |turn| if turn == Turn::B { "kazoo 2" } else { "kazoo 1" };
+    for run in file.blocks.iter().flat_map(|block| &block.runs) {
+        let stored = zklockbench::results::read(&directory.join(&run.directory)).unwrap();
+        assert_eq!(
+            stored.trials[0].driver.as_ref().map(|driver| driver.program.as_str()),
+            Some(version(run.turn)),
+            "{run:?}"
+        );
+        assert!(stored.trials[0].measured.acquired() > 0, "{run:?}");
+    }
+    for (side, name, turn) in [(&file.sides.a, "A", Turn::A), (&file.sides.b, "B", Turn::B)] {
+        let [driver] = &side.drivers[..] else { panic!("{:?}", side.drivers) };
+        assert_eq!((driver.name.as_str(), driver.driver.as_str()), ("kazoo", version(turn)));
+        let inside = &driver.inside["kazoo"];
+        let told = format!("({}: kazoo {inside}, ", driver.driver);
+        let page = std::fs::read_to_string(bench.path("ab.md")).unwrap();
+        let html = std::fs::read_to_string(directory.join("report.html")).unwrap();
+        for text in [&shown, &page, &html] {
+            let line = text.lines().find(|line| line.contains(&format!("{name}: kazoo="))).unwrap();
+            assert!(line.contains(&told), "{line}");
+        }
+    }
+    assert!(!said.contains("say the same of themselves"), "{said}");
+}
+
+#[test]
+fn what_only_one_sides_driver_can_do_is_refused_and_a_driver_against_itself_is_told() {
+    let Some(python) = foreign::python() else { return };
+    let bench = Bench::new();
+    let kazoo = format!("kazoo={python} '{KAZOO}'");
+    let with = |more: &[&str], strategies: &str| {
+        let scenario = bench.scenario(&SHORT.replace("[\"predecessor-watch\"]", strategies));
+        let output = bench.output(&[&["ab", scenario.to_str().unwrap()], more].concat());
+        (output.status.code(), stderr(&output))
+    };
+    let (code, said) = with(&["--a-driver", &kazoo], "[\"kazoo:Lock\"]");
+    assert!(code == Some(2) && said.contains("B: ") && said.contains("unknown driver `kazoo`"), "{said}");
+    let other = kazoo_but(&bench, "other.py", "\"Lock\": {", "\"Mutex\": {");
+    let (code, said) = with(&["--a-driver", &kazoo, "--b-driver", &other], "[\"kazoo:Lock\"]");
+    assert!(code == Some(2) && said.contains("B: ") && said.contains("has no lock `Lock`"), "{said}");
+    let (code, said) = with(&["--a-driver", &kazoo, "--b-driver", "kazoo=false"], "[\"kazoo:Lock\"]");
+    assert!(code == Some(3) && said.contains("B: driver `kazoo` ended: exit status 1"), "{said}");
+    let read_write = "[\"kazoo:ReadWrite\"]\nread_ratio = 0.5";
+    let writes = kazoo_but(&bench, "writes.py", "[\"read\", \"write\"]", "[\"write\"]");
+    let (code, said) = with(&["--a-driver", &kazoo, "--b-driver", &writes], read_write);
+    assert!(code == Some(2) && said.contains("`kazoo:ReadWrite` of B can't be taken for reading"), "{said}");
+    let untimed = kazoo_but(&bench, "untimed.py", "\"timeout\": \"native\"", "\"timeout\": \"none\"");
+    let timed = "[\"kazoo:Lock\"]\nacquire_timeout = \"1s\"";
+    let (code, said) = with(&["--a-driver", &untimed, "--b-driver", &kazoo], timed);
+    assert!(code == Some(2) && said.contains("A: `kazoo:Lock` knows no timeout"), "{said}");
+    // What differs without being needed is told, as is that nothing does; it then goes on, here to an ensemble that isn't there.
+    let nowhere = ["--connect", "127.0.0.1:1", "--a-driver", &kazoo, "--b-driver"];
+    let (code, said) = with(&[&nowhere[..], &[&untimed]].concat(), "[\"kazoo:Lock\"]");
+    assert!(code == Some(3) && said.contains("`timeout` is native on A and none on B"), "{said}");
+    assert!(said.contains("the drivers `kazoo` of A and B say the same of themselves"), "{said}");
+    let (code, said) = with(&[&nowhere[..], &[&kazoo]].concat(), "[\"kazoo:Lock\"]");
+    assert!(code == Some(3) && said.contains("A and B have the same driver `kazoo`"), "{said}");
+    assert!(bench.results().is_empty());
 }

@@ -58,7 +58,6 @@ at = \"21s\"
 duration = \"4s\"
 ";
 
-/// Runs a scenario on the servers of a Compose file.
 fn run(bench: &Bench, docker: &Docker, (scenario, file): (&Path, &Path), more: &[&str]) -> Output {
     let mut arguments = vec!["run", scenario.to_str().unwrap(), "--compose", file.to_str().unwrap()];
     arguments.extend(more);
@@ -83,7 +82,6 @@ fn assert_no_volume_is_left(before: &BTreeSet<String>) {
     eventually("no volume is left", Duration::from_secs(10), || unused_volumes().is_subset(before));
 }
 
-/// The exit code, and what was said.
 fn ended(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), stderr(output))
 }

@@ -9,7 +9,6 @@ use rustix::process::Signal;
 use zklockbench::world::ensemble::{NICER_BY, roles};
 use zklockbench::world::zk::{Access, Target};
 
-/// The niceness of each thread of a process.
 fn niceness(process: u32) -> Vec<i64> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let of = |thread: std::io::Result<std::fs::DirEntry>| {

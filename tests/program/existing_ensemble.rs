@@ -18,7 +18,6 @@ fn run(bench: &Bench, connect: &str, more: &[&str]) -> Output {
     bench.output(&arguments)
 }
 
-/// Does something with a plain client.
 fn with_client<T>(connect: &str, work: impl AsyncFnOnce(Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -36,7 +36,6 @@ fn run(bench: &Bench, more: &[&str]) -> Output {
     bench.output(&arguments)
 }
 
-/// What the gates of a run came to, as its directory says.
 fn gates(bench: &Bench, run: &str) -> Vec<Outcome> {
     let text = std::fs::read(bench.path("results").join(run).join("summary.json")).unwrap();
     serde_json::from_slice::<Summary>(&text).unwrap().gates

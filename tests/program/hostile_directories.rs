@@ -293,7 +293,6 @@ fn hollow(path: &Path) {
     File::create(path).unwrap().set_len(1 << 40).unwrap();
 }
 
-/// Adds a file to the list.
 fn list(dir: &Path, name: &str) {
     change(dir, |run| run["files"][name] = json!(hexadecimal(b"")));
 }

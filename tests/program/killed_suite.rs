@@ -77,7 +77,6 @@ fn family(bench: &Bench) -> BTreeSet<u32> {
     .collect()
 }
 
-/// The inodes of a process's sockets.
 fn sockets_of(pid: u32) -> Vec<u64> {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());

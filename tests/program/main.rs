@@ -15,6 +15,8 @@ mod calibration;
 mod ci;
 mod command_line;
 mod compose;
+mod coordinators;
+mod driver_check;
 mod drivers;
 mod endurance;
 mod engines;

@@ -82,7 +82,6 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(name)
 }
 
-/// The directory of a plan.
 fn planned(bench: &Bench) -> PathBuf {
     let directory = bench.path("plan");
     std::fs::create_dir(&directory).unwrap();
@@ -111,7 +110,6 @@ fn with_holes(bench: &Bench) -> PathBuf {
     run_dirs::publish_run(&bench.path("holes"), run, &trials)
 }
 
-/// The directory that a page of that name is made from.
 fn given(bench: &Bench, name: &str) -> PathBuf {
     match name {
         "plan" => planned(bench),
@@ -120,7 +118,6 @@ fn given(bench: &Bench, name: &str) -> PathBuf {
     }
 }
 
-/// The page of that name, as `report` makes it.
 fn page_of(bench: &Bench, name: &str) -> PathBuf {
     let page = bench.path(&format!("{name}.html"));
     let given = given(bench, name);
@@ -240,7 +237,6 @@ struct Glance {
 }
 
 impl Glance {
-    /// At a picture in colour.
     fn at(picture: &Path) -> Self {
         let (width, samples, channels) = decoded(picture);
         let columns = width / BLOCK;
@@ -270,7 +266,6 @@ impl Glance {
         encoder.write_header().unwrap().write_image_data(&self.blocks).unwrap();
     }
 
-    /// The share of blocks that differ.
     fn differs(&self, other: &Self) -> f64 {
         if self.columns != other.columns || self.blocks.len() != other.blocks.len() {
             return 1.0;

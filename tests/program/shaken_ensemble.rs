@@ -53,7 +53,6 @@ fn servers_that_stand_still_in_one_repetition_of_three_leave_all_three_and_the_r
     assert!(matches!(code, Some(0 | 4)), "{said}");
 }
 
-/// Files below a directory of that name.
 fn below(directory: &Path, name: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries

@@ -38,7 +38,6 @@ duration = \"2s\"
 repetitions = 1
 ";
 
-/// The workers of one run.
 struct Job<'a> {
     bench: &'a Bench,
     connect: &'a str,
@@ -65,7 +64,6 @@ impl Job<'_> {
         (0..self.of).map(|index| self.start(index, &[])).collect()
     }
 
-    /// Runs all of them to their end.
     fn run(&self) -> Vec<Output> {
         ended(self.start_all())
     }
@@ -91,7 +89,6 @@ impl Job<'_> {
         self.wait_for(self.of, "t000-started");
     }
 
-    /// Waits until so many workers have a node there.
     fn wait_for(&self, workers: usize, place: &str) {
         let path = format!("/zklockbench-workers/{}/{place}", self.name);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -43,7 +43,6 @@ fn judged_of(figure: &str, blocks: Vec<Answers>, asked: u32) -> Comparison {
     compare(&[question(figure)], &blocks, asked, &terms()).remove(0)
 }
 
-/// Of a trial that is invalid.
 fn spoiled() -> Answer {
     Err(Silence::Spoiled("its trial is invalid (late)".into()))
 }
@@ -279,6 +278,7 @@ pub fn file() -> AbFile {
         differs: vec![differs.into()],
         program: "/usr/bin/zklockbench".into(),
         program_version: "zklockbench 0.1.0".into(),
+        drivers: Vec::new(),
         scenario_text: "name = \"quick\"\n".into(),
         ensemble: records::run(1).ensemble,
         floor: Floor::default(),
@@ -301,6 +301,7 @@ pub fn file() -> AbFile {
         sides: Sides { a: side("hold=5ms"), b: side("hold=6ms") },
         conclusion: Conclusion::of(&comparisons),
         comparisons,
+        counted: Vec::new(),
         blocks: (1..=8).map(record).collect(),
     }
 }
@@ -358,7 +359,7 @@ fn what_is_partial_or_was_violated_is_said_in_the_first_line_and_below_the_table
     file.asked.reached = Some(false);
     file.sides.b.judged = Verdict::Violated(vec!["runs/ab-1-002-b: two inside".into()]);
     let text = report::ab(&file, Style::default());
-    assert!(text.starts_with("VIOLATED: a lock did not exclude (3 comparisons: "), "{text}");
+    assert!(text.starts_with("VIOLATED: a lock broke a promise (3 comparisons: "), "{text}");
     for note in [
         "! interrupted after 8 blocks: judged by what was measured until then",
         "! violated: B: runs/ab-1-002-b: two inside",

@@ -77,7 +77,6 @@ fn hostile() -> CiReport {
     shown::ci_report(&stored, &Gated { gates, baseline: None }).with_fact("results", HOSTILE)
 }
 
-/// A document with so many checks that failed.
 fn failing(checks: usize) -> CiReport {
     let check = |number| Check {
         kind: CheckKind::Gate,

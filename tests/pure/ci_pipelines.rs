@@ -44,7 +44,6 @@ fn as_json(yaml: &Yaml) -> Value {
     }
 }
 
-/// Every text in it.
 fn texts(yaml: &Yaml) -> Vec<&str> {
     match yaml {
         Yaml::String(text) => vec![text],

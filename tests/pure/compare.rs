@@ -19,7 +19,6 @@ use crate::support::{records, run_dirs};
 /// By how much the repetitions of a side differ by themselves.
 const NOISE: [f64; 10] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008];
 
-/// A side of one run with those trials.
 fn side(name: &str, trials: &[Trial]) -> Side {
     let mut stored = records::stored(&records::run(trials.len()), trials);
     stored.run.digest = name.to_owned();

@@ -25,14 +25,12 @@ fn after(change: impl FnOnce(&mut Trial)) -> Verdict {
     trial.judged.verdict
 }
 
-/// What is judged of a trial.
 fn judge_copy(trial: &Trial) -> Judged {
     let mut trial = trial.clone();
     judge(&mut trial);
     trial.judged
 }
 
-/// The verdict on it with that evidence.
 fn with(evidence: Evidence) -> Verdict {
     after(|trial| trial.evidence = evidence)
 }
@@ -316,7 +314,6 @@ fn every_doubt_about_a_fault_is_told_beside_the_others() {
     assert_eq!(verdict, Verdict::Unknown(expected.map(str::to_owned).into()));
 }
 
-/// A trial of one contender.
 fn alone(index: usize) -> Trial {
     let mut trial = records::trial(index);
     trial.spec.contenders = 1;

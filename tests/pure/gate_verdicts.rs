@@ -57,7 +57,6 @@ impl World {
         Self { run, trials: named.enumerate().map(trial).collect(), repetitions, baseline: None }
     }
 
-    /// The trials of `baton` with 20 contenders.
     fn baton(&mut self) -> &mut [Trial] {
         &mut self.trials[..3]
     }
@@ -85,7 +84,6 @@ impl World {
         evaluation.outcomes(&Verdict::Held)
     }
 
-    /// What one gate came to.
     fn outcome(&self, gate: &str) -> Outcome {
         self.outcomes(&[gate]).into_iter().find(|outcome| !outcome.is_of_every_run()).unwrap()
     }

@@ -65,6 +65,17 @@ fn the_readme_lists_every_exit_code() {
     assert_fresh("README.md", &with_part("README.md", "exit codes", &exits));
 }
 
+#[test]
+fn the_page_on_one_request_shows_the_java_that_is_compiled() {
+    let java = std::fs::read_to_string(file("drivers/curator/Count.java")).unwrap();
+    let method = java.find("    @Override\n    boolean joins()").unwrap();
+    let method = java[method..].strip_suffix("}\n").unwrap();
+    let lines: String =
+        method.lines().map(|line| format!("{}\n", line.strip_prefix("    ").unwrap_or(line))).collect();
+    let part = format!("```java\n{lines}```\n");
+    assert_fresh("docs/one-request-lock.md", &with_part("docs/one-request-lock.md", "count in java", &part));
+}
+
 /// Between backticks, the words of a text that look like names of locks or scenarios.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)

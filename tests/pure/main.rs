@@ -20,6 +20,8 @@ mod compare;
 mod compare_bets;
 mod compare_equal_runs;
 mod compare_resampled;
+mod count_model;
+mod driver_protocol;
 mod exclusion;
 mod gate_grammar;
 mod gate_verdicts;

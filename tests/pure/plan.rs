@@ -120,7 +120,6 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
     }
 }
 
-/// The trial of a scenario's text.
 fn spec(text: &str) -> TrialSpec {
     let parsed = parse("question", text, &load::catalog()).unwrap();
     Plan::of(&parsed.scenario).trials.remove(0)

@@ -30,7 +30,7 @@ fn enough(utilisation: f64) -> usize {
     }) as usize
 }
 
-/// Locks that are entered at once and let go at once: whoever waits is served as by the formulas' server.
+/// Locks that are entered at once and let go at once: those who wait are served as by the formulas' server.
 fn plain(count: usize) -> Locks {
     let nothing = Empirical::fixed(0.0);
     Locks {

@@ -1,6 +1,8 @@
 //! Conclusions: which sentences a run must give, and which it must not.
 
-use crate::support::ranked::{Lock, around, idle, invalid, lock, overloaded, stored, unknown, violated};
+use crate::support::ranked::{
+    Lock, around, counted_apart, idle, invalid, lock, not_counted, overloaded, stored, unknown, violated,
+};
 use zklockbench::report::View;
 use zklockbench::report::conclusions::{Certainty, Conclusion, Topic, conclusions};
 
@@ -19,6 +21,12 @@ struct Case {
     locks: Vec<Lock>,
     must: &'static [&'static str],
     must_not: &'static [&'static str],
+}
+
+/// As fast as two others, of which one asks for less.
+fn tied_with(other: Lock) -> Vec<Lock> {
+    let heavy = Lock { requests: 12, ..lock("heavy", around(400.0, 10)) };
+    vec![heavy, lock("light", around(401.0, 10)), other]
 }
 
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
@@ -57,6 +65,37 @@ fn cases() -> Vec<Case> {
             ],
             must: &["equally fast", "light is the lightest on the ensemble", "heavy takes", "Use light with"],
             must_not: &["Use heavy", "heavy is the"],
+        },
+        Case {
+            name: "a tie with a driver's lock that was counted once, and asks for more",
+            locks: tied_with(Lock { what: counted_apart::<6>, ..lock("team:Lock", around(400.0, 10)) }),
+            must: &[
+                "Use light with 3 contenders: 5 requests and notifications per acquisition, heavy takes 2.6",
+                "faster, and it is the lightest of those as fast that were counted in each repetition; team:Lock has 7 \
+                 requests and notifications per acquisition, counted in a trial of its own. It costs 4 requests",
+                "light is the lightest on the ensemble of those counted in each repetition: 5",
+            ],
+            must_not: &["they are the lightest", "or team:Lock"],
+        },
+        Case {
+            name: "a tie with a driver's lock that was counted once, and asks for less",
+            locks: tied_with(Lock { what: counted_apart::<2>, ..lock("team:Lock", around(400.0, 10)) }),
+            must: &[
+                "Use light or team:Lock with 3 contenders: light has 5 requests and notifications per acquisition",
+                "faster, and light is the lightest of those as fast that were counted in each repetition; team:Lock has 3 \
+                 requests and notifications per acquisition, counted in a trial of its own.",
+            ],
+            must_not: &["they are the lightest"],
+        },
+        Case {
+            name: "a tie with a driver's lock that was not counted, and is the first by its pace",
+            locks: tied_with(Lock { what: not_counted, ..lock("team:Lock", around(402.0, 10)) }),
+            must: &[
+                "Use team:Lock or light with 3 contenders: light has 5 requests and notifications per acquisition",
+                "faster, and light is the lightest of those as fast that were counted in each repetition; the requests of \
+                 team:Lock are not known.",
+            ],
+            must_not: &["they are the lightest", "team:Lock has"],
         },
         Case {
             name: "noise",

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::support::views::{
     FIVE, break_all, break_by, fault, spoil, stuck, trial, trials, trials_of, unproved, view, violate,
 };
-use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Stuck, Trial};
+use zklockbench::record::{EnsembleOrder, Excused, FaultRecord, FencingCounts, Judged, Parts, Stuck, Trial};
 use zklockbench::report::{Style, View, chart};
 use zklockbench::words::measure::Outcome;
 use zklockbench::words::verdict::Verdict;
@@ -37,7 +37,6 @@ fn one() -> View<'static> {
     view(&["predecessor-watch"], &[4])
 }
 
-/// The text of one chart.
 fn svg(view: &View<'_>, name: &str) -> String {
     let found = chart::svgs(view).into_iter().find(|(chart, _)| chart.starts_with(name));
     found.unwrap_or_else(|| panic!("no chart {name}")).1.unwrap()
@@ -183,6 +182,36 @@ fn stuck_contenders_orphans_and_what_was_not_undone_are_told_one_by_one() {
     ] {
         assert!(shown.contains(&note), "{note}\n{shown}");
     }
+}
+
+/// What a trial is judged as in which five contenders were stuck.
+fn judged_stuck(exclusion: Verdict) -> Judged {
+    let why = "5 contenders are stuck although all faults are over; the first is contender 0";
+    let progress = Some(Verdict::Violated(vec![why.to_owned()]));
+    Parts { exclusion, progress, order: None, accounting: None, figures: None }.into()
+}
+
+#[test]
+fn a_lock_that_let_nobody_in_but_left_some_waiting_is_called_stuck_wherever_it_is_called_violated() {
+    let mut view = one();
+    break_all(&mut view, &["crash holder"]);
+    let bad = trial(&mut view, 0, 4, 1);
+    (bad.stuck, bad.judged) = ((0..5).map(stuck).collect(), judged_stuck(Verdict::Held));
+    view.judged = judged_stuck(Verdict::Held);
+    let shown = terminal(&view, PLAIN);
+    let begins = "VIOLATED (stuck): predecessor-watch must not be used where such faults happen";
+    assert!(shown.starts_with(begins), "{shown}");
+    assert!(shown.lines().any(|row| row.contains("  4  VIOLATED (stuck)  ")), "{shown}");
+    assert!(shown.contains("; no overlap seen, 5 contenders stuck."), "{shown}");
+    // One that let two in as well is violated, whatever else it is.
+    let let_in = Verdict::Violated(vec!["2 violations".into()]);
+    let bad = trial(&mut view, 0, 4, 2);
+    (bad.violation_count, bad.judged) = (2, judged_stuck(let_in.clone()));
+    view.judged = judged_stuck(let_in);
+    let shown = terminal(&view, PLAIN);
+    assert!(shown.starts_with("VIOLATED: predecessor-watch must not be used: it did not"), "{shown}");
+    assert!(!shown.contains("VIOLATED (stuck)"), "{shown}");
+    assert!(shown.contains("; 2 violations, 5 contenders stuck."), "{shown}");
 }
 
 #[test]

@@ -116,6 +116,16 @@ fn cases() -> Vec<Case> {
             "bad",
         ),
         case(
+            "two violations",
+            judged(
+                stored(&["a", "b"].map(|label| Lock { what: violated, ..lock(label, around(400.0, 2)) })),
+                Verdict::Violated(why("a let two in")),
+            ),
+            "VIOLATED: a must not be used: it did not keep others out in 2 of 2 trials (3 entries beside a holder). \
+             b must not be used: it did not keep others out in 2 of 2 trials (3 entries beside a holder).",
+            "bad",
+        ),
+        case(
             "too little evidence",
             judged(doubtful(unknown), Verdict::Unknown(why("nothing could have been caught"))),
             "UNKNOWN: nothing could have been caught.",
@@ -132,7 +142,6 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// A text without its colours.
 fn plain(text: &str) -> String {
     Regex::new("\u{1b}\\[[0-9;]*m").unwrap().replace_all(text, "").into_owned()
 }
@@ -170,6 +179,40 @@ fn the_first_line_of_a_run_is_its_outcome_in_every_output() {
         assert!(shown.starts_with(&format!("<li class=\"{tone}\">")), "{name}: {shown}");
         let workflow = github::summary(&shown::ci_report(&run, &gated), 1 << 20);
         assert_eq!(words(first(&workflow).trim_start_matches('#').trim()), words(&line), "{name}");
+    }
+}
+
+#[test]
+fn every_violated_lock_is_named_on_the_first_line_and_on_the_last() {
+    let of = |label, repetitions| Lock { what: violated, ..lock(label, around(400.0, repetitions)) };
+    let locks = [of("a", 5), of("b", 1), of("c", 1), of("d", 1), of("e", 1)];
+    let run = judged(stored(&locks), Verdict::Violated(why("a let two in")));
+    let view = View::of(&run);
+    let gated = Gated::default();
+    let report = RunReport::of(&view, &gated);
+    let text = report::terminal(&report, None, Style { colour: false, width: None });
+    let line = first(&text);
+    assert!(
+        ["a", "b", "c"].iter().all(|label| line.contains(&format!("{label} must not be used: it"))),
+        "{line}"
+    );
+    assert!(line.ends_with(" Nor must d and e be used."), "{line}");
+    // What the first line does not tell stands among the conclusions.
+    assert!(
+        text.contains("  - d must not be used: ") && !text.contains("  - c must not be used: "),
+        "{text}"
+    );
+    let last = "violated (trial 0 (a, 3 contenders): 3 entries beside a holder; trial 5 (b, 3 contenders): 3 entries \
+                beside a holder; trial 6 (c, 3 contenders): 3 entries beside a holder; trial 7 (d, 3 contenders): 3 \
+                entries beside a holder; trial 8 (e, 3 contenders): 3 entries beside a holder; and 4 more reasons).\n";
+    assert!(text.contains(last), "{text}");
+    // The first reasons of each lock are told one by one.
+    for note in [
+        "\n! violated: a, 3 contenders, repetition 3: 3 entries beside a holder\n",
+        "\n! violated: a, 3 contenders: 2 more reasons, in the files of its trials\n",
+        "\n! violated: b, 3 contenders, repetition 1: 3 entries beside a holder\n",
+    ] {
+        assert!(text.contains(note), "{note}\n{text}");
     }
 }
 

@@ -20,12 +20,10 @@ fn known() -> View<'static> {
     view
 }
 
-/// The first trial of a view.
 fn only<'v>(view: &'v mut View<'static>) -> &'v mut Trial {
     view.cells[0].trials[0].to_mut()
 }
 
-/// The words of the first line that contains that text.
 fn words<'a>(table: &'a str, text: &str) -> Vec<&'a str> {
     table.lines().find(|line| line.contains(text)).unwrap_or_default().split_whitespace().collect()
 }
@@ -105,7 +103,7 @@ fn a_violation_outweighs_all_and_its_first_instance_is_described() {
     trial.judged = records::judged(Verdict::Violated(vec![why.into()]));
     let shown = terminal(&view, PLAIN);
     assert_eq!(words(&shown, "no-lock  ")[2], "VIOLATED");
-    let note = "! violated: no-lock, 4 contenders: 12 violations; the first: contender 3 entered lock 0";
+    let note = "! violated: no-lock, 4 contenders, repetition 2: 12 violations; the first: contender 3 entered lock 0";
     assert!(shown.contains(note), "{shown}");
 }
 
@@ -118,7 +116,10 @@ fn a_broken_promise_is_marked_though_nobody_was_seen_inside_beside_another() {
     // Then table and note say so, and neither of 0 violations
     let shown = terminal(&view, PLAIN);
     assert_eq!(words(&shown, "no-lock  ")[2], "VIOLATED");
-    assert!(shown.contains("! violated: no-lock, 4 contenders: 1 contender is stuck\n"), "{shown}");
+    assert!(
+        shown.contains("! violated: no-lock, 4 contenders, repetition 2: 1 contender is stuck\n"),
+        "{shown}"
+    );
 }
 
 #[test]

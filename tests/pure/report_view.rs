@@ -189,8 +189,8 @@ fn invalid_partial_and_violated_trials_keep_their_reasons() {
     assert_eq!(
         view.notes(),
         [
-            "violated: polling, 2 contenders: 4 violations; the first: contender 3 (no node, in since 5 µs) entered \
-             lock 0 while contender 1 (no node, in since 5 µs) was inside",
+            "violated: polling, 2 contenders, repetition 1: 4 violations; the first: contender 3 (no node, in since 5 µs) \
+             entered lock 0 while contender 1 (no node, in since 5 µs) was inside",
             "invalid: polling, 2 contenders, repetition 1: timer lag",
             "partial: polling, 2 contenders, repetition 1: interrupted",
         ]

@@ -45,7 +45,6 @@ fn indices(trials: &[Trial]) -> Vec<usize> {
     trials.iter().map(|trial| trial.spec.index).collect()
 }
 
-/// The first cell of each row of a table.
 fn rows(dir: &Path, table: &str) -> Vec<String> {
     let text = fs::read_to_string(dir.join(table)).unwrap();
     text.lines().map(|line| line.split(',').next().unwrap().to_owned()).collect()

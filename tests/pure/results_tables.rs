@@ -21,9 +21,10 @@ fn table(name: &str, trials: &[Trial]) -> Vec<Row> {
 }
 
 /// The columns that hold words; every other column holds numbers.
-const WORDS: [&str; 14] = [
+const WORDS: [&str; 15] = [
     "strategy",
     "label",
+    "system",
     "params",
     "load",
     "started_at",

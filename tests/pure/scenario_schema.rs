@@ -15,7 +15,6 @@ fn validator(cards: &[LockCard]) -> Validator {
     jsonschema::draft202012::new(&schema(cards, &fault::cards())).unwrap()
 }
 
-/// What the schema says against a file.
 pub fn complaints(file: &Value) -> Vec<String> {
     static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| validator(&CARDS));
     VALIDATOR.iter_errors(file).map(|error| error.to_string()).collect()

@@ -13,6 +13,7 @@ const PLAIN: LockCard = LockCard {
     details: "",
     guarantees: WATCHES,
     params: &[],
+    system: LockCard::ZOOKEEPER,
     batch_cost: None,
 };
 
@@ -70,7 +71,6 @@ pub fn catalog_of(locks: &[LockCard]) -> Catalog {
     Catalog { locks: locks.to_vec(), ..load::catalog() }
 }
 
-/// The same with [`CARDS`].
 pub fn catalog() -> Catalog {
     catalog_of(&CARDS)
 }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::lock::{AcquireError, Held, LockConfig, Strategy, find};
+use zklockbench::lock::{AcquireError, Held, HoldOver, LockConfig, Strategy, find};
 use zklockbench::words::catalog::{Mode, Params};
 use zklockbench::world::zk::{Failure, Session, reactor};
 
@@ -23,12 +23,10 @@ pub struct Contender {
 }
 
 impl Contender {
-    /// Of the lock of that name with its defaults.
     pub async fn of(name: &str, scene: &Scene) -> Self {
         Self::with(name, &Params::new(), scene).await
     }
 
-    /// Of the lock of that name.
     pub async fn with(name: &str, params: &Params, scene: &Scene) -> Self {
         Self::on((name, 0), params, scene, scene.traced().await)
     }
@@ -75,6 +73,11 @@ impl Contender {
 
     /// Holds for so long, or until it is asked to let go; whether it was.
     pub async fn hold(&mut self, limit: Duration) -> bool {
+        self.hold_on(limit).await == HoldOver::Asked
+    }
+
+    /// Holds for so long, or until the lock says that it is over.
+    pub async fn hold_on(&mut self, limit: Duration) -> HoldOver {
         self.lock.hold(&self.session, pin!(reactor::sleep(limit))).await
     }
 
@@ -94,13 +97,11 @@ impl Contender {
         self.session.close(Duration::from_secs(10)).await;
     }
 
-    /// The kinds of its requests.
     pub fn kinds(&self) -> Vec<&'static str> {
         self.trace.borrow().iter().map(|sent| sent.kind.name()).collect()
     }
 }
 
-/// A contender in its acquire.
 pub struct Waiting {
     pub cancel: CancellationToken,
     trace: Trace,
@@ -108,7 +109,6 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Lets a contender acquire.
     pub fn start(mut contender: Contender, mode: Mode) -> Self {
         let patience = patience(Some(LONG));
         let cancel = patience.cancel.clone();
@@ -120,12 +120,10 @@ impl Waiting {
         Self { cancel, trace, task }
     }
 
-    /// Whether its acquire has returned.
     pub fn is_over(&self) -> bool {
         self.task.is_finished()
     }
 
-    /// Waits until its acquire has returned.
     pub async fn over(self) -> (Contender, Result<Held, AcquireError>) {
         self.task.await
     }

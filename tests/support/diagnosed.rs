@@ -12,7 +12,6 @@ duration = "60s"
 warm_up = "1s"
 "#;
 
-/// The file has exactly these errors.
 pub fn file(cards: &[LockCard], text: &str, expected: &[&str]) {
     assert_eq!(errors(cards, text), expected, "in\n{text}");
 }

@@ -6,7 +6,6 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::skip::skipped;
 
-/// Runs `docker` and returns what it said.
 pub fn docker(arguments: &[&str]) -> String {
     let output = Command::new("docker").args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -19,7 +18,7 @@ fn works(arguments: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Whoever starts a run removes what killed runs have left, so a test that looks at that has Docker for itself.
+/// Starting a run removes what killed runs have left, so a test that looks at that has Docker for itself.
 static TURN: RwLock<()> = RwLock::new(());
 
 /// Docker, beside other tests or for one alone.
@@ -96,7 +95,6 @@ pub fn unused_volumes() -> BTreeSet<String> {
     told.lines().map(str::to_owned).collect()
 }
 
-/// The project of a run, by what it said.
 pub fn project_in(said: &str) -> String {
     let (_, rest) = said.split_once("(project ").unwrap_or_else(|| panic!("no project in: {said}"));
     rest.split(')').next().unwrap().to_owned()

@@ -16,7 +16,6 @@ pub fn colours(svg: &str) -> Vec<&str> {
 /// Where a text stands, as wide as the charts' own font makes it and as high as a capital letter.
 #[derive(Debug)]
 pub struct TextBox<'a> {
-    /// The text.
     pub text: &'a str,
     across: [f64; 2],
     down: [f64; 2],
@@ -29,14 +28,12 @@ impl TextBox<'_> {
         self.across[0] >= 0.0 && self.across[1] <= size[2] && self.down[0] >= 0.0 && self.down[1] <= size[3]
     }
 
-    /// Whether one covers a part of the other.
     pub fn overlaps(&self, other: &Self) -> bool {
         let meet = |one: [f64; 2], other: [f64; 2]| one[0] < other[1] && other[0] < one[1];
         meet(self.across, other.across) && meet(self.down, other.down)
     }
 }
 
-/// The places of all texts.
 pub fn boxes(svg: &str) -> Vec<TextBox<'_>> {
     let font = include_bytes!("../../assets/DejaVuSans-subset.ttf");
     let family = "the charts' font";

@@ -31,7 +31,6 @@ pub fn fast_dir() -> Option<PathBuf> {
     tempfile::tempfile_in(memory).is_ok().then(|| memory.to_path_buf())
 }
 
-/// Starts an ensemble of its own for one test.
 pub async fn start(servers: usize) -> Local {
     start_as(LocalSpec { servers, data_dir: fast_dir(), logs: None, apart: false, nicer_by: 0 }).await
 }
@@ -90,7 +89,6 @@ pub struct Alone {
     _permit: OwnedSemaphorePermit,
 }
 
-/// Ensembles that are idle.
 static IDLE: Mutex<Vec<Arc<Local>>> = Mutex::new(Vec::new());
 
 /// Waits for one of a few ensembles that tests use in turn.

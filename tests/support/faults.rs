@@ -38,7 +38,6 @@ pub async fn another_leads(local: &Local, than: Leader) -> Leader {
     .await
 }
 
-/// One of the servers that follow.
 pub async fn a_follower(local: &Local) -> usize {
     local.followers().await.unwrap()[0]
 }

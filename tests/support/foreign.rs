@@ -47,7 +47,6 @@ pub fn curators_version() -> (u32, u32) {
     version.max().expect("scripts/install --for-tests installs Curator")
 }
 
-/// A Python that has kazoo.
 pub fn python() -> Option<&'static str> {
     let has_kazoo = |python: &&str| {
         let mut command = Command::new(python);
@@ -122,7 +121,6 @@ impl Obedient {
         self.said.lock().unwrap().iter().any(|said| said == line)
     }
 
-    /// Waits until it has said that.
     pub async fn says(&self, line: &str) {
         let said = reactor::timeout(LONG, async {
             while !self.has_said(line) {

@@ -33,7 +33,6 @@ pub fn crossings() -> u64 {
 /// No mix takes as long.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// What our side has seen.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub acquired: Cell<u64>,
@@ -75,7 +74,6 @@ impl Ours {
     }
 }
 
-/// The owner's node.
 pub fn owner_of(scene: &Scene) -> String {
     format!("{}-owner", scene.lock)
 }
@@ -121,7 +119,7 @@ async fn contend(ours: &Ours, scene: &Scene, seen: &Seen) {
     }
 }
 
-/// Whether nobody was inside whom the lock should have kept out.
+/// Whether nobody was inside that the lock should have kept out.
 async fn stay(session: &Session, owner: &str, mode: Mode, seen: &Seen) -> bool {
     let (data, before) = session.get_data(owner).await.unwrap();
     let is_others = !data.ends_with(b" rust") && !data.ends_with(b" nobody");

@@ -14,6 +14,7 @@ pub mod ensemble;
 pub mod faults;
 pub mod foreign;
 pub mod inside;
+pub mod lying;
 pub mod plans;
 pub mod program;
 pub mod proxy;

@@ -27,11 +27,19 @@ impl Bench {
         self.dir.path().join(name)
     }
 
-    /// Writes a scenario file.
     pub fn scenario(&self, text: &str) -> PathBuf {
         let path = self.path("scenario.toml");
         std::fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Runs that scenario with a driver, which may build what it has to where the bench is.
+    pub fn run_driven(&self, name: &str, driver: &str, scenario: &str) -> Output {
+        let scenario = self.scenario(scenario);
+        let driver = format!("{name}=env XDG_CACHE_HOME={} '{driver}'", self.path("cache").display());
+        let words =
+            ["run", scenario.to_str().unwrap(), "--driver", &driver, "--data-dir", "data", "--no-floor"];
+        self.output(&words)
     }
 
     /// The program with this bench's state, in this bench's directory. Its servers are not warmed up: no test asks how
@@ -40,7 +48,6 @@ impl Bench {
         self.command_of(env!("CARGO_BIN_EXE_zklockbench"), arguments)
     }
 
-    /// The same with another program.
     pub fn command_of(&self, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.dir.path());
@@ -54,7 +61,6 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
-    /// The same, with charts and pages.
     pub fn drawn(&self, arguments: &[&str]) -> Output {
         self.command(arguments).env_remove("ZKLOCKBENCH_NO_CHARTS").output().unwrap()
     }
@@ -84,7 +90,6 @@ impl Bench {
         Watched { child, said, listener }
     }
 
-    /// A file of this bench that takes what a program says.
     pub fn log(&self) -> std::fs::File {
         std::fs::File::create(self.path("said.log")).unwrap()
     }
@@ -161,7 +166,6 @@ impl Answers {
         Self(jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap())
     }
 
-    /// What is wrong with an answer.
     pub fn complaints(&self, answer: &serde_json::Value) -> Vec<String> {
         self.0.iter_errors(answer).map(|error| format!("{}: {error}", error.instance_path())).collect()
     }
@@ -179,7 +183,6 @@ impl Watched {
         self.child.id()
     }
 
-    /// Whether it has said that.
     pub fn has_said(&self, what: &str) -> bool {
         self.said.lock().unwrap().contains(what)
     }
@@ -192,7 +195,6 @@ impl Watched {
     }
 }
 
-/// Every file below a directory.
 fn walk(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
@@ -235,13 +237,11 @@ pub fn eventually(what: &str, within: Duration, mut is_so: impl FnMut() -> bool)
     }
 }
 
-/// Sends a signal to a process.
 pub fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     kill_process(pid, signal).unwrap();
 }
 
-/// How a process ended that was watched.
 pub struct Ended {
     pub code: Option<i32>,
     pub said: String,
@@ -251,7 +251,12 @@ pub struct Ended {
 }
 
 /// Runs it to its end, or for half a minute.
-pub fn measured(mut command: Command) -> Ended {
+pub fn measured(command: Command) -> Ended {
+    measured_within(command, Duration::from_secs(30))
+}
+
+/// Runs it to its end, or for as long as that.
+pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
     let began = Instant::now();
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut resident_kb, status) = (0, format!("/proc/{}/status", child.id()));
@@ -261,7 +266,7 @@ pub fn measured(mut command: Command) -> Ended {
             .lines()
             .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
         resident_kb = resident_kb.max(peak.unwrap_or(0));
-        if began.elapsed() > Duration::from_secs(30) {
+        if began.elapsed() > limit {
             child.kill().unwrap();
         }
         std::thread::sleep(Duration::from_millis(2));

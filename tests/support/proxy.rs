@@ -3,6 +3,7 @@
 //! It passes whole packets on, so it knows which request it has in hand. What counts as a request is what a lock
 //! asks for: not the connect request, pings, watches set anew, or the session's end.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +22,6 @@ pub struct Proxy {
     state: Arc<State>,
 }
 
-/// What becomes of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// The server has answered it; then the connection breaks, and the answer is lost.
@@ -32,7 +32,6 @@ pub enum Fate {
     ReplyHeld,
 }
 
-/// A request that a client has sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     xid: i32,
@@ -44,7 +43,6 @@ pub struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Doom {
     fate: Fate,
-    /// Its kind.
     kind: i32,
     /// So many of that kind pass before it.
     before: usize,
@@ -54,7 +52,8 @@ struct Doom {
 struct Journal {
     sent: Vec<Request>,
     unanswered: Vec<i32>,
-    doom: Option<Doom>,
+    /// What is still to happen, the next first.
+    dooms: VecDeque<Doom>,
     /// The request whose reply is awaited to seal its fate.
     doomed: Option<(i32, Fate)>,
     /// Something has happened to a request.
@@ -77,7 +76,6 @@ struct State {
 }
 
 impl Proxy {
-    /// In front of the first server of a connect string.
     pub fn before(servers: &str) -> Self {
         let server = servers.split([',', '/']).next().unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -110,19 +108,17 @@ impl Proxy {
         (to_server.load(Ordering::SeqCst), to_client.load(Ordering::SeqCst))
     }
 
-    /// Lets new connections through.
     pub fn mend(&self) {
         self.state.muted.store(false, Ordering::SeqCst);
         self.state.cut.store(false, Ordering::SeqCst);
     }
 
-    /// That becomes of the n-th request of a kind from now on, counted from 1. A broken connection can be made
-    /// anew at once.
+    /// That becomes of the n-th request of a kind, counted from 1: from now on, or from the last one on that
+    /// something is to happen to. A broken connection can be made anew at once.
     pub fn strike(&self, fate: Fate, kind: i32, n: usize) {
-        self.state.journal().doom = Some(Doom { fate, kind, before: n - 1 });
+        self.state.journal().dooms.push_back(Doom { fate, kind, before: n - 1 });
     }
 
-    /// Whether that request has come.
     pub fn has_struck(&self) -> bool {
         self.state.journal().struck
     }
@@ -195,7 +191,6 @@ impl State {
         }
     }
 
-    /// Whether to pass a reply on.
     fn replied(&self, packet: &[u8], is_first: bool) -> bool {
         self.to_client.fetch_add(packet.len() as u64, Ordering::SeqCst);
         let is_silent = || self.muted.load(Ordering::SeqCst) || self.ended.load(Ordering::SeqCst);
@@ -226,7 +221,6 @@ impl State {
         !is_silent()
     }
 
-    /// Whether to pass a request on.
     fn requested(&self, packet: &[u8], is_first: bool) -> bool {
         self.to_server.fetch_add(packet.len() as u64, Ordering::SeqCst);
         let (xid, kind) = (number_at(packet, 4), number_at(packet, 8));
@@ -258,12 +252,12 @@ impl State {
 impl Journal {
     /// What becomes of a request of that kind that has just come.
     fn fate_of(&mut self, kind: i32) -> Option<Fate> {
-        let doom = self.doom.as_mut().filter(|doom| doom.kind == kind)?;
+        let doom = self.dooms.front_mut().filter(|doom| doom.kind == kind)?;
         if doom.before > 0 {
             doom.before -= 1;
             return None;
         }
-        self.doom.take().map(|doom| doom.fate)
+        self.dooms.pop_front().map(|doom| doom.fate)
     }
 }
 
@@ -283,7 +277,6 @@ fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&[u8], bool) -> 
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// A packet with its length before it.
 fn next_packet(from: &mut TcpStream) -> Option<Vec<u8>> {
     let mut packet = vec![0; 4];
     from.read_exact(&mut packet).ok()?;

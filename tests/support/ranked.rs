@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use zklockbench::record::{Tally, Trial};
+use zklockbench::record::{Counting, DriverRecord, Tally, Trial};
 use zklockbench::results::StoredRun;
 use zklockbench::words::measure::{Counts, Outcome, RequestKind};
 use zklockbench::words::verdict::Verdict;
@@ -13,9 +13,7 @@ use super::records;
 pub struct Lock {
     pub label: &'static str,
     pub pace: Vec<f64>,
-    /// Requests per acquisition.
     pub requests: u64,
-    /// What happened to each of its trials.
     pub what: fn(&mut Trial),
 }
 
@@ -65,6 +63,34 @@ pub fn violated(trial: &mut Trial) {
 
 pub fn unknown(trial: &mut Trial) {
     trial.judged = records::judged(Verdict::Unknown(vec!["nothing could have been caught".into()]));
+}
+
+/// Another program's lock, of whose requests nothing is known.
+pub fn not_counted(trial: &mut Trial) {
+    trial.driver = Some(DriverRecord {
+        program: "team 1.0".into(),
+        processes: 1,
+        contenders_each: 3,
+        clock_fits: None,
+        held_by_itself: false,
+        out_of_order: 0,
+        echo: None,
+        contender_echo: None,
+        echo_under_load: None,
+    });
+}
+
+/// Another program's lock, whose requests and one notification for each acquisition were counted on the wire, for the first
+/// repetition.
+pub fn counted_apart<const REQUESTS: u64>(trial: &mut Trial) {
+    not_counted(trial);
+    if trial.spec.repetition == 1 {
+        let mut counting = Counting { missing: None, ..Counting::failed(String::new()) };
+        counting.counted.acquired = 100;
+        counting.counted.requests.add(RequestKind::Create, 100 * REQUESTS);
+        counting.counted.notifications.node_deleted = 100;
+        trial.counting = Some(counting);
+    }
 }
 
 pub fn idle(trial: &mut Trial) {

@@ -58,12 +58,10 @@ pub fn trial_taking(index: usize, times: f64) -> Trial {
     trial
 }
 
-/// That the user interrupted a trial.
 pub fn interrupted() -> Option<CutShort> {
     Some(CutShort { cause: Cause::Interrupted, why: "interrupted".into() })
 }
 
-/// A run of so many planned trials that ended as planned.
 pub fn run(planned_trials: usize) -> Run {
     Run {
         tool_version: "0.1.0".into(),
@@ -117,7 +115,6 @@ pub fn floor() -> Floor {
 
 const LABEL: &str = "predecessor-watch (ttl = \"1s\", a=b)";
 
-/// What that trial was asked to do.
 pub fn spec(index: usize) -> TrialSpec {
     TrialSpec {
         index,
@@ -125,6 +122,8 @@ pub fn spec(index: usize) -> TrialSpec {
             name: "predecessor-watch".into(),
             params: BTreeMap::from([("ttl".into(), ParamValue::Duration(Duration::from_secs(1)))]),
             label: LABEL.into(),
+            system: None,
+            processes: None,
         },
         contenders: 3,
         repetition: 1,
@@ -235,6 +234,7 @@ pub fn trial(index: usize) -> Trial {
         unchecked: Vec::new(),
         beside: None,
         driver: None,
+        counting: None,
         start_spread_us: None,
         interference: Vec::new(),
         stuck: Vec::new(),
@@ -323,7 +323,6 @@ fn accounting() -> Vec<Accounting> {
     ]
 }
 
-/// A histogram of those values.
 pub fn histogram(values: &[u64]) -> Histogram {
     let mut histogram = new_histogram();
     values.iter().for_each(|value| histogram.saturating_record(*value));

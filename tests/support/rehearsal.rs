@@ -24,19 +24,16 @@ pub struct Subject {
     params: Params,
 }
 
-/// The strategy of that name with its defaults.
 pub fn subject(name: &'static str) -> Subject {
     Subject { name, params: Params::new() }
 }
 
 impl Subject {
-    /// With a parameter.
     pub fn with(mut self, name: &str, value: ParamValue) -> Self {
         self.params.insert(name.to_owned(), value);
         self
     }
 
-    /// With a parameter that is a word.
     pub fn word(self, name: &str, word: &str) -> Self {
         self.with(name, ParamValue::Word(word.to_owned()))
     }
@@ -164,12 +161,17 @@ impl Subject {
 
     /// What a second acquire by an object that holds already ends with, and what it sent.
     pub fn twice(&self) -> (Result<Held, AcquireError>, Lines) {
+        self.twice_as(Mode::Write)
+    }
+
+    /// As [`Subject::twice`], on that side.
+    pub fn twice_as(&self, mode: Mode) -> (Result<Held, AcquireError>, Lines) {
         reactor::block_on(async {
             let scene = scene(crate::support::ensemble::shared()).await;
             let mut one = self.contender(&scene).await;
-            one.acquire(Mode::Write).await.unwrap();
+            one.acquire(mode).await.unwrap();
             one.trace.borrow_mut().clear();
-            let second = one.acquire_within(SHORT, Mode::Write).await;
+            let second = one.acquire_within(SHORT, mode).await;
             (second, sent_by(&one, &scene))
         })
     }
@@ -311,7 +313,8 @@ pub struct Downgrade {
     pub writer: Lines,
 }
 
-fn sent_by(contender: &Contender, scene: &Scene) -> Lines {
+/// What a contender has sent.
+pub fn sent_by(contender: &Contender, scene: &Scene) -> Lines {
     contender.trace.borrow().iter().map(|sent| written(sent, &scene.lock)).collect()
 }
 

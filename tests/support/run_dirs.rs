@@ -9,12 +9,10 @@ use zklockbench::results::RunWriter;
 
 use crate::support::records;
 
-/// Publishes a run of those trials below that parent.
 pub fn publish(parent: &Path, trials: &[Trial]) -> PathBuf {
     publish_run(parent, records::run(trials.len()), trials)
 }
 
-/// Publishes that run, of those trials, below that parent.
 pub fn publish_run(parent: &Path, run: Run, trials: &[Trial]) -> PathBuf {
     let mut writer = RunWriter::create_dated(parent, "quick", records::began()).unwrap();
     trials.iter().for_each(|trial| writer.trial(trial).unwrap());
@@ -22,7 +20,6 @@ pub fn publish_run(parent: &Path, run: Run, trials: &[Trial]) -> PathBuf {
     writer.seal(run, judged).unwrap().publish().unwrap()
 }
 
-/// Copies a directory with all that is below it.
 pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().flatten() {

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -11,7 +10,7 @@ use zklockbench::lock::{DeadlineClock, Patience, WaitGauge};
 use zklockbench::words::clock;
 use zklockbench::words::measure::ThreadRecorder;
 use zklockbench::world::zk::{Access, Observed, Sent, Session, Target, reactor};
-use zookeeper_client::{Acls, Client, CreateMode};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -25,7 +24,6 @@ pub struct Scene {
     outside: Client,
 }
 
-/// Makes a new lock path.
 pub async fn scene(connect: &str) -> Scene {
     let target = target(connect);
     let outside = patiently(async || target.client(TIMEOUT).await).await;
@@ -35,7 +33,6 @@ pub async fn scene(connect: &str) -> Scene {
 }
 
 impl Scene {
-    /// Opens a session.
     pub async fn session(&self) -> Session {
         open(&self.target, None).await
     }
@@ -54,8 +51,8 @@ impl Scene {
 
     /// Opens a session by another address, and its books.
     pub async fn metered_by(&self, connect: &str) -> (Session, Rc<RefCell<ThreadRecorder>>) {
-        let observed = observed(None);
-        let sheet = Rc::clone(&observed.sheet);
+        let sheet = Rc::new(RefCell::new(ThreadRecorder::new(1)));
+        let observed = Observed { sheet: Rc::clone(&sheet), ..observed(None) };
         (target(connect).open(TIMEOUT, TIMEOUT, observed).await.unwrap(), sheet)
     }
 
@@ -93,6 +90,19 @@ impl Scene {
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
         let made = self.outside.create(&self.lock, &[], &options).await;
         assert!(matches!(made, Ok(_) | Err(zookeeper_client::Error::NodeExists)), "{made:?}");
+    }
+
+    /// From now on nobody may write to the lock's directory; nodes can be created and deleted there as before.
+    pub async fn forbid_writing(&self) {
+        let rest = Permission::CREATE | Permission::READ | Permission::DELETE | Permission::ADMIN;
+        let acl = [Acl::new(rest, AuthId::anyone())];
+        self.outside.set_acl(&self.lock, &acl, None).await.unwrap();
+    }
+
+    /// Makes a node in the lock's directory that is nobody's place in the queue.
+    pub async fn add_foreign_child(&self) {
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        self.outside.create(&format!("{}/config", self.lock), &[], &options).await.unwrap();
     }
 
     /// Everything from the lock downwards with the session that owns it; directories come before what is in them.
@@ -143,19 +153,13 @@ async fn patiently<T, E: Debug>(attempt: impl AsyncFn() -> Result<T, E>) -> T {
 }
 
 fn observed(trace: Option<Trace>) -> Observed {
-    Observed {
-        sheet: Rc::new(RefCell::new(ThreadRecorder::new(1))),
-        pulse: Arc::default(),
-        last_reply: Arc::default(),
-        changes: Rc::from([]),
-        dates_lists: false,
-        trace,
-    }
+    Observed { trace, ..Observed::by_nobody() }
 }
 
 /// Waits for so long at most, or for ever.
 pub fn patience(limit: Option<Duration>) -> Patience {
     Patience {
+        hold: None,
         deadline: limit.map(|limit| clock::now() + clock::micros(limit)),
         clock: DeadlineClock::default(),
         cancel: CancellationToken::new(),

@@ -11,7 +11,6 @@ use zklockbench::check::history::{Breach, Checker, Ending, Finding, Judgement, L
 use zklockbench::results::history::HistoryReader;
 use zklockbench::words::error::Error;
 
-/// The JSON lines of a story.
 pub fn lines(story: &str) -> String {
     let mut told = story.lines().map(str::trim).filter(|line| !line.is_empty());
     let header = header(told.next().unwrap());
@@ -56,7 +55,6 @@ fn value(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-/// Reads and judges a file.
 pub fn check(path: &Path, strict: bool) -> Result<Judgement, Error> {
     let mut reader = HistoryReader::open(path)?;
     let mut checker = Checker::new(reader.header());
@@ -77,7 +75,6 @@ pub fn file(text: &[u8]) -> (tempfile::TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Judges text.
 pub fn check_text(text: &[u8]) -> Result<Judgement, Error> {
     let (_dir, path) = file(text);
     check(&path, false)
@@ -95,7 +92,6 @@ pub fn refused(story: &str) -> String {
     error.to_string()
 }
 
-/// What became of the only lock.
 pub fn lock(judgement: &Judgement) -> &LockReport {
     assert_eq!(judgement.locks.len(), 1, "{judgement:?}");
     &judgement.locks[0]

@@ -10,9 +10,10 @@ use zklockbench::load::{
     Credentials, Environment, EnvironmentEvent, MeetingPlace, Rendezvous, Wait, Workspace, run_trial,
 };
 use zklockbench::lock::Entry;
-use zklockbench::record::Trial;
+use zklockbench::record::{Counting, Trial};
 use zklockbench::results::history::{merge_histories, write_trial};
 use zklockbench::scenario::{Plan, Slice, TrialSpec, parse};
+use zklockbench::words::error::Error;
 use zklockbench::world::ensemble::{External, Local, Started};
 use zklockbench::world::proxy::Proxy;
 use zklockbench::world::zk::keep_awake::EVERY;
@@ -27,11 +28,27 @@ pub fn unique(name: &str) -> String {
     format!("{name}-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The trials of a scenario.
 pub fn plan(lines: &str) -> Vec<TrialSpec> {
     let text = format!("name = \"test\"\nrepetitions = 1\n{lines}");
     let parsed = parse("test.toml", &text, &load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     Plan::of(&parsed.scenario).trials
+}
+
+pub async fn count(lines: &str) -> Vec<Counting> {
+    let ensemble = ensemble::alone().await;
+    let setting = Setting::on(&ensemble.connect());
+    let environment =
+        setting.environment(Workspace::create(setting.target(), &unique("counted")).await.unwrap());
+    let mut counted = Vec::new();
+    for spec in plan(lines) {
+        let Course { interrupt, sink } = setting.course;
+        let (counting, trial) =
+            load::count(&environment, &spec, &known(&spec), interrupt, sink).await.unwrap();
+        assert!(trial.errors.is_empty(), "{}: {:?}", trial.name(), trial.errors);
+        counted.push(counting);
+    }
+    environment.workspace.close().await.unwrap();
+    counted
 }
 
 /// Runs every trial of a scenario, judged, and removes what it made.
@@ -40,7 +57,6 @@ pub async fn run(lines: &str) -> Vec<Trial> {
     run_in(&Setting::on(&ensemble.connect()), &plan(lines), known).await
 }
 
-/// The only trial of a scenario.
 pub async fn run_one(lines: &str) -> Trial {
     only(run(lines).await)
 }
@@ -55,6 +71,19 @@ pub async fn run_one_on_threads(lines: &str, threads: usize) -> Trial {
 /// The same on servers that the test has started for itself.
 pub async fn run_one_on(local: &Local, lines: &str) -> Trial {
     only(run_in(&Setting::on(&local.connect()), &plan(lines), known).await)
+}
+
+/// The only trial of a scenario by another address of these servers, or why there was none.
+pub async fn try_one_by(connect: &str, local: &Local, lines: &str) -> Result<Trial, Error> {
+    let setting = Setting { servers: Some(local.connect()), ..Setting::on(connect) };
+    let environment = setting.environment(Workspace::create(setting.target(), &unique("test")).await?);
+    let spec = plan(lines).remove(0);
+    let Course { interrupt, sink } = setting.course;
+    let tried = run_trial(&environment, &spec, &known(&spec), interrupt, sink).await;
+    environment.workspace.close().await?;
+    let mut trial = tried?;
+    check::judge(&mut trial);
+    Ok(trial)
 }
 
 /// As [`run_one`], with what each contender did.
@@ -170,6 +199,8 @@ const SELDOM: Duration = Duration::from_millis(100);
 /// What trials need beside what their scenario says.
 struct Setting<'a> {
     connect: String,
+    /// Where the servers themselves are, if that is elsewhere.
+    servers: Option<String>,
     access: Access,
     /// Of the root; drawn where there is none.
     name: Option<String>,
@@ -186,6 +217,7 @@ impl Setting<'_> {
     fn on(connect: &str) -> Self {
         Self {
             connect: connect.to_owned(),
+            servers: None,
             access: Access::default(),
             name: None,
             local: None,
@@ -206,7 +238,8 @@ impl Setting<'_> {
 
     /// What a trial below that root runs in.
     fn environment(&self, workspace: Workspace) -> Environment {
-        let servers = External::parse(&self.connect).unwrap().addresses;
+        let servers = self.servers.as_ref().unwrap_or(&self.connect);
+        let servers = External::parse(servers).unwrap().addresses;
         let local = self.local.clone();
         Environment {
             target: self.target(),

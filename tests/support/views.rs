@@ -53,7 +53,6 @@ pub fn empty() -> View<'static> {
     view(&[], &[])
 }
 
-/// The cell of that strategy and count.
 pub fn cell<'v>(view: &'v mut View<'static>, strategy: usize, contenders: usize) -> &'v mut Cell<'static> {
     let wanted = |cell: &Cell<'_>| cell.strategy == strategy && cell.contenders == contenders;
     let at = view.cells.iter().position(wanted).unwrap_or(usize::MAX);
@@ -123,12 +122,10 @@ pub fn acquire(trial: &mut Trial, requests: &[(RequestKind, f64)]) {
     trial.measured = counts;
 }
 
-/// Gives a trial that throughput.
 pub fn pace(trial: &mut Trial, per_s: f64) {
     trial.full_crew = Some(FullCrew { lasted_us: 1_000_000_000_000, acquired: (per_s * 1e6) as u64 });
 }
 
-/// One line of the three-way check.
 pub fn line(what: Counted, client: u64, expected: Option<u64>, servers: Option<u64>) -> Accounting {
     Accounting { what, client: Some(client), expected, servers }
 }
@@ -173,17 +170,14 @@ pub fn violate(trial: &mut Trial, times: u64) {
     trial.judged = records::judged(Verdict::Violated(vec![format!("{times} violations")]));
 }
 
-/// Cuts a trial short.
 pub fn interrupt(trial: &mut Trial) {
     trial.cut_short = records::interrupted();
 }
 
-/// Spoils a trial.
 pub fn spoil(trial: &mut Trial, why: &str) {
     trial.health.invalid = Some(why.into());
 }
 
-/// A trial in which nothing was measured.
 pub fn unmeasured(label: &str, contenders: usize, number: u32) -> Trial {
     let mut spec = records::spec(contenders * 10 + number as usize);
     (spec.contenders, spec.repetition) = (contenders, number);
@@ -255,12 +249,10 @@ pub fn break_by(trial: &mut Trial, faults: &[FaultRecord]) {
     trial.orphans = Some(0);
 }
 
-/// Every trial of a view.
 pub fn trials<'v>(view: &'v mut View<'static>) -> impl Iterator<Item = &'v mut Trial> {
     view.cells.iter_mut().flat_map(|cell| &mut cell.trials).map(Cow::to_mut)
 }
 
-/// The trials of that strategy and count.
 pub fn trials_of<'v>(
     view: &'v mut View<'static>,
     strategy: usize,

@@ -42,12 +42,10 @@ impl Turn {
     }
 }
 
-/// One block of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
     /// From 1.
     pub number: u32,
-    /// The runs in their order.
     pub order: [Turn; 3],
     /// The seed of all three runs, so that their arrivals, holds and orders of trials are drawn alike.
     pub seed: u64,

@@ -3,6 +3,7 @@
 //! It is written anew after every block, beside the old one, which it then replaces: a killed comparison leaves the
 //! blocks that had ended, judged.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -12,15 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::blocks::Turn;
 use super::comparison::{Comparison, Conclusion};
 use crate::answer::compare::Terms;
-use crate::results::record::{EnsembleInfo, Floor, HostInfo, RunEnding};
+use crate::results::record::{CellKey, Counting, EnsembleInfo, Floor, HostInfo, RunEnding};
 use crate::results::{self, VersionedFile};
 use crate::words::error::Error;
 use crate::words::units::as_utc;
 use crate::words::verdict::Verdict;
 
-/// Its name in the directory of a comparison.
 pub const FILE: &str = "ab.json";
-/// The folder in which the runs' directories lie.
 pub const RUNS: &str = "runs";
 /// The version of the layout. A field may be added without a new one.
 pub const VERSION: u32 = 1;
@@ -47,7 +46,6 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// As that of a run.
     pub fn of_a_run(self) -> RunEnding {
         match self {
             Self::Interrupted => RunEnding::Interrupted,
@@ -76,12 +74,15 @@ pub struct Asked {
 /// What one side was.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SideRecord {
-    /// How it differs from the other, as it was written on the command line.
+    /// How it differs from the other, as it was written on the command line; of a driver, what that says of itself, too.
     pub differs: Vec<String>,
     /// The binary that ran it.
     pub program: PathBuf,
     /// What that says of itself.
     pub program_version: String,
+    /// The drivers that it alone has; empty in files of versions that knew none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drivers: Vec<SideDriver>,
     /// The scenario's text, with all changes.
     pub scenario_text: String,
     /// Whether its ensemble was opened anew for each block; if not, all its runs shared one.
@@ -93,6 +94,19 @@ pub struct SideRecord {
     pub floor: Floor,
     /// What its runs are judged as, all together: whether the locks held.
     pub judged: Verdict,
+}
+
+/// A driver of one side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SideDriver {
+    /// By which name the scenario names it.
+    pub name: String,
+    /// How it was started.
+    pub command: String,
+    /// What it says that it is.
+    pub driver: String,
+    /// The versions of what works inside of it.
+    pub inside: BTreeMap<String, String>,
 }
 
 /// Both sides.
@@ -128,6 +142,18 @@ pub struct BlockRecord {
     pub seed: u64,
     /// The runs in their order.
     pub runs: Vec<RunRecord>,
+}
+
+/// What was counted of the requests of a strategy with a number of contenders.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CountedCell {
+    /// Whose.
+    pub turn: Turn,
+    /// The strategy and the number of contenders.
+    #[serde(flatten)]
+    pub cell: CellKey,
+    /// What was counted.
+    pub counting: Counting,
 }
 
 /// All of it.
@@ -167,6 +193,9 @@ pub struct AbFile {
     pub conclusion: Conclusion,
     /// Each figure of each combination.
     pub comparisons: Vec<Comparison>,
+    /// What was counted of requests on the wire, in the first block.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<CountedCell>,
     /// The blocks that ran to their end.
     pub blocks: Vec<BlockRecord>,
     /// After how many blocks it was resumed, each time; from there on, the ensembles were opened anew.
@@ -204,7 +233,6 @@ pub fn read(directory: &Path) -> Result<AbFile, Error> {
     AB_FILE.read(directory)
 }
 
-/// The JSON Schema of the file.
 pub fn schema() -> Schema {
     schema_for!(AbFile)
 }

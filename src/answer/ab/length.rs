@@ -7,19 +7,16 @@
 //! A block that the machine spoiled is made up for by another one, up to a bound. That looks at no value either: a trial
 //! is invalid by what was seen of the generator and the host.
 
-/// How long a comparison is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
     /// Blocks that are run in any case.
     pub blocks: u32,
-    /// How far every interval may reach to either side of its middle, as a share: 0.03 for ± 3 %. `None` where the blocks
-    /// alone decide.
+    /// How far every interval may reach to either side of its middle, as a share; `None` where the blocks alone decide.
     pub until: Option<f64>,
     /// After so many blocks it ends even so.
     pub at_most: u32,
 }
 
-/// How far a comparison has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress<'a> {
     pub done: u32,

@@ -15,6 +15,7 @@ pub use blocks::{Block, Turn};
 pub use cells::{CellPair, Matrix, pair};
 pub use comparison::{Comparison, Conclusion, Silent, Values, compare};
 pub use file::{
-    AbFile, Asked, BlockRecord, Ending, FILE, RUNS, RunRecord, SideRecord, Sides, VERSION, read, schema,
+    AbFile, Asked, BlockRecord, CountedCell, Ending, FILE, RUNS, RunRecord, SideDriver, SideRecord, Sides,
+    VERSION, read, schema,
 };
 pub use length::{Length, Next, Progress};

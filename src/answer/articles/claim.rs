@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::Evidence;
 use crate::words::units::{format_micros, number};
 
-/// The articles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Article {
     /// The ZooKeeper paper's locks and the Go client.
@@ -35,7 +34,6 @@ impl Article {
     }
 }
 
-/// One claim, and how it is decided.
 pub struct Claim {
     pub number: u8,
     pub articles: &'static [Article],
@@ -84,7 +82,6 @@ pub enum Of {
     Amount,
     /// Microseconds.
     Us,
-    /// Bytes.
     Bytes,
     /// So many a second.
     PerS,
@@ -94,7 +91,6 @@ pub enum Of {
     YesNo,
 }
 
-/// One figure on which a decision rests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     pub what: String,

@@ -15,11 +15,9 @@ pub const FILE: &str = "curator-watches.json";
 pub struct CuratorWatches {
     pub curator: String,
     pub zookeeper: String,
-    /// Each way to have a watch removed.
     pub steps: Vec<WatchStep>,
 }
 
-/// One watch and its removal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchStep {
     pub what: String,

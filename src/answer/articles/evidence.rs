@@ -89,7 +89,6 @@ impl Evidence {
     }
 }
 
-/// Some trials of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Trials<'a>(pub Vec<&'a Trial>);
 

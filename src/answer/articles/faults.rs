@@ -245,7 +245,6 @@ impl Fate {
         })
     }
 
-    /// The share of acquires that did not get the lock.
     fn share_lost(&self) -> f64 {
         let lost = self.gave_up + self.stuck;
         lost as f64 / (self.acquired + lost).max(1) as f64

@@ -23,7 +23,7 @@ pub const CLAIMS: &[Claim] = &[
         number: 24,
         articles: &[Article::A3],
         text: "20 threads each get the lock once within 100 s, in no order (polling's printed result)",
-        decided_by: "The article's exact setting: how long it takes, and whether anybody is served before an earlier arrival",
+        decided_by: "The article's load and classes: how long it takes, and whether anybody is served before an earlier arrival",
         needs: &[EXACT],
         decide: |evidence| once_each(&evidence.counted(EXACT)),
     },
@@ -31,7 +31,7 @@ pub const CLAIMS: &[Claim] = &[
         number: 25,
         articles: &[Article::A3],
         text: "Network cost: polling ≫ parent watch ≫ predecessor watch",
-        decided_by: "Requests, bytes and notifications per acquisition in the article's exact setting, and over contenders \
+        decided_by: "Requests, bytes and notifications per acquisition at the article's load and classes, and over contenders \
                      and hold; ≫ is taken as at least twice",
         needs: &[EXACT, COST],
         decide: order_of_cost,
@@ -40,7 +40,7 @@ pub const CLAIMS: &[Claim] = &[
         number: 26,
         articles: &[Article::A3],
         text: "Parent watch does away with most of polling's waste",
-        decided_by: "Requests per acquisition beyond those of predecessor watch, in the article's exact setting",
+        decided_by: "Requests per acquisition beyond those of predecessor watch, at the article's load and classes",
         needs: &[EXACT],
         decide: |evidence| waste(&evidence.counted(EXACT)),
     },
@@ -80,7 +80,6 @@ fn once_each(trials: &Trials<'_>) -> Option<DecisionDraft> {
     Some(found)
 }
 
-/// What one acquisition costs with each of the three.
 #[derive(Clone, Copy)]
 struct Cost {
     requests: [f64; 3],

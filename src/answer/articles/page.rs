@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::Evidence;
 use super::claim::{Answer, Article, Decision};
 
-/// The version of [`Decisions`] that this program writes and reads.
 pub const DECISIONS_VERSION: u32 = 1;
 
 /// What is kept of a look at all claims: `results/articles/decisions.json`.
@@ -21,7 +20,6 @@ pub struct Decisions {
 }
 
 impl Decisions {
-    /// All claims, as that evidence decides them.
     pub fn by(evidence: &Evidence, note: Option<String>) -> Self {
         let claims = super::decide(evidence);
         Self { schema_version: DECISIONS_VERSION, measured_on: evidence.measured_on(), note, claims }

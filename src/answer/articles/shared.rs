@@ -9,7 +9,7 @@ const SHARED: &str = "articles-shared";
 /// Up to which share of the other's throughput a lock is called as good, and below which it suffers.
 const AS_GOOD: f64 = 0.8;
 const SUFFERS: f64 = 0.7;
-/// From which share of its wake-ups on a lock is said to wake only whom it concerns.
+/// From which share of useful wake-ups on a lock is said to wake only those that it concerns.
 const ALL_USEFUL: f64 = 0.99;
 const MOST_USEFUL: f64 = 0.5;
 

@@ -12,7 +12,6 @@ use super::test::{Runs, Test, judge};
 use crate::results::record::{Better, Figure, Reading, Trial};
 use crate::words::units::shown;
 
-/// The repetitions of a cell on both sides.
 #[derive(Debug, Clone)]
 pub struct BothSides<'a> {
     pub(super) base: Repetitions<'a>,

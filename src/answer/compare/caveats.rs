@@ -16,7 +16,6 @@ pub(super) struct Caveats {
     floor: Option<FloorCaveat>,
     /// What the load generator adds to figures on either side.
     generator: Vec<ShareApart>,
-    /// What the repetitions that were lost make doubtful.
     lost: Option<String>,
 }
 
@@ -24,7 +23,6 @@ pub(super) struct Caveats {
 #[derive(Debug, Clone, Copy)]
 struct FloorCaveat {
     rise: FloorRise,
-    /// The share of a turn that requests take.
     requests: f64,
 }
 

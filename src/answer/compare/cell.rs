@@ -42,12 +42,10 @@ impl CellUnderLoad {
     }
 }
 
-/// The trials of one cell of one side that count.
 pub(super) fn sound<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
     trials.iter().copied().filter(|trial| trial.is_sound()).collect()
 }
 
-/// Why a side has no readings of a figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NoReadings {
     NothingSound(String),
@@ -76,6 +74,7 @@ pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>
     if counting.is_empty() {
         return Err(NoReadings::NothingSound(why_nothing_sound(trials)));
     }
+    let counting = figure.measured_in(&counting);
     let each: Vec<Option<Reading>> = counting.iter().map(|trial| reading(trial, figure)).collect();
     let found: Vec<Reading> = each.iter().copied().flatten().collect();
     let missing = each.len() - found.len();

@@ -25,7 +25,6 @@ pub enum Role {
     Shown,
 }
 
-/// A figure to compare.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chosen {
     pub figure: Figure,
@@ -84,8 +83,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
     chosen
 }
 
-/// Whether the load determines a count in a trial, as the cost model of its strategy says: then nothing about it is left
-/// to chance.
+/// Whether the load determines a count in a trial, as its strategy's cost model says: nothing is then left to chance.
 pub(super) fn is_determined(figure: Figure, trial: &Trial) -> bool {
     let is_one_of = |two: [&'static FigureEntry; 2]| two.iter().any(|entry| entry.figure() == figure);
     let is_of: fn(Counted) -> bool = if is_one_of([&REQUESTS_PER_ACQUISITION, &REQUESTS]) {

@@ -23,10 +23,8 @@ use crate::results::record::{Figure, Statistic, Trial, Unit};
 use crate::words::error::{Error, Exit};
 use crate::words::units::{self, counted, grouped, percent, shown};
 
-/// The version of the document that this program writes.
 pub const COMPARISON_SCHEMA_VERSION: u32 = 2;
 
-/// What is asked of a comparison.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ask {
     /// The figures to compare in every cell; the usual ones of its load where there is none.
@@ -155,7 +153,6 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// The JSON Schema of the document.
 pub fn comparison_schema() -> Schema {
     schema_for!(Comparison)
 }

@@ -84,7 +84,6 @@ fn same_run(base: &Side, new: &Side) -> Option<Difference> {
     })
 }
 
-/// All values of one fact.
 struct Values {
     what: String,
     must_agree: bool,
@@ -108,7 +107,6 @@ fn collected(facts: impl IntoIterator<Item = Fact>) -> Vec<Values> {
     all
 }
 
-/// The facts that are not the same everywhere.
 fn apart(base: Vec<Fact>, new: Vec<Fact>) -> Vec<Difference> {
     const MOST: usize = 120;
     let (base, new) = (collected(base), collected(new));
@@ -315,7 +313,6 @@ impl FloorRise {
         self.0.new / self.0.base - 1.0
     }
 
-    /// The floor of the base, in microseconds.
     pub(super) fn base_us(self) -> f64 {
         self.0.base
     }

@@ -104,7 +104,6 @@ struct StrategyPair {
     one: CellUnderLoad,
     other: CellUnderLoad,
     blocks: Vec<Block>,
-    /// Whether the first is the fastest of its group.
     of_the_fastest: bool,
 }
 

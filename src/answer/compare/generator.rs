@@ -6,7 +6,6 @@ use crate::answer::stats::median;
 use crate::results::record::Trial;
 use crate::words::units::percent;
 
-/// A share of what is measured that is the generator's.
 struct OwnShare {
     what: &'static str,
     of: fn(&Trial) -> Option<f64>,
@@ -23,7 +22,6 @@ const SHARES: [OwnShare; 2] = [
     },
 ];
 
-/// How much of a margin may be the generator's.
 const PART_OF_MARGIN: f64 = 0.5;
 /// From here on a difference is told.
 const APART: f64 = 0.05;
@@ -36,7 +34,6 @@ pub(super) struct ShareApart {
     pub new: f64,
 }
 
-/// By how much each share differs.
 pub(super) fn shares(base: &[&Trial], new: &[&Trial]) -> Vec<ShareApart> {
     let of = |trials: &[&Trial], share: &OwnShare| {
         let sound = trials.iter().filter(|trial| trial.is_sound());
@@ -58,8 +55,7 @@ impl ShareApart {
     }
 }
 
-/// What was found of a figure that takes time, unless it is worse and the generator's share grew by more than its part of the
-/// margin.
+/// What was found of a figure that takes time, unless it is worse and the generator's share grew by more than its part.
 pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compared {
     let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes) else { return found };
     let grew = shares.iter().find(|share| share.new - share.base > PART_OF_MARGIN * margin);

@@ -13,8 +13,7 @@ pub struct Limits {
     /// The smallest difference that matters, as a share: 0.05 for 5 %. As a ratio it reaches from 1 / 1.05 to 1.05, so that
     /// it is the same whichever side comes first.
     pub margin: f64,
-    /// The greatest probability that, where nothing is worse by more than its margin, any comparison of the family is found
-    /// to be.
+    /// The greatest probability that any comparison of the family is found worse where nothing is, by more than its margin.
     pub alpha: f64,
 }
 
@@ -81,8 +80,7 @@ impl SideRatio {
         }
     }
 
-    /// How far the interval reaches to either side of its geometric middle, as a share: 0.03 for ± 3 %; `None` without
-    /// an interval.
+    /// How far the interval reaches to either side of its geometric middle, as a share: 0.03 for ± 3 %.
     pub fn half_width(&self) -> Option<f64> {
         let (low, high) = (self.low?, self.high?);
         Some(if low == high { 0.0 } else { (high / low).sqrt() - 1.0 })
@@ -135,7 +133,6 @@ pub enum Scale {
 }
 
 impl Scale {
-    /// The value that is compared.
     pub(super) fn of(self, value: f64) -> f64 {
         match self {
             Self::Values => value,

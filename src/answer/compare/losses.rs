@@ -22,7 +22,7 @@ pub(super) fn better(figure: Figure) -> Better {
     if has(figure) { Better::Lower } else { figure.better() }
 }
 
-/// Which are compared under that load: at the end of a closed one somebody always waits, which is no loss.
+/// Which are compared under that load: at the end of a closed one some contender always waits, which is no loss.
 pub(super) fn under(load: &str) -> impl Iterator<Item = Figure> {
     let always_some = (load == "closed").then_some(figures::UNSERVED.figure());
     ALL.iter().map(|entry| entry.figure()).filter(move |figure| Some(*figure) != always_some)

@@ -18,7 +18,6 @@ pub struct Repetitions<'a> {
 }
 
 impl Side {
-    /// The repetitions of the cell that these trials are of.
     pub fn repetitions(&self, is_of: impl Fn(&Trial) -> bool) -> Repetitions<'_> {
         self.runs.iter().map(|run| Repetitions::of_run(run, &is_of)).fold(
             Repetitions::default(),
@@ -49,7 +48,6 @@ impl<'a> Repetitions<'a> {
         &self.runs
     }
 
-    /// Those of a run that count.
     pub(super) fn sound_in(&self, run: usize) -> impl Iterator<Item = &'a Trial> {
         self.runs.get(run).into_iter().flatten().copied().filter(|trial| trial.is_sound())
     }

@@ -8,14 +8,12 @@ use crate::results::{self, StoredRun, layout};
 use crate::words::error::Error;
 use crate::words::measure::{Measure, Survival};
 
-/// A run that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     pub path: PathBuf,
     pub stored: StoredRun,
 }
 
-/// One side.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
     pub path: PathBuf,
@@ -28,7 +26,7 @@ impl Side {
     /// over.
     ///
     /// # Errors
-    /// As [`results::read()`] of the first that cannot be read: a side of which something is missing would be another one.
+    /// Same errors as [`results::read()`] of the first that cannot be read: a side of which something is missing would be another one.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let within = layout::runs_in(path)?;
         let directories = if within.is_empty() { vec![path.to_owned()] } else { within };
@@ -46,8 +44,7 @@ impl Side {
         self.trials().filter(move |trial| trial.is_sound() && CellUnderLoad::of(trial) == *cell)
     }
 
-    /// The samples of all sound trials of a cell, pooled; of waits also those that were not served. `None` where there is
-    /// none.
+    /// The samples of all sound trials of a cell, pooled; of waits also those that were not served.
     pub fn pooled(&self, cell: &CellUnderLoad, measure: Measure) -> Option<Survival> {
         Survival::of_pooled(measure, |part| {
             self.sound(cell).filter_map(|trial| trial.histograms.get(&part)).collect()

@@ -31,12 +31,10 @@ impl Default for Terms {
 }
 
 impl Terms {
-    /// The same margin for all.
     pub fn of_one_margin(margin: f64) -> Self {
         Self { margin: Some(margin), ..Self::default() }
     }
 
-    /// What is asked of that figure.
     pub fn of(&self, figure: Figure) -> Limits {
         self.with_margin(figure, usual_margin(figure))
     }

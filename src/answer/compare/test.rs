@@ -22,15 +22,13 @@ pub struct Block {
     pub new: Reading,
 }
 
-/// The readings of both sides, run by run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Runs {
     pub base: Vec<Vec<Reading>>,
     pub new: Vec<Vec<Reading>>,
 }
 
-/// The same of pairs, so that what the machine did to both of a pair cancels out. Blocks that lack a reading are left out
-/// by the caller.
+/// The same of pairs: what the machine did to both cancels out. The caller leaves out blocks that lack a reading.
 pub fn paired(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
     Test::paired(blocks, better, limits).alone(family)
 }
@@ -59,11 +57,9 @@ enum Design {
     Unpaired,
     /// Repetitions side by side.
     Paired,
-    /// Runs, each by its median.
     Runs(RunMedians),
 }
 
-/// The median of each run.
 #[derive(Debug, Clone, PartialEq)]
 struct RunMedians {
     base: Vec<f64>,
@@ -185,7 +181,6 @@ impl TestData {
         Test { found: found.map_err(str::to_owned), data: self }
     }
 
-    /// The test, with an interval that leaves out `alpha`.
     fn leaving_out(&self, alpha: f64) -> Option<OneTest> {
         let on_scale = |side: &[Reading]| -> Vec<Reading> {
             side.iter().map(|reading| Reading { value: self.scale.of(reading.value), ..*reading }).collect()

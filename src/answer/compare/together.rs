@@ -24,7 +24,6 @@ pub(super) struct Together {
 }
 
 impl Together {
-    /// The means of all repetitions of the base.
     pub fn of_base(&self) -> Vec<Reading> {
         self.runs.base.concat()
     }

@@ -30,7 +30,6 @@ pub struct Family<'a> {
     floor: Option<FloorRise>,
 }
 
-/// What was found of one figure in one cell.
 pub struct ComparedFigure {
     /// `violated` where it has become worse by more than the margin.
     pub regression: Verdict,
@@ -99,7 +98,6 @@ fn times_as_bad(figure: Figure, compared: &Compared) -> f64 {
     }
 }
 
-/// The ratio with its interval, in words.
 fn ratio(compared: &Compared) -> Option<String> {
     let ratio = compared.ratio.filter(|ratio| ratio.ratio.is_finite())?;
     let interval = match (ratio.low, ratio.high, ratio.coverage) {

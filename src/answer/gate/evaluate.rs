@@ -131,7 +131,6 @@ impl Evaluation<'_> {
         Weighed { check: Check { verdict, sentence, ..found.check }, ..found }
     }
 
-    /// The repetitions that both cells have.
     fn blocks(&self, cells: &ComparedCells<'_>) -> Vec<Block> {
         let of = |cell: &CellKey, figure: Figure, repetition: u32| {
             let sound = self.stored.trials.iter().filter(|trial| trial.is_sound() && cell.is_of(trial));
@@ -258,7 +257,6 @@ impl Evaluation<'_> {
     }
 }
 
-/// A figure of a cell, and one that it is compared with.
 struct ComparedCells<'a> {
     cell: &'a CellKey,
     figure: Figure,
@@ -422,8 +420,7 @@ fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
     Some(timing?.p50_us)
 }
 
-/// What the trials of a cell are judged as together; `None` of a single contender, who has no other to exclude, and where
-/// nothing ran.
+/// What the trials of a cell are judged as together; `None` of a single contender, or where nothing ran.
 fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     let own: Vec<&Trial> = trials.iter().filter(|trial| cell.is_of(trial)).collect();
     let unsound = Verdict::unknown_if(own.iter().filter_map(|trial| trial.unsound()).collect());

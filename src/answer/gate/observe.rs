@@ -9,7 +9,6 @@ use crate::words::units::counted;
 
 use super::Observed;
 
-/// What is known of a figure in a cell.
 pub struct CellReadings {
     /// What was observed; `None` when nothing was.
     pub observed: Option<Observed>,
@@ -48,7 +47,7 @@ impl CellReadings {
             });
         }
         let mut readings = Vec::new();
-        for trial in counting {
+        for trial in figure.measured_in(counting) {
             match figure.of(trial) {
                 Ok(reading) if reading.value.is_finite() => readings.push(reading),
                 Ok(_) => doubts.push(format!("in repetition {} it is no number", trial.spec.repetition)),
@@ -117,8 +116,7 @@ impl Observed {
         (self.value, if self.at_least { f64::INFINITY } else { self.value })
     }
 
-    /// Its value and, in parentheses, how far the repetitions lie apart; with so many digits that it can be told from that
-    /// limit.
+    /// Its value and, in parentheses, the spread of the repetitions; with enough digits to tell it from that limit.
     pub(super) fn describe(&self, limit: Option<f64>) -> String {
         let at_least = if self.at_least { "≥ " } else { "" };
         let value = apart(self.value, limit, self.unit);

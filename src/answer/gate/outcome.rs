@@ -74,7 +74,6 @@ impl Outcome {
     /// The text of the gate that every run has: that the verdict on the run itself is `held`.
     pub const EXCLUSION: &'static str = "every lock held";
 
-    /// Whether it is the one that every run has.
     pub fn is_of_every_run(&self) -> bool {
         self.gate == Self::EXCLUSION
     }
@@ -97,7 +96,6 @@ impl Check {
     }
 }
 
-/// A verdict as it is called of a gate.
 fn word(verdict: &Verdict) -> &'static str {
     match verdict {
         Verdict::Held => "passed",

@@ -10,8 +10,7 @@ use crate::words::verdict::Verdict;
 #[derive(Debug)]
 pub struct GateWatch {
     gates: Vec<Gate>,
-    /// How many repetitions of each cell there will be; `None` where more may be added, so that no median is known before the
-    /// end.
+    /// How many repetitions of each cell there will be; `None` where more may be added: no median is known before the end.
     repetitions: Option<usize>,
     /// How many repetitions are on the wrong side, by gate and cell.
     wrong: BTreeMap<(usize, CellKey), usize>,

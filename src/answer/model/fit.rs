@@ -62,10 +62,8 @@ pub struct Fit {
     pub range: FitRange,
 }
 
-/// Why there is no fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// Too few trials.
     #[error("{0} usable trials, of which a fit takes at least {TRIALS_FEW}")]
     TooFew(usize),
     /// Trials do not agree with any such line.

@@ -24,7 +24,6 @@ pub struct Observation {
     pub pace: Pace,
     /// Entries of a free lock; `None` where there was none.
     pub uncontended: Option<Empirical>,
-    /// From the release call to its return.
     pub release: Empirical,
     /// How much longer than meant locks were held.
     pub overshoot: Empirical,

@@ -47,7 +47,6 @@ const SPREAD_MOST: usize = 64;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Evidence {
     pub trials: Vec<Observation>,
-    /// Failures that were measured.
     pub failures: Vec<MeasuredFailure>,
     /// Synced writes a second that the ensemble takes, where a calibration says so.
     pub writes_per_s: Option<f64>,
@@ -409,7 +408,6 @@ impl Demand {
     }
 }
 
-/// Why no verdict can rest on these trials.
 fn unsound(trials: &[Observation], counts: bool) -> Vec<String> {
     if counts {
         return Vec::new();
@@ -526,8 +524,7 @@ impl Search<'_> {
         (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
     }
 
-    /// The wait at rates below what was asked for, there, and above up to where the objective breaks: closer where waits rise
-    /// faster.
+    /// The wait at rates below what was asked for, there, and up to where the objective breaks: closer where waits rise faster.
     fn curve(&self, asked: &Prediction, headroom: Option<Headroom>) -> Vec<CurvePoint> {
         let rate = self.load.rate();
         let point = |factor: f64, prediction: &Prediction| {
@@ -558,8 +555,7 @@ impl Search<'_> {
         SERVICES.into_iter().filter_map(at).collect()
     }
 
-    /// Up to which rate the objective holds. A limit below the rate that was asked for is none: it says why that does not
-    /// hold.
+    /// Up to which rate the objective holds; where it fails at the rate that was asked for, none, and why.
     fn room(&self) -> (Option<Headroom>, Option<String>) {
         if self.holds(self.load.clone(), By::Middle) {
             return (Some(self.headroom()), None);

@@ -10,7 +10,6 @@ use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::units::{format_micros, grouped, number};
 use crate::words::verdict::Verdict;
 
-/// One failure that was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredFailure {
     record: FaultRecord,

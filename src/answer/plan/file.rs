@@ -14,9 +14,7 @@ use crate::words::error::Error;
 use crate::words::units::{as_utc, counted};
 use crate::words::verdict::Verdict;
 
-/// Its name in the directory of a plan.
 pub const FILE: &str = "plan.json";
-/// The folder in which the runs lie that were made for it.
 pub const RUNS: &str = "runs";
 /// The version of the layout. A field may be added without a new one.
 pub const VERSION: u32 = 1;
@@ -68,8 +66,7 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Whether the load will be carried: whether a strategy is recommended, and what was to be tried was tried and kept the
-    /// objective.
+    /// Whether the load will be carried: a strategy is recommended, and what was to be tried was tried and kept the objective.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
@@ -141,7 +138,6 @@ pub fn read(dir: &Path) -> Result<PlanFile, Error> {
     PLAN_FILE.read(dir)
 }
 
-/// The JSON Schema of `plan.json`.
 #[must_use]
 pub fn schema() -> Schema {
     schema_for!(PlanFile)

@@ -50,7 +50,6 @@ impl Load {
         })
     }
 
-    /// The same for a strategy that has that order.
     #[must_use]
     pub fn in_order(self, order: Order) -> Self {
         Self { order, ..self }
@@ -96,7 +95,6 @@ impl Load {
         self
     }
 
-    /// The same with so many sessions.
     #[must_use]
     pub fn with_sessions(mut self, sessions: usize) -> Self {
         self.spec.contenders = sessions;
@@ -108,7 +106,6 @@ impl Load {
         self.spec.contenders
     }
 
-    /// The same spread over so many locks.
     #[must_use]
     pub fn over(mut self, locks: usize) -> Self {
         self.spec.locks = locks;
@@ -130,8 +127,7 @@ impl Load {
         self.spec.locks
     }
 
-    /// Arrivals a second; of a closed load as many as there are at most, because a client thinks and holds, and a lock is held by
-    /// one at a time.
+    /// Arrivals a second; of a closed load the most there can be, since a client thinks and holds, and a lock has one holder.
     #[must_use]
     pub fn rate(&self) -> f64 {
         match self.spec.load.open() {

@@ -56,8 +56,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     }
 }
 
-/// The wait that a curve over the rate shows: that of the objective or, where it is about something else, its 99th
-/// percentile.
+/// The wait that a curve over the rate shows: the objective's or, where that is something else, the 99th percentile.
 #[must_use]
 pub fn wait_of(objective: &Objective) -> Figure {
     match objective.figure {

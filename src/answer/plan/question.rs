@@ -43,7 +43,6 @@ pub struct Question {
     pub objective: Objective,
 }
 
-/// A load of a scenario that this question leads to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuestionLoad {
     /// Arrivals a second.
@@ -109,7 +108,6 @@ impl Question {
         }
     }
 
-    /// A scenario of that load, for those strategies.
     #[must_use]
     pub fn scenario(&self, name: &str, strategies: &[String], ask: &QuestionLoad) -> String {
         let strategies: Vec<String> =

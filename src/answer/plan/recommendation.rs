@@ -72,7 +72,6 @@ pub fn recommend(answers: &[Answer]) -> Option<Recommendation> {
 }
 
 impl Recommendation {
-    /// The strategy, what is expected of it, and why, in a sentence.
     #[must_use]
     pub fn sentence(&self, answers: &[Answer], objective: &Objective) -> String {
         let why = match &self.because {

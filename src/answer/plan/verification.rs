@@ -179,7 +179,6 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     })
 }
 
-/// The objective's figure, as it was measured.
 struct Measured {
     value: f64,
     at_least: bool,

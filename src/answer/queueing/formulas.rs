@@ -1,8 +1,7 @@
 //! Closed formulas, each exact for what its name says and for nothing else. Times and rates are in any one unit and its
 //! inverse. Kleinrock, *Queueing Systems*, volume 1; Reiser and Lavenberg 1980 for the machine repairman.
 
-/// The mean wait before service where arrivals are Poisson and services are exponential (M/M/1); `None` where the queue
-/// grows without end.
+/// The mean wait before service in M/M/1 (Poisson arrivals, exponential services); `None` where the queue grows for ever.
 pub fn mm1(rate: f64, service: f64) -> Option<f64> {
     mg1(rate, service, 2.0 * service * service)
 }

@@ -1,7 +1,6 @@
 //! Ranks with ties.
 
-/// Twice the rank of each value among all of them, from 2: values that are equal share the mean of their ranks, which
-/// twice is a whole number.
+/// Twice the rank of each value among all, from 2: equal values share the mean of their ranks, which twice is whole.
 pub(super) fn doubled_mid_ranks(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|one, other| values[*one].total_cmp(&values[*other]));

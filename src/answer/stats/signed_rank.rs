@@ -32,12 +32,10 @@ pub struct SignedRank {
 }
 
 impl SignedRank {
-    /// Up to so many pairs every outcome is counted; beyond, p is that of the normal distribution, corrected for ties and
-    /// continuity.
+    /// Up to so many pairs every outcome is counted; beyond, p is the normal distribution's, corrected for ties and continuity.
     pub const COUNTED_UP_TO: usize = 100;
 
-    /// Compares pairs; `alpha` is what the interval leaves out. `None` where there is none, or where a value is negative
-    /// or no number.
+    /// Compares pairs; `alpha` is what the interval leaves out. `None` of none, or where a value is negative or no number.
     pub fn of(pairs: &[Pair], alpha: f64) -> Option<Self> {
         let comparable = |pair: &Pair| pair.base >= 0.0 && pair.new >= 0.0;
         if pairs.is_empty() || !pairs.iter().all(comparable) {

@@ -19,10 +19,8 @@ use crate::words::error::Error;
 use crate::words::units::as_utc;
 use crate::words::verdict::Verdict;
 
-/// Its name in the directory of a sweep.
 pub const FILE: &str = "sweep.json";
 const CSV: &str = "sweep.csv";
-/// The folder in which the runs' directories lie.
 pub const POINTS: &str = "points";
 /// The version of the layout. A field may be added without a new one.
 pub const VERSION: u32 = 1;
@@ -53,7 +51,6 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// As that of a run.
     pub fn of_a_run(self) -> RunEnding {
         match self {
             Self::Interrupted => RunEnding::Interrupted,
@@ -176,7 +173,6 @@ pub fn read(directory: &Path) -> Result<SweepFile, Error> {
     Ok(file)
 }
 
-/// What cannot be in a file that a sweep wrote.
 fn contradiction(file: &SweepFile) -> Option<String> {
     if !(1..=2).contains(&file.over.len()) {
         return Some(format!("it sweeps {} variables, and there can be one or two", file.over.len()));
@@ -201,7 +197,6 @@ fn contradiction(file: &SweepFile) -> Option<String> {
     }
 }
 
-/// The JSON Schema of the file.
 pub fn schema() -> Schema {
     schema_for!(SweepFile)
 }

@@ -69,8 +69,7 @@ impl Dot {
     }
 }
 
-/// The point farthest from the chord, and how far, where the curve fills a square of 1 by 1; `None` where the curve is no more
-/// than noise.
+/// The point farthest from the chord, and how far, in a square of 1 by 1; `None` where the curve is no more than noise.
 pub fn farthest(curve: &[Dot]) -> Option<(usize, f64)> {
     let (first, last) = (curve.first()?, curve.last()?);
     let (low, high) = ends(curve.iter().map(|dot| dot.y));
@@ -129,7 +128,6 @@ const SHARE: f64 = 0.95;
 /// How finely the place of the bend is searched.
 const STEPS: usize = 60;
 
-/// Where a curve bends.
 pub fn knee(curve: &[Dot], seed: u64) -> Knee {
     let up_to = curve.last().map(|dot| dot.x.exp());
     let none = |why: String| Knee::NotFound { up_to, why };

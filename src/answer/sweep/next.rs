@@ -9,7 +9,6 @@ use super::sample::{At, Sample};
 use super::series::{AT_LEAST, AT_MOST, Decision, Point, Series};
 use crate::answer::objective::Objective;
 
-/// What is asked of a sweep.
 #[derive(Debug, Clone)]
 pub struct Ask {
     pub over: Over,
@@ -31,7 +30,6 @@ pub enum Why {
     Cover,
     /// To see how far repetitions lie apart.
     Repeat,
-    /// To find where the objective is no longer kept.
     Objective,
     /// To find where it breaks down.
     Collapse,
@@ -55,13 +53,11 @@ impl Why {
 /// A run: one repetition of some strategies at one place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Where.
     pub at: At,
     pub strategies: Vec<String>,
     pub why: Why,
 }
 
-/// What follows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     Run(Step),

@@ -84,7 +84,6 @@ const WHY: usize = 300;
 /// Of so many sessions lost, as a share of all, the ensemble did not carry the load.
 const SESSIONS_LOST: f64 = 0.1;
 
-/// What the trials of a run showed.
 pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) -> Vec<Sample> {
     let of = |trial: &Trial| {
         let (state, why) = state(trial);

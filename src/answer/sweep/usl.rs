@@ -103,8 +103,7 @@ const DRAWS: usize = 500;
 /// In how many of those it must have a peak.
 const KEPT: f64 = 0.95;
 
-/// Fits the law to contenders and throughput, by the logarithms of the latter; `None` where the points do not tell its
-/// parameters.
+/// Fits the law by the logarithms of the throughput; `None` where the points do not tell its parameters.
 pub fn fit(points: &[(f64, f64)]) -> Option<Fit> {
     let usable = points.iter().all(|(n, x)| *n >= 1.0 && *x > 0.0 && x.is_finite());
     if points.len() < 3 || !usable {

@@ -34,7 +34,6 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// For the history that begins with that header.
     pub fn new(header: &Header) -> Self {
         Self {
             complete: header.complete,

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use crate::record::history::{Event, LinePosition};
 
-/// An event's time and line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     /// Microseconds of its clock.
@@ -98,7 +97,6 @@ impl Clocks {
         self.known[process].2
     }
 
-    /// The latest time of a clock, in microseconds.
     pub fn latest_us(&self, clock: usize) -> u64 {
         self.latest[clock].0
     }

@@ -10,7 +10,6 @@ use super::verdict;
 use crate::record::history::LinePosition;
 use crate::words::units::format_micros;
 
-/// How many findings of each kind are reported.
 const REPORTED: usize = 20;
 
 impl Checker {

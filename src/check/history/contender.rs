@@ -8,7 +8,6 @@ use super::fencing::Newest;
 use super::turn::At;
 use crate::record::history::{LinePosition, SessionState, Step};
 
-/// An acquire that was called.
 #[derive(Debug, Clone, Copy)]
 pub struct CalledAcquire {
     pub at: Moment,
@@ -53,7 +52,6 @@ impl Contender {
     }
 }
 
-/// All contenders, by their process and number.
 #[derive(Debug, Default)]
 pub struct Contenders {
     numbers: HashMap<(usize, u64), usize>,

@@ -13,7 +13,6 @@ const EXAMPLES: usize = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Newest {
     pub token: i64,
-    /// The write's own zxid.
     pub zxid: Option<i64>,
     pub clock: usize,
     pub place: LinePosition,
@@ -23,7 +22,6 @@ pub struct Newest {
 pub struct FencedWrite {
     pub token: Option<i64>,
     pub accepted: bool,
-    /// The write's own zxid.
     pub zxid: Option<i64>,
     pub at: Moment,
 }

@@ -49,7 +49,6 @@ impl Breach {
     }
 }
 
-/// One thing that was found, with the lines that show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub breach: Breach,
@@ -81,7 +80,6 @@ impl Overlaps {
 /// Exclusion as the ensemble saw it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OrderReport {
-    /// Pairs of consecutive holders that were compared.
     pub compared: u64,
     /// Pairs that could not be, for lack of a zxid.
     pub not_compared: u64,
@@ -95,7 +93,6 @@ pub struct OrderReport {
     pub waited_across_clocks: u64,
     /// Grants with a token older than one granted before; a fair lock has none.
     pub out_of_order: u64,
-    /// Holds without a token.
     pub without_token: u64,
 }
 
@@ -111,20 +108,17 @@ pub struct WriteReport {
     pub other_rejected: u64,
     /// Writes accepted with an older token, but perhaps before the newer one.
     pub undecided: u64,
-    /// Writes accepted without a token.
     pub without_token: u64,
     /// Writes that could not be put in order with the ones before, for those are on another clock.
     pub across_clocks: u64,
 }
 
-/// What became of one lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockReport {
     pub name: String,
     pub kind: LockKind,
     pub acquired: u64,
     pub failed: u64,
-    /// Acquires whose outcome is unknown.
     pub unknown: u64,
     /// Acquisitions that others who were inside kept out for a part of their wait.
     pub waited: u64,
@@ -142,7 +136,6 @@ pub struct LockReport {
     /// Holders that stayed inside although they had been told that their session had ended, while others entered.
     pub ignored_expiry: u64,
     pub order: OrderReport,
-    /// The fenced resource.
     pub writes: WriteReport,
     /// Acquires that never ended though others passed, or though the history is complete.
     pub stuck: u64,

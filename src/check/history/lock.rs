@@ -14,12 +14,10 @@ pub struct Lock {
     /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
     pub rooms: Vec<(usize, Occupancy)>,
     pub order: LockHolds,
-    /// The resource that it guards.
     pub fencing: Fencing,
     pub holds: u64,
     pub acquired: u64,
     pub failed: u64,
-    /// Acquires whose outcome is unknown.
     pub unknown: u64,
     /// Acquisitions that those who were inside kept waiting, and for which part of their waits.
     pub kept_out: KeptOut,
@@ -31,7 +29,6 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// A lock that no client has asked for.
     pub fn new(name: String, kind: LockKind) -> Self {
         Self {
             name,

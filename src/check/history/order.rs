@@ -28,7 +28,6 @@ pub struct Grant {
     pub released: Option<LinePosition>,
 }
 
-/// The holds of one lock.
 #[derive(Debug)]
 pub struct LockHolds {
     /// By the zxid at which each was found, and its token.
@@ -46,7 +45,6 @@ pub struct LockHolds {
 }
 
 impl LockHolds {
-    /// Of a lock that was never held.
     pub fn new(kind: LockKind) -> Self {
         Self {
             recent: BTreeMap::new(),

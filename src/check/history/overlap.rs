@@ -43,7 +43,6 @@ impl Traces {
 pub struct Party {
     pub hold: u64,
     pub weight: u64,
-    /// What is known of its session.
     pub character: Character,
     pub inside: bool,
     pub traces: Traces,

@@ -9,7 +9,6 @@ use crate::record::history::{LinePosition, LockClaim, LockKind};
 
 /// How many overlaps may wait for what they were. The oldest of more is then uncertain.
 const WAITING: usize = 256;
-/// How many examples of each class are kept.
 const EXAMPLES: usize = 20;
 
 /// One hold, from the return of acquire to the call of release.
@@ -118,8 +117,7 @@ impl Occupancy {
         self.waiting.push(overlap);
     }
 
-    /// A holder calls release: from here on it believes no longer that it holds. `alone` when no other could run
-    /// while it was inside.
+    /// A holder calls release and no longer believes that it holds. `alone` when no other could run while it was inside.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(at.t_us, alone, |hold| hold.number == number) else { return };
         if let Some(Lost { others, first: Some((since_us, entered)), .. }) = hold.lost {

@@ -19,7 +19,6 @@ pub enum At {
     Maybe,
 }
 
-/// What an event means for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockTurn {
     Asks,

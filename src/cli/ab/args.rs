@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use crate::cli::drivers;
 use crate::cli::scenario_file::Overrides;
 use crate::cli::shared_args::{GeneratorArgs, Judging, OpeningArgs};
+use crate::world::driver::DriverCommand;
 
 /// `ab`.
 #[derive(Debug, Args)]
@@ -57,24 +59,24 @@ pub struct AbArgs {
 /// More blocks would take too long.
 const BLOCKS_MOST: i64 = 500;
 
-/// What one side of `ab` is, where it differs from the other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideArgs {
-    /// Keys to set in the scenario.
     pub set: Vec<String>,
     /// An existing ensemble.
     pub connect: Option<String>,
-    /// A Compose file.
     pub compose: Option<PathBuf>,
     /// The directory of a ZooKeeper release.
     pub zookeeper_home: Option<PathBuf>,
     /// A binary of this suite.
     pub program: Option<PathBuf>,
+    /// Drivers, which go before those of both sides.
+    pub drivers: Vec<DriverCommand>,
 }
 
 /// Makes the options of one side: the same ones under names of their own.
 macro_rules! side {
-    ($(#[$of:meta])* $name:ident, $heading:literal, $set:literal, $connect:literal, $compose:literal, $home:literal, $program:literal) => {
+    ($(#[$of:meta])* $name:ident, $heading:literal, $set:literal, $connect:literal, $compose:literal, $home:literal, $program:literal,
+     $driver:literal) => {
         $(#[$of])*
         #[derive(Debug, Clone, Default, Args)]
         #[command(next_help_heading = $heading)]
@@ -94,11 +96,14 @@ macro_rules! side {
             /// Run this zklockbench binary instead of the current one
             #[arg(id = $program, long = $program, value_name = "FILE")]
             pub program: Option<PathBuf>,
+            /// Name a driver of this side alone, e.g. another release of the same library; may be repeated
+            #[arg(id = $driver, long = $driver, value_name = "NAME=COMMAND", value_parser = drivers::named)]
+            pub drivers: Vec<DriverCommand>,
         }
 
         impl From<$name> for SideArgs {
-            fn from($name { set, connect, compose, zookeeper_home, program }: $name) -> Self {
-                Self { set, connect, compose, zookeeper_home, program }
+            fn from($name { set, connect, compose, zookeeper_home, program, drivers }: $name) -> Self {
+                Self { set, connect, compose, zookeeper_home, program, drivers }
             }
         }
     };
@@ -106,11 +111,11 @@ macro_rules! side {
 
 side! {
     /// What is A.
-    SideAArgs, "Side A", "a", "a-connect", "a-compose", "a-zookeeper-home", "a-program"
+    SideAArgs, "Side A", "a", "a-connect", "a-compose", "a-zookeeper-home", "a-program", "a-driver"
 }
 side! {
     /// What is B.
-    SideBArgs, "Side B", "b", "b-connect", "b-compose", "b-zookeeper-home", "b-program"
+    SideBArgs, "Side B", "b", "b-connect", "b-compose", "b-zookeeper-home", "b-program", "b-driver"
 }
 
 /// A share such as `3%` or `0.03`, more than nothing and less than all.

@@ -7,6 +7,7 @@
 pub mod args;
 mod questions;
 mod side;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,20 +16,20 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::output;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::command::{LoadOptions, OnKeptEnsemble, RunPlace};
 use super::runs::place::ReadyEnsemble;
 use super::runs::series::{Folders, Opening, Series};
 use super::runs::{SeriesEnd, whole_seconds};
-use super::shared_args::{InstallArgs, OpeningArgs};
+use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, OpeningArgs};
+use super::{drivers, output};
 use crate::answer::ab::{
-    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, Ending, FigureQuestion, Length, Next, Progress,
-    RUNS, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
+    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FigureQuestion, Length,
+    Next, Progress, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
 };
 use crate::answer::compare::Terms;
 use crate::answer::stats::SignedRank;
-use crate::record::{EnsembleInfo, Floor, Trial};
+use crate::record::{CellKey, EnsembleInfo, Floor, Trial};
 use crate::report;
 use crate::results::{self, StoredRun, layout};
 use crate::scenario::{EnsembleChoice, Plan};
@@ -58,13 +59,18 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await?;
     let access = args.opening.access.access(a.unnamed().or(b.unnamed()))?;
     let questions = questions(&a, &b, &args.judging.figures)?;
+    let versions = versions::compared(&a, &b)?;
     let length = length(&args, questions.len())?;
     let shared = a.shares_ensemble_with(&b);
     let wants_tls = args.opening.access.wants_tls();
     a.needs.check(a.scenario(), args.generator.allow_faults, wants_tls)?;
     b.needs.check(b.scenario(), args.generator.allow_faults, wants_tls)?;
+    for side in [&a, &b] {
+        drivers::check_tls(side.scenario(), side.locks(), wants_tls)?;
+    }
     let estimate = Estimate::of(&a, &b, length, &args);
     announce(&args, &a, &b, &questions, &estimate);
+    versions.iter().for_each(|note| output::note(note));
     let name = format!("ab-{}", a.scenario().name);
     let mut series = Series::open(&Opening {
         command: "ab",
@@ -101,6 +107,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         estimate,
         series,
         places,
+        counted: Vec::new(),
         blocks: Vec::new(),
         answers: Vec::new(),
         judged: BySide { a: Verdict::Held, b: Verdict::Held },
@@ -149,7 +156,6 @@ fn opening(args: &AbArgs, side: &Side, shared: bool) -> OpeningArgs {
     }
 }
 
-/// About how long it takes.
 struct Estimate {
     /// With its ensembles, where these are opened anew.
     block: Duration,
@@ -230,11 +236,16 @@ fn key(block: u32, turn: Turn) -> String {
 /// What has to be the same for the comparison to go on: how long it is and how it is judged may change.
 fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
     let of = |side: &Side| {
-        json!({
+        let mut asked = json!({
             "scenario": side.file.text,
             "program": side.program.path,
             "zookeeper_home": side.zookeeper_home,
-        })
+        });
+        // Those that have none are resumed by the lists of versions that knew none.
+        if side.drivers.is_some() {
+            asked["drivers"] = json!(versions::recorded(side));
+        }
+        asked
     };
     json!({ "a": of(a), "b": of(b), "threads": args.generator.threads })
 }
@@ -252,7 +263,6 @@ struct ComparedEnsembles {
     access: Access,
 }
 
-/// What an ensemble is, and what its raw requests cost.
 #[derive(Clone)]
 struct DescribedEnsemble {
     ensemble: EnsembleInfo,
@@ -260,7 +270,6 @@ struct DescribedEnsemble {
 }
 
 impl ComparedEnsembles {
-    /// Whose ensemble the run of a turn uses.
     fn owner(&self, turn: Turn, side: &Side) -> Turn {
         let has_its_own = matches!(side.scenario().ensemble, EnsembleChoice::Local { .. });
         match turn {
@@ -309,7 +318,6 @@ impl ComparedEnsembles {
     }
 }
 
-/// A comparison under way.
 struct ComparisonInProgress {
     args: AbArgs,
     sides: BySide<Side>,
@@ -320,6 +328,8 @@ struct ComparisonInProgress {
     estimate: Estimate,
     series: Series,
     places: ComparedEnsembles,
+    /// Of the first block, what was counted of requests on the wire.
+    counted: Vec<CountedCell>,
     blocks: Vec<BlockRecord>,
     /// Of each block that ran to its end, what it said to each question.
     answers: Vec<(u32, Vec<Answers>)>,
@@ -334,6 +344,13 @@ struct Done {
 }
 
 impl Done {
+    fn counted(&self) -> impl Iterator<Item = CountedCell> {
+        self.stored.trials.iter().filter_map(|trial| {
+            let (turn, counting) = (self.record.turn, trial.counting.clone()?);
+            Some(CountedCell { turn, cell: CellKey::of(&trial.spec), counting })
+        })
+    }
+
     /// Whether its locks held, as far as sound trials tell. What the machine spoiled is for another block to show; but what
     /// was violated was violated in any trial.
     fn judged(&self) -> Verdict {
@@ -348,7 +365,6 @@ impl Done {
 }
 
 impl ComparisonInProgress {
-    /// Runs blocks until there are enough.
     async fn run(&mut self, stop: &CancellationToken) -> Result<(), Error> {
         let mut number = 1;
         loop {
@@ -396,6 +412,10 @@ impl ComparisonInProgress {
             let judged = self.judged.of_mut(one.record.turn);
             *judged = std::mem::replace(judged, Verdict::Held).and(one.judged().with_reasons(at));
         }
+        if self.blocks.is_empty() {
+            self.counted = done.iter().flat_map(Done::counted).collect();
+            self.counted.sort_by_key(|one| one.turn);
+        }
         let runs = done.into_iter().map(|one| one.record).collect();
         self.blocks.push(BlockRecord { number: block.number, seed: block.seed, runs });
         Ok(())
@@ -405,11 +425,14 @@ impl ComparisonInProgress {
         let side = self.sides.of(turn);
         let access = &self.args.opening.access;
         let AbArgs { scenario, generator, .. } = &self.args;
-        let load = LoadOptions { generator: generator.clone(), job: None };
+        let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
+        let load = LoadOptions { generator, job: None };
         let command = |place: &RunPlace| {
             let ensemble = self.places.of(turn, side)?;
             let on = OnKeptEnsemble { program: &side.program.path, ensemble, access };
-            Ok(on.run(scenario, place, load, side.changes(block.seed)))
+            let mut run = on.run(scenario, place, load, side.changes(block.seed));
+            side.drivers.iter().for_each(|drivers| drivers.pass_on(&mut run));
+            Ok(run)
         };
         let run = self.series.run(&key(block.number, turn), command, stop).await?;
         // A run that left no results ends the comparison: another one would only end in the same way.
@@ -424,6 +447,19 @@ impl ComparisonInProgress {
             verdict: stored.run.judged.verdict.clone(),
         };
         Ok(Done { record, stored })
+    }
+
+    /// When that run counts requests on the wire. The first block is enough, unless they are compared.
+    fn counting(&self, block: &Block, turn: Turn) -> CountingWhen {
+        let asked = self.args.generator.counting;
+        let counts = [Turn::A, Turn::B].iter().any(|turn| asked.counts(self.sides.of(*turn).scenario()));
+        let is_compared = self.questions.iter().any(|one| one.figure.is_counted_on_the_wire());
+        match counts {
+            // Another binary of the suite may not know the option.
+            false if asked == CountingWhen::Drivers => asked,
+            true if is_compared || (block.number == 1 && turn != Turn::Again) => CountingWhen::Always,
+            _ => CountingWhen::Never,
+        }
     }
 
     fn next(&self, file: &AbFile) -> Next {
@@ -503,6 +539,7 @@ impl ComparisonInProgress {
             sides: Sides { a: self.side(Turn::A), b: self.side(Turn::B) },
             conclusion: Conclusion::of(&comparisons),
             comparisons,
+            counted: self.counted.clone(),
             blocks: self.blocks.clone(),
             resumed_after: self.series.resumed_after().iter().map(|runs| runs / Turn::ALL.len()).collect(),
         };
@@ -520,6 +557,7 @@ impl ComparisonInProgress {
             differs: side.differs.clone(),
             program: side.program.path.clone(),
             program_version: side.program.version.clone(),
+            drivers: versions::recorded(side),
             scenario_text: side.file.text.clone(),
             opened_anew: self.places.is_opened_anew(owner, side),
             ensemble: described.as_ref().map(|one| one.ensemble.clone()).unwrap_or_default(),

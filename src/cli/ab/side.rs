@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::answer::ab::{Matrix, Turn};
+use crate::cli::drivers::{self, OwnDrivers};
 use crate::cli::run::capabilities::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, assignment};
+use crate::lock::DrivenLocks;
 use crate::scenario::{EnsembleChoice, Scenario};
 use crate::words::error::Error;
 
@@ -20,7 +22,6 @@ const DECIDED: [(&str, &str); 4] = [
     ("seed", "each block draws its own seed from the comparison's --seed"),
 ];
 
-/// One of each side.
 pub struct BySide<T> {
     pub a: T,
     pub b: T,
@@ -40,13 +41,15 @@ impl<T> BySide<T> {
 pub struct Side {
     /// Which: [`Turn::A`] or [`Turn::B`].
     pub turn: Turn,
-    /// How it differs from the other, as it was written on the command line.
+    /// How it differs from the other, as it was written on the command line; of a driver, what that says of itself, too.
     pub differs: Vec<String>,
     pub file: ScenarioFile,
     pub needs: Needs,
     /// Where its ZooKeeper is, where that was said.
     pub zookeeper_home: Option<PathBuf>,
     pub program: Program,
+    /// Its drivers, where it has some of its own.
+    pub drivers: Option<OwnDrivers>,
     overrides: Overrides,
 }
 
@@ -61,8 +64,14 @@ pub struct Program {
 impl Side {
     pub async fn read(turn: Turn, args: &AbArgs, own: &SideArgs) -> Result<Self, Error> {
         let overrides = overrides(turn, &args.overrides, own)?;
-        let file = ScenarioFile::read(&args.scenario, &overrides)
-            .map_err(|unusable| unusable.report(&args.scenario))?;
+        // Where their drivers differ, what is wrong for one side is not for the other.
+        let differ = !args.side_a.drivers.is_empty() || !args.side_b.drivers.is_empty();
+        let of_side = |error: Error| if differ { error.about(turn.title()) } else { error };
+        let drivers = (!own.drivers.is_empty()).then(|| OwnDrivers::of(&own.drivers));
+        let drivers = drivers.transpose().map_err(of_side)?;
+        let locks = drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks);
+        let file = ScenarioFile::read_with(&args.scenario, &overrides, locks)
+            .map_err(|unusable| of_side(unusable.report(&args.scenario)))?;
         let scenario = &file.parsed.scenario;
         if scenario.precision.is_some() {
             return Err(Error::usage(format!(
@@ -88,13 +97,14 @@ impl Side {
         }
         Ok(Self {
             turn,
-            differs: differs(own),
+            differs: differs(own, drivers.as_ref()),
             needs,
             zookeeper_home: own
                 .zookeeper_home
                 .clone()
                 .or_else(|| args.opening.install.zookeeper_home.clone()),
             program: Program::find(turn, own.program.as_deref()).await?,
+            drivers,
             overrides,
             file,
         })
@@ -102,6 +112,11 @@ impl Side {
 
     pub fn scenario(&self) -> &Scenario {
         &self.file.parsed.scenario
+    }
+
+    /// The locks of drivers that it can use.
+    pub fn locks(&self) -> &DrivenLocks {
+        self.drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks)
     }
 
     /// Its existing ensemble, where only the scenario names it.
@@ -114,7 +129,6 @@ impl Side {
         !matches!(self.scenario().ensemble, EnsembleChoice::Connect(_))
     }
 
-    /// Whether both can run on one ensemble.
     pub fn shares_ensemble_with(&self, other: &Self) -> bool {
         self.scenario().ensemble == other.scenario().ensemble && self.zookeeper_home == other.zookeeper_home
     }
@@ -181,7 +195,6 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
     Ok(all)
 }
 
-/// Whether an assignment sets that key or one below it.
 fn is_about(set: &str, key: &str) -> bool {
     let path = set.split('=').next().unwrap_or_default().trim();
     path == key || path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
@@ -193,7 +206,7 @@ fn set(turn: Turn, text: &str) -> Result<String, Error> {
     Ok(format!("{key}={value}"))
 }
 
-fn differs(own: &SideArgs) -> Vec<String> {
+fn differs(own: &SideArgs, drivers: Option<&OwnDrivers>) -> Vec<String> {
     let path =
         |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("{name}={}", path.display()));
     let places = [
@@ -202,7 +215,8 @@ fn differs(own: &SideArgs) -> Vec<String> {
         path("zookeeper-home", &own.zookeeper_home),
         path("program", &own.program),
     ];
-    own.set.iter().cloned().chain(places.into_iter().flatten()).collect()
+    let drivers = drivers.into_iter().flat_map(|drivers| &drivers.own).map(drivers::told);
+    own.set.iter().cloned().chain(places.into_iter().flatten()).chain(drivers).collect()
 }
 
 /// How long a binary may take to say what it is.

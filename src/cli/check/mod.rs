@@ -40,7 +40,6 @@ fn conclusion(verdict: &Verdict) -> String {
 /// After how many events it looks whether it should stop.
 const EVENTS_BETWEEN_LOOKS: u64 = 4096;
 
-/// Judges a history and prints what was found.
 fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
     // Its lines are looked up again, which standard input cannot do.
     let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;

@@ -10,7 +10,6 @@ use crate::check::history::{Breach, Finding, Judgement, LockReport, Overlaps};
 use crate::record::history::LockKind;
 use crate::words::units::{self, counted, format_micros, one_line};
 
-/// A finding with the text of its lines.
 #[derive(Debug)]
 pub struct ShownFinding<'a> {
     pub finding: &'a Finding,

@@ -20,13 +20,11 @@ const DEPTH: usize = 4;
 /// How the names of runs end that verify a plan, before their number.
 pub const VERIFIES: &str = "verify-";
 
-/// Results that were read.
 #[derive(Default)]
 pub struct StoredEvidence {
     /// How much longer round trips must have been made in trials that say something.
     round_trip: Option<Duration>,
     trials: Vec<Observation>,
-    /// What failures did, by strategy.
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
     writes_per_s: Option<f64>,
     sources: Vec<PathBuf>,
@@ -209,7 +207,6 @@ impl StoredEvidence {
         labels
     }
 
-    /// What is known of one.
     pub fn evidence(&self, strategy: &str, watches: bool) -> Evidence {
         Evidence {
             trials: self.trials.iter().filter(|trial| trial.strategy == strategy).cloned().collect(),
@@ -225,7 +222,6 @@ impl StoredEvidence {
         self.left_out.push(format!("the first trials of {strategy}: {why}"));
     }
 
-    /// Where it was measured.
     pub fn host(&self) -> Option<HostInfo> {
         self.place.as_ref().map(|(host, _)| host.clone())
     }
@@ -260,7 +256,6 @@ fn hits_servers(kind: &str) -> bool {
     card.is_some_and(|card| card.needs.reaches_servers())
 }
 
-/// What lies below a directory.
 #[derive(Default)]
 struct FoundDirectories {
     runs: Vec<PathBuf>,

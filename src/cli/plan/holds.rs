@@ -11,7 +11,6 @@ use crate::scenario::{Distribution, MeasuredTimes, parse};
 use crate::words::error::Error;
 use crate::words::units::{parse_duration, shown};
 
-/// How holds are distributed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holds {
     pub mean: Duration,
@@ -45,7 +44,6 @@ fn within(mean: Duration) -> Result<Duration, String> {
     }
 }
 
-/// The distribution that a scenario with that hold has.
 fn distribution(toml: &str) -> Result<Distribution, String> {
     let text = format!(
         "hold = {toml}\nname = \"holds\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
@@ -54,7 +52,6 @@ fn distribution(toml: &str) -> Result<Distribution, String> {
     Ok(parsed.scenario.hold)
 }
 
-/// The largest file that is read.
 const LARGEST: u64 = 64 << 20;
 
 /// Reads a file of measured holds.

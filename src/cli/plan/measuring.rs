@@ -25,14 +25,11 @@ const REPETITIONS: u32 = 2;
 /// Warm-up, the steps before and after a trial.
 const AROUND_A_TRIAL: Duration = Duration::from_secs(3);
 const CALIBRATES: Duration = Duration::from_secs(15);
-/// How long servers take to start.
 const STARTS: Duration = Duration::from_secs(8);
-/// How many times as long where trials of that length disagree: what disturbs them comes and goes, and longer trials have a
-/// more equal share of it.
+/// How many times as long where trials disagree: longer trials have a more equal share of what disturbs them.
 const LONGER: u32 = 3;
 const OUTAGE: &str = "outage";
 
-/// Measures for one question, at one place.
 pub struct Measuring<'a> {
     pub question: &'a Question,
     pub runs: PlanRuns<'a>,
@@ -41,7 +38,6 @@ pub struct Measuring<'a> {
 
 /// Trials of some strategies at all points.
 struct Trials<'a> {
-    /// What the names of the runs begin with.
     name: &'a str,
     strategies: &'a [String],
     lasts: Duration,
@@ -193,7 +189,6 @@ const CLIENTS_AT_ONCE: f64 = 200.0;
 struct Failures {
     /// As faults of a scenario.
     toml: String,
-    /// How long the trial lasts.
     last: Duration,
 }
 

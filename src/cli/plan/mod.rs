@@ -12,18 +12,18 @@ use std::time::Duration;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::output;
 use super::reading;
 use super::run::capabilities::Needs;
 use super::run::{tool_commit, warm_up};
 use super::runs::job::leading;
 use super::runs::series::{Folders, Opening, Series, command_line};
+use super::{drivers, output};
 use crate::answer::plan::{
     Answer, Attempt, Candidate, Effort, Evidence, Load, PlanFile, Question, QuestionLoad, RUNS, SIMULATED,
     Unverified, VERSION, Verification, map, recommend, verify,
 };
 use crate::answer::queueing::Order;
-use crate::lock;
+use crate::lock::{self, DrivenLocks};
 use crate::record::RunEnding;
 use crate::report::{self, page};
 use crate::results::{self, layout};
@@ -65,7 +65,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     .await?;
     library.check()?;
     let strategies = strategies(&args, &library)?;
-    check_place(&args, &scenario)?;
+    check_place(&args, &scenario, &strategies)?;
     let mut series = Series::open(&Opening {
         command: "plan",
         parent: &args.out,
@@ -191,9 +191,13 @@ fn strategies(args: &PlanArgs, library: &StoredEvidence) -> Result<Vec<String>, 
     Ok(args.strategies.clone())
 }
 
-/// The card of the strategy with that label, which begins with its name.
+/// The name of the strategy with that label, which begins with it.
+fn name_in(label: &str) -> &str {
+    label.split(' ').next().unwrap_or_default()
+}
+
 fn card(label: &str) -> Option<LockCard> {
-    lock::find(label.split(' ').next().unwrap_or_default()).map(|entry| entry.card)
+    lock::find(name_in(label)).map(|entry| entry.card)
 }
 
 fn is_exclusive(card: &LockCard) -> bool {
@@ -205,7 +209,7 @@ fn order(card: &LockCard) -> Order {
 }
 
 /// Refuses a place that has no part in the answer, or where the question's round trips cannot be had.
-fn check_place(args: &PlanArgs, scenario: &Scenario) -> Result<(), Error> {
+fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> Result<(), Error> {
     let measures = args.from.is_empty() || args.verify;
     if !measures && args.place.servers.is_some() {
         return Err(Error::usage(
@@ -215,8 +219,13 @@ fn check_place(args: &PlanArgs, scenario: &Scenario) -> Result<(), Error> {
     if !measures {
         return Ok(());
     }
-    let place = args.place.scenario("plan")?;
-    Needs::of(scenario).check(&place, args.generator.allow_faults, args.opening.access.wants_tls())
+    let (place, wants_tls) = (args.place.scenario("plan")?, args.opening.access.wants_tls());
+    drivers::check_tls_of(
+        strategies.iter().map(|label| name_in(label)),
+        DrivenLocks::registered(),
+        wants_tls,
+    )?;
+    Needs::of(scenario).check(&place, args.generator.allow_faults, wants_tls)
 }
 
 fn answer(
@@ -299,8 +308,7 @@ async fn prove_one(
     Ok(verified)
 }
 
-/// The scenario that verifies a strategy, and its load in words: that of the question's scenario, or of several copies of the
-/// question.
+/// The scenario that verifies a strategy, and its load in words: the question's, or several copies of the question.
 fn verifying_load(
     question: &Question,
     name: &str,

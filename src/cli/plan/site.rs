@@ -15,7 +15,6 @@ use crate::cli::shared_args::AccessArgs;
 use crate::results::record::EnsembleInfo;
 use crate::words::error::Error;
 
-/// The ensemble of a plan.
 pub struct PlanEnsemble {
     ensemble: ReadyEnsemble,
     program: PathBuf,
@@ -86,7 +85,7 @@ impl<'a> PlanRuns<'a> {
     /// The same on an ensemble of the run's own, like the plan's: it breaks servers.
     ///
     /// # Errors
-    /// As [`PlanRuns::run`].
+    /// Same errors as [`PlanRuns::run`].
     pub async fn run_apart(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let (file, ensemble) = (self.series.scenario(name, scenario)?, self.ensemble);
         let mut load = LoadOptions { job: None, ..ensemble.load.clone() };
@@ -129,7 +128,6 @@ impl<'a> PlanRuns<'a> {
     }
 }
 
-/// What starts servers like those of a plan.
 fn alike(args: &PlanArgs) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut option = |name: &str, value: &dyn AsRef<OsStr>| {

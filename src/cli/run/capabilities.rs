@@ -12,7 +12,6 @@ use crate::world::ensemble::{Compose, External, Hosts, links_capability};
 use crate::world::fault;
 use crate::world::proxy::Proxy;
 
-/// All that the scenario's faults need.
 pub struct Needs(BTreeSet<Capability>);
 
 impl Needs {
@@ -101,7 +100,6 @@ impl Needs {
     }
 }
 
-/// Whether that fault can be done to these containers.
 fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Result<(), String> {
     let servers = compose.addresses().len();
     if servers < card.least_servers {

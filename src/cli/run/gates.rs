@@ -143,8 +143,7 @@ pub struct Gated {
     pub baseline: Option<String>,
 }
 
-/// What the scenario's gates came to in that run, on which the verdict is this. Without a gate about the baseline, all of the
-/// comparison is one.
+/// What the scenario's gates came to, on a run of this verdict. Without a gate about the baseline, the comparison is one.
 pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdict: &Verdict) -> Gated {
     let cells: Vec<CellKey> = cells(scenario).collect();
     // What was measured must not be lost because something else was: the gates are unknown then.

@@ -29,8 +29,7 @@ pub fn cores() -> usize {
 /// Files that the program needs besides its sessions.
 const OTHERS: u64 = 100;
 
-/// Makes sure that so many sessions, each of which takes so many open files, can be open at once, raising the limit as far
-/// as the system allows.
+/// Makes sure that so many sessions with so many open files each can be open at once, if need be by raising the limit.
 pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
     let needed = (sessions * files_each) as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);

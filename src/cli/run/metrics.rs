@@ -32,7 +32,6 @@ const AT_ONCE: usize = 4;
 const CONNECTION_LASTS: Duration = Duration::from_secs(5);
 /// For how long a text is given again before a new one is made.
 const TEXT_LASTS: Duration = Duration::from_millis(250);
-/// The longest head of a request that is read.
 const HEAD_AT_MOST: usize = 16 * 1024;
 
 /// Where `/metrics` is served: an address with a port, or a port of this host alone.
@@ -99,7 +98,6 @@ pub struct Endpoint {
 #[derive(Debug)]
 struct MetricsShared {
     live: Mutex<Live>,
-    /// The text that was made last, and when.
     text: Mutex<Option<(Instant, String)>>,
 }
 
@@ -117,7 +115,8 @@ impl Endpoint {
             RunEvent::Within(load::EnvironmentEvent::Phase { name, .. }) => live.phase(name),
             RunEvent::Within(load::EnvironmentEvent::Tick { acquired, .. }) => live.acquired(*acquired),
             RunEvent::Within(load::EnvironmentEvent::Note(_) | load::EnvironmentEvent::Warning(_))
-            | RunEvent::AlreadyThere(_) => {}
+            | RunEvent::AlreadyThere(_)
+            | RunEvent::Counts(_) => {}
             RunEvent::TrialEnded(trial) => live.trial_ended(trial),
             RunEvent::RoundAdded(trials, _) | RunEvent::MadeAgain(trials) => live.more_planned(trials.len()),
         }

@@ -20,13 +20,14 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
-use super::output;
 use super::outputs::Prepared;
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
+use super::{drivers, output};
 use crate::answer::compare::{Comparison, Loaded, Side};
 use crate::answer::gate::{self, GateWatch};
 use crate::load::{Environment, SignOfLife, TOP, Workspace, make_chroot};
+use crate::lock::DrivenLocks;
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use crate::report::ci::{CiReport, Live};
 use crate::report::page::{Source, document};
@@ -112,7 +113,9 @@ pub(super) async fn measure(
     stop: &CancellationToken,
 ) -> Result<MeasuredRun, Error> {
     let needs = Needs::of(&file.parsed.scenario);
-    needs.check(&file.parsed.scenario, args.generator.allow_faults, args.opening.access.wants_tls())?;
+    let wants_tls = args.opening.access.wants_tls();
+    needs.check(&file.parsed.scenario, args.generator.allow_faults, wants_tls)?;
+    drivers::check_tls(&file.parsed.scenario, DrivenLocks::registered(), wants_tls)?;
     let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
     // Found right or wrong before anything is started. The gates of workers are about the whole, once it is merged.
     let baseline = match worker {
@@ -147,7 +150,7 @@ pub(super) async fn measure(
     writer.tell_if_kept(|path| {
         let path = path.display();
         output::note(&format!("what was measured is kept, as a partial run: {path}"));
-        output::note(&format!("resume with: {}{path}", RESUME));
+        output::note(&format!("resume with: {RESUME}{path}{}", drivers::options()));
     });
     let of_workers = worker.as_ref().map(|worker| worker.run_id.clone()).or(args.run_id.clone());
     let run_id = of_workers.unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
@@ -201,10 +204,13 @@ pub(super) async fn measure(
     session.measure(stored, stop).await
 }
 
+/// What is said where requests are counted on the wire.
+const COUNTS: &str = "before the first trial of each strategy its requests are counted on the wire, for about 2 s (--counting never: \
+                      not at all)";
+
 /// What resumes a run, before its directory.
 const RESUME: &str = "zklockbench run --resume ";
 
-/// The segments of a run that ran before.
 fn segments(stored: &StoredRun) -> Vec<Segment> {
     let trials: Vec<usize> = stored.trials.iter().map(|trial| trial.spec.index).collect();
     stored.run.in_segments(&trials)
@@ -368,6 +374,11 @@ impl RunInProgress {
         if is_own && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
+        // Of several workers each makes a part of the load, and would see a part of what is sent.
+        let counts = environment.rendezvous.is_none() && self.args.generator.counting.counts(self.scenario());
+        if counts {
+            self.progress.note(COUNTS);
+        }
         let (progress, metrics) = (self.progress.clone(), self.metrics.as_ref());
         let watch = self.args.abort_on_fail.then(|| RefCell::new(self.watch()));
         let course = RunContext {
@@ -377,6 +388,7 @@ impl RunInProgress {
                 progress.event(&event);
                 metrics.inspect(|metrics| metrics.event(&event));
             },
+            counts,
             server_ended: &|| self.world.ended(),
             hopeless: &|trial| watch.as_ref()?.borrow_mut().note(trial),
         };
@@ -389,7 +401,6 @@ impl RunInProgress {
         Ok((Run { floor_after, ..begun }, ran))
     }
 
-    /// Whether the gates of the scenario can still pass.
     fn watch(&self) -> GateWatch {
         let scenario = self.scenario();
         let fixed = scenario.precision.is_none();
@@ -474,7 +485,6 @@ impl Showing {
     }
 }
 
-/// What measuring came to.
 pub(super) struct MeasuredRun {
     pub showing: Showing,
     pub baseline: Option<Baseline>,
@@ -558,7 +568,6 @@ fn write_markdown(report: &RunReport<'_>, directory: &Path) {
     }
 }
 
-/// What a run comes to.
 struct RunResult {
     path: PathBuf,
     /// The run alone, as gates and comparisons take it.
@@ -612,7 +621,7 @@ impl RunResult {
         let error = error.or(written.err());
         let is_cut_short = stored.run.outcome.ending != RunEnding::Complete;
         let can_resume = is_cut_short && stored.run.workers.is_none();
-        let resume = can_resume.then(|| format!("{RESUME}{}", path.display()));
+        let resume = can_resume.then(|| format!("{RESUME}{}{}", path.display(), drivers::options()));
         if output::as_json() {
             let found = json!({
                 "results": path,

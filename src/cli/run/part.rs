@@ -24,7 +24,6 @@ pub struct WorkerPlace {
 }
 
 impl WorkerPlace {
-    /// Meets the other workers.
     pub async fn join(&self, target: &Target, file: &ScenarioFile) -> Result<Rendezvous, Error> {
         let (meeting, place) = match &self.rendezvous {
             Some(connect) => {
@@ -49,7 +48,6 @@ impl WorkerPlace {
         Rendezvous::join(&meeting, &self.run_id, self.slice, &credentials, wait).await
     }
 
-    /// What the results of this part say of it.
     pub fn part(&self, file: &ScenarioFile, generator_threads: usize) -> Workers {
         let host = host::describe().hostname;
         let text = format!("{} {}", of_scenario(file), self.program);

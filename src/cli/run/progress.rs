@@ -12,13 +12,13 @@ use crate::cli::output;
 use crate::load;
 use crate::record::figures::THROUGHPUT;
 use crate::record::{Standstill, Trial};
+use crate::report::document::violated_word;
 use crate::run::RunEvent;
 use crate::scenario::{Plan, TrialSpec};
 use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, format_duration, format_micros};
 use crate::words::verdict::Verdict;
 
-/// Shows how far a run is.
 #[derive(Clone)]
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -72,6 +72,7 @@ impl Progress {
     pub fn event(&self, event: &RunEvent<'_>) {
         match event {
             RunEvent::AlreadyThere(spec) => self.already_there(spec),
+            RunEvent::Counts(_) => self.show("counting requests"),
             RunEvent::TrialBegins(spec) => self.trial_begins(spec),
             RunEvent::Within(event) => self.within(event),
             RunEvent::TrialEnded(trial) => self.trial_ended(trial),
@@ -196,7 +197,8 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
         trial.spec.repetition
     );
     if matches!(trial.judged.verdict, Verdict::Violated(_)) {
-        text += &format!(", VIOLATED: {}", trial.judged.why.as_deref().unwrap_or_default());
+        let word = violated_word(trial.judged.is_only_stuck());
+        text += &format!(", {word}: {}", trial.judged.why.as_deref().unwrap_or_default());
     }
     if let Some(Standstill { lasted_us, .. }) = &trial.standstill {
         text += &format!(", stood still for {}", format_micros(*lasted_us));

@@ -49,8 +49,7 @@ fn version() -> String {
     env!("CARGO_PKG_VERSION").into()
 }
 
-/// Where a run takes place is in its record, but a directory may come from anywhere: what could do harm is named by
-/// the user who resumes it.
+/// The run's record says where it ran, but may come from anywhere: who resumes it has to name what could do harm.
 fn same_place(recorded: &EnsembleChoice, connect: &str, args: &RunArgs) -> Result<(), Error> {
     let place = &args.overrides.place;
     let refused = |why: String| Err(Error::usage(why));
@@ -140,7 +139,6 @@ pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses trials that are not those of the scenario.
 pub fn same_trials(plan: &Plan, there: &[Trial]) -> Result<(), Error> {
     let identity =
         |spec: &TrialSpec| (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed);

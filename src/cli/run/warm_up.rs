@@ -27,8 +27,7 @@ pub fn scenario(name: &str, lasts: Duration) -> String {
 }
 
 const ROUND: Duration = Duration::from_secs(3);
-/// After so many acquisitions, about four requests each, the rate no longer rises: what compiles code counts
-/// calls, not seconds.
+/// After so many acquisitions, of about four requests each, the rate no longer rises: the JIT counts calls, not seconds.
 const ENOUGH: u64 = 8_000;
 /// On a slow host it has to end all the same.
 const ROUNDS_AT_MOST: usize = 4;

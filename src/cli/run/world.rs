@@ -19,7 +19,6 @@ use crate::world::ensemble::{
 };
 use crate::world::zk::{Access, Secret, Target, admin, keep_awake};
 
-/// The ensemble in use.
 pub enum OpenEnsemble {
     Fresh(Arc<Local>),
     Contained(Arc<Compose>),
@@ -104,7 +103,6 @@ impl OpenEnsemble {
         }
     }
 
-    /// The servers, if they were started for this run.
     pub fn started(&self) -> Option<Arc<dyn Started>> {
         match self {
             Self::Fresh(local) => Some(Arc::clone(local) as Arc<dyn Started>),
@@ -159,7 +157,6 @@ impl OpenEnsemble {
         }
     }
 
-    /// Which server of our own has ended by itself, if one has.
     pub fn ended(&self) -> Option<String> {
         match self {
             Self::Fresh(local) => local.ended(),

@@ -68,7 +68,6 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
     }
 }
 
-/// What a run said last, for an error.
 pub fn last_words(said: &Path) -> String {
     let text = std::fs::read_to_string(said).unwrap_or_default();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::place::ReadyEnsemble;
-use crate::cli::shared_args::{AccessArgs, GeneratorArgs};
+use crate::cli::shared_args::{AccessArgs, CountingWhen, GeneratorArgs};
 use crate::cli::worker_args::JobArgs;
 use crate::words::error::Error;
 use crate::world::zk::Secret;
 
-/// Where a run is to leave its directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlace {
     pub parent: PathBuf,
@@ -41,7 +40,6 @@ pub struct OnKeptEnsemble<'a> {
     pub access: &'a AccessArgs,
 }
 
-/// How the runs of a series make their load.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
     pub generator: GeneratorArgs,
@@ -78,15 +76,17 @@ impl LoadOptions {
 
     /// What `run` and `worker` are told alike.
     fn shared_words(&self) -> Vec<OsString> {
-        let GeneratorArgs { allow_faults, threads } = &self.generator;
+        let GeneratorArgs { allow_faults, threads, counting } = &self.generator;
         let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
         let faults = allow_faults.then(|| "--allow-faults".into());
-        threads.into_iter().flatten().chain(faults).collect()
+        // As another binary of the suite may not know.
+        let is_usual = *counting == CountingWhen::default();
+        let counting = (!is_usual).then(|| ["--counting".into(), counting.word().into()]);
+        threads.into_iter().flatten().chain(faults).chain(counting.into_iter().flatten()).collect()
     }
 }
 
 impl OnKeptEnsemble<'_> {
-    /// Runs a scenario there.
     pub fn run(
         self,
         scenario: &Path,
@@ -129,8 +129,7 @@ impl OnKeptEnsemble<'_> {
     }
 }
 
-/// A run of several needs neither a floor of its own nor charts. Variables, because older binaries pass over those that they do
-/// not know.
+/// A run of several needs no floor of its own and no charts. Older binaries pass over variables that they do not know.
 pub fn without_extras(command: &mut Command) {
     command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
 }

@@ -16,14 +16,12 @@ use crate::scenario::{Plan, Scenario};
 use crate::words::error::Error;
 use crate::world::zk::{Access, Secret, Target, keep_awake, reactor};
 
-/// An ensemble, ready for runs.
 pub struct ReadyEnsemble {
     world: OpenEnsemble,
     access: Access,
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once.
     pub floor: Floor,
-    /// Where its servers' logs go.
     logs: PathBuf,
     _awake: Option<Awake>,
 }
@@ -58,7 +56,6 @@ impl ReadyEnsemble {
         self.world.connect()
     }
 
-    /// The identity by which a run is let in.
     pub fn identity(&self) -> Option<&Secret> {
         self.access.digest.as_ref()
     }
@@ -67,7 +64,6 @@ impl ReadyEnsemble {
         self.world.is_external()
     }
 
-    /// Which of its servers has ended by itself, if one has.
     pub fn ended(&self) -> Option<String> {
         self.world.ended()
     }

@@ -27,7 +27,6 @@ use crate::words::disk::{self, MIB};
 use crate::words::error::Error;
 use crate::words::units::{as_a_word, as_utc, counted};
 
-/// Its name in the directory of a series.
 pub const FILE: &str = "series.json";
 const VERSION: u32 = 1;
 
@@ -44,7 +43,6 @@ pub struct Opening<'a> {
     pub command: &'static str,
     /// Where the directory is made.
     pub parent: &'a Path,
-    /// What its name begins with.
     pub name: &'a str,
     /// The directory of a series that is to go on.
     pub resume: Option<&'a Path>,
@@ -55,14 +53,11 @@ pub struct Opening<'a> {
     pub shares_ensemble: bool,
 }
 
-/// The folders of a series, below its directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Folders {
-    /// Of the runs' directories.
     pub runs: &'static str,
     /// Of what the runs said.
     pub logs: &'static str,
-    /// Of the scenarios that they had.
     pub scenarios: &'static str,
 }
 
@@ -76,15 +71,12 @@ struct SeriesFile {
     started_at: SystemTime,
     /// How long it has taken, in microseconds, of all its parts where it was resumed.
     spent_us: u64,
-    /// After how many runs it was resumed, each time.
     resumed_after: Vec<usize>,
     runs: BTreeMap<String, ListedRun>,
 }
 
-/// A run that ended.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct ListedRun {
-    /// The name of its directory.
     directory: String,
     exit_code: Option<i32>,
     took_us: u64,
@@ -109,7 +101,6 @@ pub struct DoneRun {
     /// Where its results are, if it left any.
     pub directory: PathBuf,
     pub ended: Ended,
-    /// What it said.
     pub said: PathBuf,
 }
 
@@ -190,7 +181,6 @@ impl Series {
         &self.path
     }
 
-    /// When it was first begun.
     pub fn started_at(&self) -> SystemTime {
         self.file.started_at
     }
@@ -200,17 +190,14 @@ impl Series {
         Duration::from_micros(self.spent_before).saturating_add(self.began.elapsed())
     }
 
-    /// How many runs have ended.
     pub fn count(&self) -> usize {
         self.file.runs.len()
     }
 
-    /// After how many runs it was resumed, each time.
     pub fn resumed_after(&self) -> &[usize] {
         &self.file.resumed_after
     }
 
-    /// Whether that run has ended.
     pub fn has(&self, key: &str) -> bool {
         self.file.runs.contains_key(key)
     }

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::output;
 use super::run::capabilities::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
@@ -27,10 +26,12 @@ use super::runs::place::ReadyEnsemble;
 use super::runs::series::{free, lock};
 use super::runs::{SeriesEnd, whole_seconds};
 use super::shared_args::{GeneratorArgs, PlaceArgs};
+use super::{drivers, output};
 use crate::answer::sweep::{
     Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, VERSION, Why, find, next,
     read, samples,
 };
+use crate::lock::DrivenLocks;
 use crate::report;
 use crate::results::{self, layout};
 use crate::scenario::{EnsembleChoice, Plan, Scenario};
@@ -105,7 +106,9 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
 fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
     let question = SweepQuestion::read(args)?;
     let needs = Needs::of(&question.scenario);
-    needs.check(&question.scenario, args.generator.allow_faults, args.opening.access.wants_tls())?;
+    let wants_tls = args.opening.access.wants_tls();
+    needs.check(&question.scenario, args.generator.allow_faults, wants_tls)?;
+    drivers::check_tls(&question.scenario, DrivenLocks::registered(), wants_tls)?;
     args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
     let budget = args.budget.unwrap_or(BUDGET);
     let points_at_most = usize::from(args.points_at_most);
@@ -242,10 +245,8 @@ fn estimate(question: &SweepQuestion, step: &Step) -> f64 {
     AROUND_A_RUN + question.step(step).map_or(0.0, |(_, scenario)| trials(&scenario))
 }
 
-/// The ensemble of the points that are measured now.
 struct SweepEnsemble {
     place: ReadyEnsemble,
-    /// How many servers, where the sweep changes that.
     servers: Option<usize>,
     /// Its position among the ensembles of the sweep.
     number: usize,
@@ -491,7 +492,8 @@ impl SweepInProgress {
                 }
                 EnsembleChoice::Local { .. } => String::new(),
             };
-            format!("zklockbench sweep --resume {}{place}", as_a_word(&self.directory.display().to_string()))
+            let directory = as_a_word(&self.directory.display().to_string());
+            format!("zklockbench sweep --resume {directory}{place}{}", drivers::options())
         });
         let error = (self.file.ending == Ending::Aborted)
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));

@@ -31,7 +31,6 @@ pub struct SweepQuestion {
 }
 
 impl SweepQuestion {
-    /// Reads the scenario and what is asked.
     pub fn read(args: &SweepArgs) -> Result<Self, Error> {
         let path = args.scenario.as_deref().ok_or_else(|| Error::usage("name the scenario file"))?;
         refuse(&args.overrides, &args.over)?;
@@ -64,7 +63,6 @@ impl SweepQuestion {
         Ok(Self { strategies, over, objective, scenario, text, base })
     }
 
-    /// The scenario of a step, as text and as read.
     pub fn step(&self, step: &Step) -> Result<(String, Scenario), Error> {
         let mut table = table_at(&self.base, &self.over, step.at)?;
         if let Some(Value::Array(all)) = table.get("strategies").cloned() {
@@ -78,7 +76,6 @@ impl SweepQuestion {
         Ok((text, scenario))
     }
 
-    /// How many servers a place has, where the sweep changes that.
     pub fn servers(&self, at: At) -> Option<usize> {
         let value = |(over, value): (&Over, Option<f64>)| {
             value.filter(|_| over.variable == Variable::Servers).map(|value| value as usize)

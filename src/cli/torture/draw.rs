@@ -7,7 +7,9 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::cli::drivers::{self, unfit};
 use crate::cli::shared_args::SEEDS;
+use crate::lock;
 use crate::scenario::default_value;
 use crate::words::catalog::fault::{Ends, FaultCard, Targets};
 use crate::words::catalog::{BatchCost, Holders, LockCard, Param, ParamKind, ParamValue, Params};
@@ -111,7 +113,6 @@ const APART_MS: u64 = 8_000;
 /// What restarting one server after the other takes beside that.
 const ROLLING_MS: u64 = 7_000;
 
-/// Draws one round after the other.
 pub struct Rounds {
     seed: u64,
     draw: ChaCha8Rng,
@@ -159,7 +160,7 @@ impl Iterator for Rounds {
         self.drawn += 1;
         let draw = &mut self.draw;
         let (mut lock, load) = (self.locks.next(draw)?, self.loads.next(draw)?);
-        let (of_servers, of_contenders) = match load {
+        let (mut of_servers, mut of_contenders) = match load {
             Load::Batch => (Vec::new(), Vec::new()),
             Load::Closed | Load::Open => {
                 (self.of_servers.take(OF_SERVERS, draw), self.of_contenders.take(OF_CONTENDERS, draw))
@@ -168,6 +169,13 @@ impl Iterator for Rounds {
         if !may_time_out(&lock) && of_contenders.iter().any(needs_timeout) {
             lock = self.locks.next(draw)?;
         }
+        // Of drivers' locks, whatever is not for the one that was drawn is left out of this round.
+        let fits = |card: &FaultCard| {
+            let is_unfit = lock::driven(lock.name).is_some_and(|driven| unfit(driven, card).is_some());
+            !is_unfit && (may_time_out(&lock) || !needs_timeout(card))
+        };
+        of_servers.retain(fits);
+        of_contenders.retain(fits);
         let sketch = Sketch::of(lock, load, of_servers, of_contenders, draw);
         Some(Round { number: self.drawn, text: sketch.text(self.seed, self.drawn, draw) })
     }
@@ -335,7 +343,6 @@ impl Sketch {
     }
 }
 
-/// When a fault fires, and how often.
 #[derive(Clone, Copy)]
 struct Firing {
     at_ms: u64,
@@ -346,7 +353,8 @@ struct Firing {
 }
 
 fn may_time_out(lock: &LockCard) -> bool {
-    !NO_TIMEOUT.iter().any(|(name, _)| *name == lock.name)
+    let by_itself = !NO_TIMEOUT.iter().any(|(name, _)| *name == lock.name);
+    by_itself && lock::driven(lock.name).is_none_or(drivers::may_time_out)
 }
 
 fn needs_timeout(card: &FaultCard) -> bool {
@@ -378,7 +386,8 @@ fn params(lock: &LockCard, contenders: u64, load: Load, draw: &mut ChaCha8Rng) -
             !words.contains(&chosen)
         });
         // The last of a batch may wait with some of its leases in hand.
-        let blocks_batch = load == Load::Batch && matches!(param.kind, ParamKind::CountWithin(..));
+        let blocks_batch =
+            (load == Load::Batch || !may_time_out(lock)) && matches!(param.kind, ParamKind::CountWithin(..));
         if means_nothing || blocks_batch || draw.random_bool(0.5) {
             continue;
         }
@@ -405,7 +414,6 @@ fn params(lock: &LockCard, contenders: u64, load: Load, draw: &mut ChaCha8Rng) -
     params
 }
 
-/// A value of a parameter, around its default.
 fn value(param: &Param, draw: &mut ChaCha8Rng) -> Option<ParamValue> {
     Some(match (param.kind, default_value(param)?) {
         (ParamKind::Bool, _) => ParamValue::Bool(draw.random()),
@@ -479,8 +487,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::load;
     use crate::scenario::{Parsed, parse};
-    use crate::{load, lock};
 
     fn all_faults() -> Faults {
         Faults::without(fault::cards(), |_| None)
@@ -516,7 +524,7 @@ mod tests {
         let rounds = Rounds::new(7, lock::cards(), all_faults());
         let told: BTreeSet<String> = rounds.left_out.iter().map(|left| left.what.clone()).collect();
         let mut drawn = BTreeSet::new();
-        for round in rounds.take(2_000) {
+        for round in rounds.take(3_000) {
             let scenario = parsed(&round).scenario;
             let strategy = &scenario.strategies[0];
             drawn.insert(strategy.name.clone());

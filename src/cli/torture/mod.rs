@@ -16,9 +16,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::TortureArgs;
-use super::output;
 use super::runs::command::{self, RunPlace};
 use super::runs::series::{Folders, Opening, Series};
+use super::{drivers, output};
 use crate::lock;
 use crate::words::catalog::fault::{Capability, FaultCard};
 use crate::words::error::{Error, Exit};
@@ -54,7 +54,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
         parent: &args.out,
         name: "torture",
         resume: args.resume.as_deref(),
-        asked: json!({ "seed": seed, "data_dir": args.data_dir, "compose": args.compose }),
+        asked: asked(seed, &args),
         folders: Folders { runs: ROUNDS, logs: ROUNDS, scenarios: ROUNDS },
         shares_ensemble: false,
     })?;
@@ -69,9 +69,19 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     session.conclude(ended.err())
 }
 
+/// What rounds it is about: another driver has other ones.
+fn asked(seed: u64, args: &TortureArgs) -> serde_json::Value {
+    let mut asked = json!({ "seed": seed, "data_dir": args.data_dir, "compose": args.compose });
+    if !drivers::options().is_empty() {
+        asked["drivers"] = drivers::options().into();
+    }
+    asked
+}
+
 /// The line by which the same rounds are drawn again, on servers of the same kind.
 fn again(seed: u64, args: &TortureArgs) -> String {
-    format!("zklockbench torture --minutes {} --seed {seed}{}", args.minutes, servers(args))
+    let (minutes, drivers) = (args.minutes, drivers::options());
+    format!("zklockbench torture --minutes {minutes} --seed {seed}{}{drivers}", servers(args))
 }
 
 /// By what a round is listed.
@@ -90,7 +100,6 @@ fn servers(args: &TortureArgs) -> String {
     options
 }
 
-/// Which faults cannot be done here, and why.
 fn why_not(args: &TortureArgs) -> impl Fn(&FaultCard) -> Option<String> {
     let links = match &args.compose {
         Some(_) => Err("Docker cannot cut a single link between servers".to_owned()),
@@ -161,7 +170,8 @@ impl TortureInProgress {
 
     fn run_again(&self, scenario: &Path) -> String {
         let scenario = as_a_word(&scenario.display().to_string());
-        format!("zklockbench run {scenario} {}{}", RUN_OPTIONS.join(" "), servers(&self.args))
+        let (options, drivers) = (RUN_OPTIONS.join(" "), drivers::options());
+        format!("zklockbench run {scenario} {options}{}{drivers}", servers(&self.args))
     }
 
     fn how_to_resume(&self) -> String {

@@ -21,7 +21,6 @@ use crate::words::units::{counted, grouped, listed};
 use crate::words::verdict::Verdict;
 use crate::world::fault;
 
-/// What became of a round.
 #[derive(Debug, Clone, Serialize)]
 pub struct RoundOutcome {
     pub number: u64,
@@ -182,7 +181,6 @@ impl<'a> Tally<'a> {
         Self { outcomes, faults }
     }
 
-    /// What it means as an exit code.
     pub fn exit(&self, error: Option<&Error>) -> Exit {
         match (self.verdict(), error) {
             (Verdict::Held | Verdict::Unknown(_), Some(error)) => error.exit(),

@@ -18,7 +18,6 @@ use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram};
 use crate::world::zk::{EventKind, Failure, NodeKind, Session, Target, Watch, admin, reactor};
 
-/// How long to wait for an event that may not come.
 const EVENT_WITHIN: Duration = Duration::from_millis(500);
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 const OPEN_WITHIN: Duration = Duration::from_secs(10);
@@ -32,7 +31,6 @@ const HERD: usize = 100;
 /// How often one wake-up is compared with that of the whole herd: enough for an interval of the ratio, whatever the
 /// machine does to one of them.
 const ROUNDS_BESIDE_A_BYSTANDER: u64 = 8;
-/// How long the bystander is watched each time.
 const BYSTANDING: Duration = Duration::from_secs(1);
 const BETWEEN_CHANGES: Duration = Duration::from_millis(20);
 
@@ -168,7 +166,7 @@ impl On<'_> {
             let (created, list) = join(create, self.first().get_children_and_watch(&directory)).await;
             let (_, (names, mut watch)) = (created?, list?);
             let own = round.to_string();
-            if names.contains(&own) {
+            if names.iter().any(|name| name == own) {
                 listed += 1;
             } else if event(&mut watch).await.is_some() {
                 notified += 1;
@@ -213,7 +211,7 @@ impl On<'_> {
             nodes.push(session.create(&prefix, &[], NodeKind::EphemeralSequential).await?.path);
         }
         outsider.sync(&directory).await?;
-        let mut names = outsider.get_children(&directory).await?;
+        let mut names = outsider.get_children(&directory).await?.to_vec();
         names.sort_unstable();
         let listed: Vec<String> = names.iter().map(|name| format!("{directory}/{name}")).collect();
         let mut owners_told = 0;
@@ -359,7 +357,6 @@ impl Waking {
     }
 }
 
-/// The event, if it comes.
 async fn event(watch: &mut Watch) -> Option<EventKind> {
     reactor::timeout(EVENT_WITHIN, watch.changed()).await
 }

@@ -118,12 +118,10 @@ impl Handoffs {
         Ok(())
     }
 
-    /// How long was measured, in microseconds.
     pub(super) fn took_us(&self) -> u64 {
         self.took_us
     }
 
-    /// The floor, by placement and over all.
     pub(super) fn floor(&self) -> Floor {
         let of = |chosen: &dyn Fn(&&Pair) -> bool| {
             let samples = self.pairs.iter().filter(chosen).map(|pair| pair.handoff.clone());

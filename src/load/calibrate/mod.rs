@@ -35,7 +35,6 @@ use nodes::Lists;
 use saturation::Saturated;
 use sessions::ServerSessions;
 
-/// What was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CalibrationResult {
     pub floor: Floor,
@@ -104,7 +103,7 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
 /// Tries what ZooKeeper itself does where articles make claims about it.
 ///
 /// # Errors
-/// As [`calibrate`]; what fails beside that is named in what it gives.
+/// Same errors as [`calibrate`]; what fails beside that is named in what it gives.
 pub async fn behaviour(site: CalibrationSite, stop: &CancellationToken) -> Result<Behaviour, Error> {
     let (asked, token) = (site.clone(), stop.clone());
     let tried = on_a_thread(async move || {

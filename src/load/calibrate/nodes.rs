@@ -52,7 +52,6 @@ impl Lists {
     }
 }
 
-/// The nodes that requests to one server are about.
 pub(super) struct Nodes {
     pub(super) parent: String,
     pub(super) data: String,

@@ -11,7 +11,6 @@ pub struct Slice {
     pub rounds: u64,
 }
 
-/// How much a calibration measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CalibrationPlan {
     /// How often all of it is done, one after the other.

@@ -90,7 +90,6 @@ struct Work<'a> {
     request: RawRequest,
     nodes: &'a Nodes,
     list: Option<&'a str>,
-    /// Nodes that were created and are to be deleted.
     created: &'a RefCell<Vec<String>>,
     answered: Cell<u64>,
     /// Until when replies count: the end, or when one found nothing left to do.

@@ -1,22 +1,16 @@
 //! The sessions that measure: the same number on each server, all on one thread.
 
-use std::cell::RefCell;
 use std::fmt::Display;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use crate::words::clock;
-use crate::words::measure::ThreadRecorder;
 use crate::world::zk::keep_awake::{Unread, keep_awake};
 use crate::world::zk::reactor::{self, Task};
 use crate::world::zk::{Failure, Observed, Session, Target};
 
-/// Where it is measured.
 #[derive(Debug, Clone)]
 pub struct CalibrationSite {
     pub target: Target,
@@ -41,7 +35,6 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// Of a larger ensemble the first so many are measured.
 const SERVERS_AT_MOST: usize = 9;
 
-/// One server and the sessions on it.
 pub(super) struct OnServer {
     pub(super) address: String,
     pub(super) sessions: Vec<Session>,
@@ -122,23 +115,11 @@ async fn on_server(
 }
 
 pub(super) async fn open(target: &Target, within: Duration) -> Result<Session, Failure> {
-    target.open(SESSION_TIMEOUT, within, observed()).await
+    // What is wanted here is timed by the caller.
+    target.open(SESSION_TIMEOUT, within, Observed::by_nobody()).await
 }
 
-/// Sessions write what they see to a sheet, as all do; what is wanted here is timed by the caller.
-fn observed() -> Observed {
-    Observed {
-        sheet: Rc::new(RefCell::new(ThreadRecorder::new(1))),
-        pulse: Arc::default(),
-        last_reply: Arc::new(AtomicU64::new(0)),
-        changes: Rc::from([]),
-        dates_lists: false,
-        trace: None,
-    }
-}
-
-/// Times a request from the call to the arrival of its reply, in microseconds: without the time until this thread gets
-/// round to looking at it.
+/// Times a request to the arrival of its reply, in microseconds: without the time until this thread looks at it.
 pub(super) async fn timed<T, Reply>(
     session: &Session,
     request: impl FnOnce() -> Reply,

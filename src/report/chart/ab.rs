@@ -10,7 +10,6 @@ use crate::report::sides;
 
 const OVER_A: [&str; 2] = ["B / A", "A again / A"];
 
-/// Every ratio with its interval; says why when there is none.
 pub fn ratios(file: &AbFile) -> Result<Chart, String> {
     let how_to_read = "Bar: interval of B / A. Lower dots: B / A in each block; upper dots: A again / A, the noise on this \
                        machine. Thick line: no change; thin lines: the margin."

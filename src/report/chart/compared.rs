@@ -7,7 +7,6 @@ use crate::report::document::{Axis, Chart, Curve, Kind, Lines, Mark, Panels, Rat
 use crate::words::measure::Measure;
 use crate::words::units::number;
 
-/// Every ratio, the worst first; says why there is none.
 pub fn ratios(compared: &Comparison) -> Result<Chart, String> {
     let how_to_read = "Bar: interval of new / base, of each comparison alone. Upper dots: each repetition of the base, \
                        lower: of the new, divided by the base's median. Thick line: no change; thin lines: the margin."
@@ -98,7 +97,6 @@ pub fn percentiles(base: &Side, new: &Side, compared: &Comparison) -> Result<Cha
     })
 }
 
-/// The panel of a cell; `None` where neither side has a sample.
 fn panel(cell: &CellUnderLoad, sides: [&Side; 2]) -> Option<(String, Lines)> {
     let of = |(look, side): (usize, &&Side)| {
         let samples = side.pooled(cell, Measure::Wait)?;

@@ -5,7 +5,6 @@ use crate::report::View;
 use crate::report::document::{Axis, Chart, Heat, HeatRow, Kind, Shade, Tile};
 use crate::report::view::{Cell, Fate, FaultSet, SHORTEST_US, UnderFault};
 
-/// The chart; the error says why there is none.
 pub fn faults(view: &View<'_>) -> Result<Chart, String> {
     let sets = view.fault_sets();
     if sets.is_empty() {

@@ -7,7 +7,6 @@ use crate::report::view::Cell;
 use crate::words::measure::{Woken, rank_label};
 use crate::words::units::{self, format_micros};
 
-/// The chart; the error says why there is none.
 pub fn herd(view: &View<'_>) -> Result<Chart, String> {
     let contenders = view.herd_count().ok_or("no release woke two waiters")?;
     let shown = |cell: &Cell<'_>| cell.contenders == contenders && !cell.herd().is_empty();

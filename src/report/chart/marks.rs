@@ -8,7 +8,6 @@ use crate::report::view::Cell;
 use crate::results::record::Trial;
 use crate::words::units::counted;
 
-/// The mark of a figure over all repetitions of a cell.
 pub(super) fn mark_of(cell: &Cell<'_>) -> Mark {
     Mark { doubtful: !cell.is_sound(), violated: cell.is_violated() }
 }
@@ -17,8 +16,7 @@ pub(super) fn mark_of_one(trial: &Trial) -> Mark {
     Mark { doubtful: !trial.is_sound(), violated: trial.is_violated() }
 }
 
-/// What the marks of a chart mean, in one paragraph with what else there is to say, then the trials that they stand
-/// for.
+/// What the marks of a chart mean, in one paragraph with what else there is to say, then the trials they stand for.
 pub(super) fn caption_of(
     view: &View<'_>,
     mut said: Vec<String>,

@@ -30,7 +30,6 @@ use crate::results::record::{FigureChart, FigureEntry, figures};
 use crate::words::error::Error;
 use crate::words::measure::Measure;
 
-/// What was drawn, and what was not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawn {
     pub files: Vec<PathBuf>,
@@ -38,7 +37,6 @@ pub struct Drawn {
     pub left_out: Vec<(String, String)>,
 }
 
-/// A chart by its name, or why there is none.
 type NamedChart = (&'static str, Result<Chart, String>);
 
 /// A chart of a run: on its page and, for some, in files.
@@ -46,7 +44,6 @@ pub struct RunChart {
     pub name: &'static str,
     /// What it is called where there is none.
     pub title: &'static str,
-    /// The section of the page that it belongs to.
     pub section: &'static str,
     has_files: bool,
     missed: Missed,
@@ -78,7 +75,6 @@ impl RunChart {
         Self { missed, ..self }
     }
 
-    /// The chart, or why there is none; `None` where it isn't missed.
     pub fn of(&self, view: &View<'_>) -> Option<Result<Chart, String>> {
         let is_missed = match self.missed {
             Missed::Always => true,
@@ -112,7 +108,6 @@ fn of_figures() -> impl Iterator<Item = RunChart> {
     })
 }
 
-/// All charts of a run, in the order in which they are shown.
 pub fn of_a_run() -> impl Iterator<Item = RunChart> {
     TIMES.into_iter().chain(of_figures()).chain(OTHERS)
 }
@@ -149,7 +144,6 @@ const OTHERS: [RunChart; 4] = [
     run_chart("faults", "Recovery from faults", "faults", faults::faults).missed(Missed::UnderFaults),
 ];
 
-/// The charts of a run that have files.
 fn of_run(view: &View<'_>) -> Vec<NamedChart> {
     let with_files = of_a_run().filter(|chart| chart.has_files);
     with_files.filter_map(|chart| Some((chart.name, chart.of(view)?))).collect()
@@ -210,7 +204,7 @@ pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> 
 /// Draws the waits of both sides of a comparison by percentile, a panel for each cell, in the same way.
 ///
 /// # Errors
-/// As [`draw_comparison`]; it is a usage error, too, when neither side measured a wait.
+/// Same errors as [`draw_comparison`]; it is a usage error, too, when neither side measured a wait.
 pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
     draw_into(path, &compared.conclusion.sentence, || compared::percentiles(base, new, compared))
 }

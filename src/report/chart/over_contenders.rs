@@ -32,13 +32,11 @@ impl Plotted {
         cell.figure(self.entry).unwrap_or(0.0)
     }
 
-    /// The numbers of contenders with which the figure was measured, rising.
     fn counts(&self, view: &View<'_>) -> Vec<usize> {
         let measured = |count: &usize| view.cells_at(*count).any(|cell| self.is_in(cell));
         view.contender_counts().into_iter().filter(measured).collect()
     }
 
-    /// One series for each strategy that measured the figure.
     fn series(&self, view: &View<'_>) -> Vec<Curve> {
         let all = (0..view.strategies.len()).map(|strategy| self.one(view, strategy));
         all.filter(|series| !series.line.is_empty()).collect()
@@ -136,7 +134,6 @@ fn on_repetitions(view: &View<'_>) -> Vec<String> {
 const LEAST: &str = "1: one waiter is notified";
 const MOST: &str = "N−1: every waiter is notified";
 
-/// The chart of a figure; the error says why there is none.
 pub fn over_contenders(
     view: &View<'_>,
     entry: &'static FigureEntry,

@@ -14,7 +14,6 @@ fn lasted(cell: &Cell<'_>) -> bool {
     cell.over_time().is_some()
 }
 
-/// The chart; the error says why there is none.
 pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
     let contenders = view
         .best_common_count(lasted)
@@ -96,7 +95,6 @@ impl Shade {
         Self { locks, labels }
     }
 
-    /// What the shade means; `None` when there is none.
     fn said(&self) -> Option<String> {
         let names: Vec<String> = match self.labels.as_slice() {
             [] => return None,
@@ -122,7 +120,6 @@ impl Shade {
         bands.filter(|band| band.share > 0.0).collect()
     }
 
-    /// The share of locks for which something was broken at that time.
     fn share(&self, at: f64) -> f64 {
         let broken = |spans: &&Vec<Span>| {
             spans.iter().any(|span| span.from <= at && (at < span.to || span.from == span.to))

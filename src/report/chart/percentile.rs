@@ -10,7 +10,6 @@ use crate::results::record::{Timing, Trial};
 use crate::words::measure::{Measure, Survival};
 use crate::words::units::{self, capitalised, format_micros};
 
-/// The chart; the error says why there is none.
 pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String> {
     let name = measure.name().replace('_', " ");
     let has =

@@ -10,7 +10,6 @@ use crate::report::view::Cell;
 use crate::results::record::figures::FAIRNESS;
 use crate::words::units::{contenders, number};
 
-/// The chart; the error says why there is none.
 pub fn shares(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| cell.contenders > 1 && cell.figure(&FAIRNESS).is_some();
     let count = view
@@ -50,7 +49,6 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
     })
 }
 
-/// The median share of each rank, from the first.
 fn line(cell: &Cell<'_>) -> Vec<PlotPoint> {
     let mut shares = vec![Vec::new(); cell.contenders];
     for trial in cell.counting() {

@@ -45,7 +45,6 @@ pub(super) fn place(file: &SweepFile) -> String {
     )
 }
 
-/// A figure of a sweep.
 struct Swept {
     id: &'static str,
     name: &'static str,

@@ -11,7 +11,6 @@ const LINES: usize = 10;
 /// Where the runs come from, below the title.
 pub(super) const PLACE: &str = "One column for each run, the oldest first.";
 
-/// The chart; the error says why there is none.
 pub fn by_commit(trend: &Trend) -> Result<Chart, String> {
     let lines = trend.lines.iter().take(LINES).enumerate();
     let mut all: Vec<Curve> = lines.map(|(at, line)| series(at, trend, line)).collect();

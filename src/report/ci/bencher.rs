@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::{CiReport, Value};
 use crate::results::record::Unit;
 
-/// One measure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Metric {
     pub value: f64,

@@ -12,7 +12,6 @@ pub const BIGGER: &str = "bigger-is-better.json";
 /// Its name where less is better: for `tool: customSmallerIsBetter`.
 pub const SMALLER: &str = "smaller-is-better.json";
 
-/// One line of a file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Benchmark {
     /// Strategy, contenders and figure; each name is one chart.

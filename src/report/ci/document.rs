@@ -13,7 +13,6 @@ use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, format_micros, harmless, number};
 use crate::words::verdict::Verdict;
 
-/// What CI is told of a run or a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CiReport {
     /// What it is about: the scenario's name, or what was compared.
@@ -22,12 +21,9 @@ pub struct CiReport {
     pub headline: Option<String>,
     pub began: SystemTime,
     pub took: Duration,
-    /// By what, where and how it was measured.
     pub facts: Vec<Fact>,
     pub checks: Vec<Check>,
-    /// What was measured, one for each strategy and number of contenders.
     pub cells: Vec<CellFigures>,
-    /// What must be said beside the figures.
     pub notes: Vec<String>,
 }
 
@@ -38,7 +34,6 @@ pub struct Fact {
     pub value: String,
 }
 
-/// What a check is about. The order is that of the outputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckKind {
     Run,
@@ -50,7 +45,6 @@ pub enum CheckKind {
 }
 
 impl CheckKind {
-    /// Every kind, in the order of the outputs.
     pub const ALL: [Self; 4] = [Self::Run, Self::Lock, Self::Gate, Self::Comparison];
 
     pub fn name(self) -> &'static str {
@@ -63,7 +57,6 @@ impl CheckKind {
     }
 }
 
-/// One thing that was checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
     pub kind: CheckKind,
@@ -95,7 +88,6 @@ impl Check {
     }
 }
 
-/// The figures of one strategy at one number of contenders.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellFigures {
     pub strategy: String,
@@ -108,7 +100,6 @@ pub struct CellFigures {
     pub values: Vec<Value>,
 }
 
-/// A figure over the repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Value {
     pub figure: Figure,
@@ -242,7 +233,6 @@ impl CiReport {
 }
 
 impl CellFigures {
-    /// How it is called: strategy and contenders.
     pub fn name(&self) -> String {
         format!("{}, {}", self.strategy, contenders(self.contenders))
     }

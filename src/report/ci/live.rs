@@ -8,7 +8,6 @@ use super::openmetrics::{ACQUISITIONS, Families, VIOLATIONS, figure, of_cell};
 use super::tracked;
 use crate::results::record::{Figure, Trial};
 
-/// How far a run is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Live {
     scenario: String,
@@ -34,7 +33,6 @@ struct SoFar {
     ended: BTreeMap<&'static str, u64>,
     acquired: u64,
     violations: u64,
-    /// The figures of the last trial that ended.
     last: Vec<(Figure, f64)>,
 }
 
@@ -44,7 +42,6 @@ impl Live {
         Self { scenario: clean(scenario), began, planned, under_way: None, cells: BTreeMap::new() }
     }
 
-    /// So many trials are added to those that were planned.
     pub fn more_planned(&mut self, trials: usize) {
         self.planned += trials;
     }
@@ -54,21 +51,18 @@ impl Live {
         self.under_way = Some(UnderWay { strategy, contenders, repetition, phase, acquired: 0 });
     }
 
-    /// The trial under way is in that phase.
     pub fn phase(&mut self, name: &str) {
         if let Some(under_way) = &mut self.under_way {
             under_way.phase = clean(name);
         }
     }
 
-    /// So many locks were acquired in the trial under way.
     pub fn acquired(&mut self, acquired: u64) {
         if let Some(under_way) = &mut self.under_way {
             under_way.acquired = under_way.acquired.max(acquired);
         }
     }
 
-    /// The trial under way has ended. It must have its histograms.
     pub fn trial_ended(&mut self, trial: &Trial) {
         let seen = self.under_way.take().map_or(0, |under_way| under_way.acquired);
         let key = (clean(&trial.spec.strategy.label), trial.spec.contenders);

@@ -17,7 +17,6 @@ use prometheus_client::registry::{Registry, Unit as Suffix};
 use super::{CellFigures, CiReport, Value};
 use crate::results::record::{Figure, Unit};
 
-/// The content type of the text over HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The file at the end of a run.
@@ -121,7 +120,6 @@ pub(super) fn figure(
     );
 }
 
-/// The labels of a strategy at a number of contenders.
 pub(super) fn of_cell(strategy: &str, contenders: usize) -> Labels {
     vec![("strategy".into(), strategy.to_owned()), ("contenders".into(), contenders.to_string())]
 }
@@ -136,7 +134,6 @@ pub(super) type Labels = Vec<(String, String)>;
 #[derive(Debug, Default)]
 pub(super) struct Families(Vec<Family>);
 
-/// All samples of one name.
 #[derive(Debug)]
 struct Family {
     name: String,

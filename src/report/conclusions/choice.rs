@@ -1,9 +1,9 @@
 //! Which strategy to use in the settings of the run, and what it costs.
 
 use super::ranking::{RankingContext, Speed};
-use super::standing::{Against, Aspect, Standing, StrategyReadings};
+use super::standing::{Against, Apart, Aspect, Standing, StrategyReadings};
 use super::{Certainty, Conclusion, Evidence, Topic};
-use crate::answer::compare::ComparisonVerdict as Compared;
+use crate::answer::compare::{ComparisonVerdict as Compared, Limits};
 use crate::report::document::value::Value;
 use crate::report::view::Cell;
 use crate::results::record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
@@ -15,7 +15,12 @@ use crate::words::verdict::Verdict;
 ///
 /// Of those that kept their promises the fastest is taken; where several are not shown to differ, the one that is shown to
 /// be the lightest of them.
-pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usize) -> Option<Conclusion> {
+pub(super) fn of(
+    field: &RankingContext<'_>,
+    standings: &[Standing],
+    focus: usize,
+    limits: Limits,
+) -> Option<Conclusion> {
     let find = |aspect| standings.iter().find(|one| one.aspect == aspect && one.contenders == focus);
     let speed = find(Aspect::Speed)?;
     let is_proven = |label: &str| {
@@ -55,26 +60,33 @@ pub(super) fn of(field: &RankingContext<'_>, standings: &[Standing], focus: usiz
         return unproven();
     }
     let load = find(Aspect::Load);
-    let chosen = load.map_or_else(|| fastest.clone(), |load| lightest_of(&fastest, load));
+    let chosen = load.map_or_else(|| fastest.clone(), |load| lightest_of(&fastest, load, limits));
     let is_beaten = |against: &Against| against.verdict == Compared::Improved;
     let decides = match load {
         // What decides is what has a number: in speed they are level.
         Some(load) if chosen.len() < fastest.len() && !speed.others().any(|(_, one)| is_beaten(one)) => load,
         _ => speed,
     };
-    let number = decides.in_numbers_of(chosen[0], field.speed, is_beaten);
+    // What is asked of the ensemble is told of those that were counted.
+    let (counted, others): (Vec<&str>, Vec<&str>) =
+        chosen.iter().copied().partition(|label| decides.has(label));
+    let subject = counted.first().copied().unwrap_or(chosen[0]);
+    let number = decides.in_numbers_of(subject, field.speed, is_beaten);
+    let number = if others.is_empty() { number } else { format!("{subject} has {number}") };
     let (certainty, names) = match chosen.as_slice() {
         [one] => (Certainty::Shown, (*one).to_owned()),
         [one, other] => (Certainty::Tied, format!("{one} or {other}")),
         several => (Certainty::Tied, format!("any of {}", listed(several))),
     };
     let why = match (chosen.len(), fastest.len()) {
-        (1, 1) => "nothing measured is as fast",
-        (1, _) => "nothing measured is shown to be faster, and it is the lightest of those as fast",
-        (chosen, fastest) if chosen < fastest => {
-            "nothing measured is shown to be faster, and they are the lightest of those as fast"
+        (1, 1) => "nothing measured is as fast".to_owned(),
+        (chosen, fastest) if chosen == fastest => {
+            "nothing measured is shown to be faster, and nothing here tells them apart".to_owned()
         }
-        _ => "nothing measured is shown to be faster, and nothing here tells them apart",
+        _ => {
+            let load = load.map_or_else(String::new, |load| lightest(&chosen, &fastest, load));
+            format!("nothing measured is shown to be faster, and {load}")
+        }
     };
     let what = format!("Use {names} with {at}: {number}; {why}");
     let costs = match chosen.as_slice() {
@@ -157,14 +169,33 @@ fn kept_its_promises(cell: &Cell<'_>) -> bool {
     cell.verdict().is_none_or(|verdict| verdict == Verdict::Held)
 }
 
-/// Of these, the lightest and those that it is not shown to be lighter than; all where it is not among them.
-fn lightest_of<'a>(fastest: &[&'a str], load: &Standing) -> Vec<&'a str> {
+/// Of these, the lightest and those that it is not shown to be lighter than; all where it is not among them. What was counted
+/// in a trial of its own shows that a lock is heavier, but not that it is as light as another.
+fn lightest_of<'a>(fastest: &[&'a str], load: &Standing, limits: Limits) -> Vec<&'a str> {
     if !load.decidable || !fastest.contains(&load.best().label.as_str()) {
         return fastest.to_vec();
     }
     let heavier = load.others().filter(|(_, against)| against.verdict == Compared::Improved);
-    let heavier: Vec<&str> = heavier.map(|(entry, _)| entry.label.as_str()).collect();
+    let heavier = heavier.map(|(entry, _)| entry.label.as_str());
+    let beyond = load.best().median() * (1.0 + limits.margin);
+    let heavier_apart = load.apart.iter().filter(|one| one.amount.is_some_and(|amount| amount > beyond));
+    let heavier: Vec<&str> = heavier.chain(heavier_apart.map(|one| one.label.as_str())).collect();
     fastest.iter().copied().filter(|label| !heavier.contains(label)).collect()
+}
+
+/// That the chosen are the lightest of the fastest, so far as they were counted, and what is known of those that were not.
+fn lightest(chosen: &[&str], fastest: &[&str], load: &Standing) -> String {
+    let counted: Vec<&str> = chosen.iter().copied().filter(|label| load.has(label)).collect();
+    let who = match (counted.len() == chosen.len(), counted.as_slice()) {
+        (true, [_]) => "it is".to_owned(),
+        (true, _) => "they are".to_owned(),
+        (false, [one]) => format!("{one} is"),
+        (false, several) => format!("{} are", listed(several)),
+    };
+    let is_as_fast = |one: &&Apart| fastest.contains(&one.label.as_str());
+    let apart: String = load.apart.iter().filter(is_as_fast).map(|one| format!("; {}", one.told())).collect();
+    let of = if apart.is_empty() { "" } else { " that were counted in each repetition" };
+    format!("{who} the lightest of those as fast{of}{apart}")
 }
 
 /// What the chosen one costs: what it asks of the ensemble, how long one waits, and what a lighter one would save.

@@ -106,12 +106,18 @@ fn aftermath(view: &View<'_>, label: &str) -> Vec<String> {
         format!("waits around it: 99th percentile {at_least}{}", format_micros(wait.us))
     });
     let exclusion = trials.iter().map(|trial| trial.judged.exclusion.clone()).reduce(Verdict::and);
+    let stuck = sum(|trial| trial.stuck.len() as u64);
+    let is_violated = trials.iter().any(|trial| trial.is_violated());
+    let is_only_stuck = trials.iter().all(|trial| !trial.is_violated() || trial.judged.is_only_stuck());
     let violations = match (sum(|trial| trial.violation_count), exclusion) {
+        (0, _) if is_violated && !is_only_stuck => "exclusion violated".to_owned(),
+        // Whoever is stuck makes it violated all the same.
+        (0, _) if stuck > 0 => "no overlap seen".to_owned(),
         (0, Some(Verdict::Held)) => "nothing violated".to_owned(),
         (0, _) => "no violation seen".to_owned(),
         (some, _) => counted(some, "violation", "violations"),
     };
-    let stuck = match sum(|trial| trial.stuck.len() as u64) {
+    let stuck = match stuck {
         0 => "nothing stuck".to_owned(),
         some => format!("{} stuck", counted(some, "contender", "contenders")),
     };

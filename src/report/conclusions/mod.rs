@@ -138,12 +138,11 @@ pub fn conclusions(view: &View<'_>) -> Vec<Conclusion> {
     stop.into_iter().chain(faults).chain(ranked).chain(others).collect()
 }
 
-/// What to use, and how the strategies stand.
 fn ranked(field: &RankingContext<'_>, limits: Limits) -> Vec<Conclusion> {
     let standings = field.standings(limits);
     let of = |aspect: Aspect| standings.iter().filter(move |one| one.aspect == aspect);
     let focus = field.focus();
-    let choice = choice::of(field, &standings, focus);
+    let choice = choice::of(field, &standings, focus, limits);
     // What is too little for an answer is said once.
     let is_open = |one: &Conclusion| one.certainty == Certainty::Unknown;
     let is_provisional = choice.as_ref().is_some_and(|one| is_open(one) || one.certainty == Certainty::Ahead);

@@ -1,6 +1,6 @@
 //! Who is the fastest, the lightest, the fairest: the readings of each strategy, and the sentences on how they stand.
 
-use super::standing::{Against, Aspect, OpenQuestion, Standing, StrategyReadings, answers};
+use super::standing::{Against, Apart, Aspect, OpenQuestion, Standing, StrategyReadings, answers};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::answer::compare::Limits;
 use crate::report::View;
@@ -70,12 +70,19 @@ impl<'a> RankingContext<'a> {
     }
 
     fn question(&self, aspect: Aspect, contenders: usize) -> OpenQuestion {
-        let entries = self.ranked_at(contenders).filter_map(|cell| self.entry(aspect, cell)).collect();
+        let ranked = || self.ranked_at(contenders);
+        let entries: Vec<StrategyReadings> = ranked().filter_map(|cell| self.entry(aspect, cell)).collect();
+        let is_apart = |cell: &&Cell<'_>| {
+            // What is no lock of ZooKeeper asks nothing of the ensemble.
+            let is_asked = cell.all().all(|trial| trial.spec.strategy.system.is_none());
+            aspect == Aspect::Load && is_asked && entries.iter().all(|entry| entry.strategy != cell.strategy)
+        };
+        let apart = ranked().filter(is_apart).map(|cell| self.apart(cell)).collect();
         let better = match (aspect, self.speed) {
             (Aspect::Speed, Speed::Throughput) | (Aspect::Fairness, _) => Better::Higher,
             _ => Better::Lower,
         };
-        OpenQuestion { aspect, contenders, better, entries }
+        OpenQuestion { aspect, contenders, better, entries, apart }
     }
 
     fn entry(&self, aspect: Aspect, cell: &Cell<'_>) -> Option<StrategyReadings> {
@@ -91,6 +98,12 @@ impl<'a> RankingContext<'a> {
         (!entry.readings.is_empty()).then_some(entry)
     }
 
+    fn apart(&self, cell: &Cell<'_>) -> Apart {
+        let counted_apart = cell.counting().all(Trial::is_counted_apart);
+        let amount = cell.median(requests_and_notifications).filter(|_| counted_apart);
+        Apart { label: self.view.label(cell).to_owned(), amount }
+    }
+
     fn reading(&self, aspect: Aspect, trial: &Trial) -> Option<Reading> {
         let exact = Reading::exact;
         match (aspect, self.speed) {
@@ -100,12 +113,17 @@ impl<'a> RankingContext<'a> {
                 Figure::Latency(Measure::Wait, Statistic::percent(50)).of(trial).ok()
             }
             (Aspect::Fairness, _) => figures::FAIRNESS.of(trial).map(exact),
-            (Aspect::Load, _) => {
-                let requests = figures::REQUESTS_PER_ACQUISITION.of(trial)?;
-                Some(exact(requests + figures::NOTIFICATIONS_PER_ACQUISITION.of(trial)?))
-            }
+            // What a trial of its own has counted is no reading of this one.
+            (Aspect::Load, _) if trial.is_counted_apart() => None,
+            (Aspect::Load, _) => requests_and_notifications(trial).map(exact),
         }
     }
+}
+
+/// Both, per acquisition.
+fn requests_and_notifications(trial: &Trial) -> Option<f64> {
+    let requests = figures::REQUESTS_PER_ACQUISITION.of(trial)?;
+    Some(requests + figures::NOTIFICATIONS_PER_ACQUISITION.of(trial)?)
 }
 
 fn acquired(cell: &Cell<'_>) -> bool {
@@ -132,6 +150,20 @@ struct Words {
     adjective: &'static str,
 }
 
+impl Apart {
+    /// As clauses say it.
+    pub fn told(&self) -> String {
+        let label = &self.label;
+        match self.amount {
+            Some(amount) => format!(
+                "{label} has {} requests and notifications per acquisition, counted in a trial of its own",
+                number(amount)
+            ),
+            None => format!("the requests of {label} are not known"),
+        }
+    }
+}
+
 impl Standing {
     fn words(&self) -> Words {
         let words =
@@ -151,7 +183,6 @@ impl Standing {
         }
     }
 
-    /// What a strategy's median comes to, in words.
     pub fn value(&self, entry: &StrategyReadings, speed: Speed) -> String {
         let median = entry.median();
         match (self.aspect, speed) {
@@ -216,6 +247,11 @@ impl Standing {
         if said.is_empty() { String::new() } else { format!("; {}", listed(&said)) }
     }
 
+    /// What those that are not ranked come to, for the end of a sentence.
+    fn told_apart(&self) -> String {
+        self.apart.iter().map(|one| format!("; {}", one.told())).collect()
+    }
+
     fn conclude(&self, speed: Speed, limits: Limits) -> Conclusion {
         let (words, at) = (self.words(), contenders(self.contenders));
         let best = self.best();
@@ -233,12 +269,15 @@ impl Standing {
             let beaten = self.others().filter(|(_, against)| {
                 against.verdict == crate::answer::compare::ComparisonVerdict::Improved
             });
-            let beaten = self.compared_with(beaten);
+            let beaten = self.compared_with(beaten) + &self.told_apart();
+            // What is counted once may be less.
+            let of = if self.apart.is_empty() { "" } else { " of those counted in each repetition" };
             let margin = percent(limits.margin);
             let names = names(&leaders);
             match (leaders.len(), self.leaders_are_same()) {
                 (1, _) => {
-                    let said = format!("With {at} {} is {}: {value}{beaten}.", best.label, words.superlative);
+                    let said =
+                        format!("With {at} {} is {}{of}: {value}{beaten}.", best.label, words.superlative);
                     (Certainty::Shown, names, said)
                 }
                 (_, true) => {

@@ -17,7 +17,6 @@ pub(super) enum Aspect {
     Fairness,
 }
 
-/// The readings of one strategy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct StrategyReadings {
     pub strategy: usize,
@@ -46,6 +45,15 @@ impl StrategyReadings {
     }
 }
 
+/// A strategy that is not ranked with the others, as what it is was not measured in each of its repetitions: what a driver's
+/// lock asks of the ensemble is counted in one trial of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Apart {
+    pub label: String,
+    /// What that one trial came to; `None` where nothing of it is known.
+    pub amount: Option<f64>,
+}
+
 /// The strategies with one number of contenders, the best first.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Standing {
@@ -53,6 +61,8 @@ pub(super) struct Standing {
     pub contenders: usize,
     pub better: Better,
     pub entries: Vec<StrategyReadings>,
+    /// Those that could not be ranked with them.
+    pub apart: Vec<Apart>,
     /// What the best is to each of the others, in their order.
     pub against: Vec<Against>,
     /// How many repetitions the strategy with the fewest has.
@@ -71,13 +81,13 @@ pub(super) struct Against {
     pub ahead: bool,
 }
 
-/// A question before it has an answer.
 #[derive(Debug, Clone)]
 pub(super) struct OpenQuestion {
     pub aspect: Aspect,
     pub contenders: usize,
     pub better: Better,
     pub entries: Vec<StrategyReadings>,
+    pub apart: Vec<Apart>,
 }
 
 impl OpenQuestion {
@@ -88,7 +98,6 @@ impl OpenQuestion {
     }
 }
 
-/// What all the questions come to together.
 pub(super) fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
     let family: usize = questions.iter().map(OpenQuestion::pairs).sum();
     let mut tests = Vec::new();
@@ -124,7 +133,6 @@ pub(super) fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Stand
 struct Pair {
     first: usize,
     second: usize,
-    /// What is known without a test.
     known: Option<Compared>,
 }
 
@@ -151,7 +159,7 @@ fn test(
 
 impl Standing {
     fn of(question: OpenQuestion, found: Vec<(Pair, Compared)>, limits: Limits, family: usize) -> Self {
-        let OpenQuestion { aspect, contenders, better, entries } = question;
+        let OpenQuestion { aspect, contenders, better, entries, apart } = question;
         let of_best = found.into_iter().filter(|(pair, _)| pair.first == 0);
         let mut exact = true;
         let against = of_best
@@ -168,16 +176,19 @@ impl Standing {
         let repetitions = entries.iter().map(|entry| entry.readings.len()).min().unwrap_or(0);
         let needed = MannWhitney::repetitions_needed(family, limits.alpha);
         let decidable = exact || needed.is_some_and(|needed| repetitions >= needed);
-        Self { aspect, contenders, better, entries, against, repetitions, needed, decidable }
+        Self { aspect, contenders, better, entries, apart, against, repetitions, needed, decidable }
     }
 
     pub fn best(&self) -> &StrategyReadings {
         &self.entries[0]
     }
 
-    /// The others, each with what the best is to it.
     pub fn others(&self) -> impl Iterator<Item = (&StrategyReadings, &Against)> {
         self.entries[1..].iter().zip(&self.against)
+    }
+
+    pub fn has(&self, label: &str) -> bool {
+        self.entries.iter().any(|entry| entry.label == label)
     }
 
     /// The best and those that it is not shown to be better than by more than the margin.

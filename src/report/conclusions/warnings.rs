@@ -1,5 +1,7 @@
 //! What must be known before anything else: locks that broke a promise, and what limits all other sentences.
 
+use std::collections::BTreeSet;
+
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::report::View;
 use crate::report::view::Cell;
@@ -9,7 +11,7 @@ use crate::words::verdict::Verdict;
 
 pub(super) fn of(view: &View<'_>) -> Vec<Conclusion> {
     let broken = (0..view.strategies.len()).filter_map(|strategy| must_not_be_used(view, strategy));
-    let limits = [nothing_acquired(view), unstable(view), unsound(view), unknown(view)];
+    let limits = [other_systems(view), nothing_acquired(view), unstable(view), unsound(view), unknown(view)];
     broken.chain(limits.into_iter().flatten()).collect()
 }
 
@@ -46,10 +48,24 @@ fn limit(certainty: Certainty, strategies: Vec<String>, sentence: String, eviden
     Conclusion { topic: Topic::Limits, certainty, contenders: None, strategies, sentence, evidence }
 }
 
-/// The cells for which that is true, named by their strategies.
 fn named(view: &View<'_>, is: impl Fn(&Cell<'_>) -> bool) -> Vec<String> {
     let has = |strategy: &usize| view.cells_of(*strategy).any(&is);
     (0..view.strategies.len()).filter(has).map(|strategy| view.strategies[strategy].clone()).collect()
+}
+
+fn other_systems(view: &View<'_>) -> Option<Conclusion> {
+    let system = |cell: &Cell<'_>| cell.all().find_map(|one| one.spec.strategy.system.clone());
+    let others = named(view, |cell| system(cell).is_some());
+    let systems: BTreeSet<String> = view.cells.iter().filter_map(system).collect();
+    let systems: Vec<String> = systems.into_iter().collect();
+    let (is, locks) = if others.len() == 1 { ("is", "a lock") } else { ("are", "locks") };
+    let sentence = format!(
+        "{} {is} not ZooKeeper's but {locks} of {}: no server of the ensemble had a part in it, and what it promises is another \
+         thing.",
+        listed(&others),
+        listed(&systems)
+    );
+    (!others.is_empty()).then(|| limit(Certainty::Shown, others, sentence, Evidence::Table))
 }
 
 fn nothing_acquired(view: &View<'_>) -> Option<Conclusion> {

@@ -22,7 +22,6 @@ impl Scale {
     }
 }
 
-/// A labelled place on an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tick {
     pub at: f64,
@@ -56,7 +55,6 @@ pub struct Axis {
     high: f64,
 }
 
-/// The percentiles that have a tick where they fit.
 pub const PERCENTILES: [(f64, &str); 8] = [
     (1.0, "0 %"),
     (2.0, "50 %"),
@@ -81,7 +79,6 @@ impl Axis {
         named.map_or_else(|| self.unit.told(value), |tick| tick.label.clone())
     }
 
-    /// Whether it is one of percentiles.
     pub fn is_of_percentiles(&self) -> bool {
         self.unit == Unit::Rarity
     }
@@ -177,7 +174,6 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis, wide enough for these ends.
     pub fn logarithmic(title: &str, low: f64, high: f64) -> Self {
         let fine = one_two_five(-6, 12);
         let low = fine.iter().copied().rfind(|step| *step <= low * 1.0001).unwrap_or(1e-6);
@@ -239,7 +235,6 @@ fn ends(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     if low.is_finite() && high.is_finite() { (low, high) } else { (1.0, 1.0) }
 }
 
-/// A count as a number to reckon with.
 pub fn float(count: usize) -> f64 {
     count as f64
 }

@@ -35,7 +35,6 @@ impl Kind {
     }
 }
 
-/// Lines over a common axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lines {
     pub x: Axis,
@@ -62,7 +61,6 @@ impl Lines {
     }
 }
 
-/// What is marked on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark {
     /// It is that of invalid or partial trials, or a bound.
@@ -71,10 +69,8 @@ pub struct Mark {
     pub violated: bool,
 }
 
-/// A pair of values with its mark.
 pub type Marked = (PlotPoint, Mark);
 
-/// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     /// Which colour, dash pattern and marker it has: the place of its strategy among those of its document.
@@ -90,7 +86,6 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// One without points.
     pub fn new(look: usize, label: impl Into<String>) -> Self {
         Self {
             look,
@@ -130,7 +125,6 @@ impl Curve {
         points.map(|place| place.1).chain(self.ends().iter().flat_map(|ends| [ends.low, ends.high]))
     }
 
-    /// The ends of the intervals of its points.
     pub fn ends(&self) -> &[Ends] {
         match &self.intervals {
             Intervals::None => &[],
@@ -139,7 +133,6 @@ impl Curve {
     }
 }
 
-/// The intervals of a line's points.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Intervals {
     None,
@@ -149,7 +142,6 @@ pub enum Intervals {
     Shaded(Vec<Ends>),
 }
 
-/// The ends of the interval of one point.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ends {
     /// Where on the axis below.
@@ -183,7 +175,6 @@ pub enum GuideCourse {
     /// From top to bottom, at that place of the axis below.
     Upright(f64),
     Along(Vec<PlotPoint>),
-    /// Only a label above the chart.
     Above(f64),
 }
 
@@ -232,7 +223,6 @@ impl Panels {
     }
 }
 
-/// Bars, one for each row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
     pub axis: Axis,
@@ -243,7 +233,6 @@ pub struct Bars {
     pub rows: Vec<Bar>,
 }
 
-/// What a part of a bar is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartName {
     pub name: String,
@@ -251,7 +240,6 @@ pub struct PartName {
     pub colour: usize,
 }
 
-/// One bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     pub look: usize,
@@ -265,7 +253,6 @@ pub struct Bar {
     pub dots: Vec<(f64, bool)>,
 }
 
-/// A part of a bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarPart {
     /// Which of [`Bars::parts`].
@@ -313,7 +300,6 @@ pub struct HeatRow {
     pub tiles: Vec<Option<Tile>>,
 }
 
-/// One tile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tile {
     /// What is written on it, line by line.

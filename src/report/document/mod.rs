@@ -15,7 +15,7 @@ pub use chart::{
 };
 pub use curve::simplified;
 pub use table::{Column, Table, numbers, words};
-pub use value::{Missing, Tone, Value};
+pub use value::{Missing, Tone, Value, violated_word};
 
 /// All that is said of one run, or of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,35 +27,29 @@ pub struct Document {
     pub verdict: Value,
     /// The outcome in words, with its number: what every renderer shows first.
     pub headline: Finding,
-    /// The heading of what it comes to.
     pub comes_to: &'static str,
     /// What else it comes to, the most telling first.
     pub findings: Vec<Finding>,
     /// The strategies by their labels; the position gives the look.
     pub strategies: Vec<String>,
-    /// The parts, in order.
     pub sections: Vec<Section>,
 }
 
-/// One thing that a document comes to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// What it is about, in a word or two.
     pub topic: String,
     pub tone: Tone,
     pub sentence: String,
-    /// Where it is shown, if anywhere.
     pub shown_in: Option<Link>,
 }
 
-/// A link to a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     pub section: &'static str,
     pub text: &'static str,
 }
 
-/// A part with a heading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
     /// By what links name it; unique in a document.
@@ -64,7 +58,6 @@ pub struct Section {
     pub blocks: Vec<Block>,
 }
 
-/// A piece of a section.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     Text(String),

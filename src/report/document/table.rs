@@ -2,7 +2,6 @@
 
 use super::Value;
 
-/// One column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Column {
     /// The heading, with its unit where it has one.
@@ -17,7 +16,6 @@ pub const fn words(heading: &'static str) -> Column {
     Column { heading, numbers: false, spare: 0 }
 }
 
-/// A column of numbers, and how soon it is left out.
 pub const fn numbers(heading: &'static str, spare: u8) -> Column {
     Column { heading, numbers: true, spare }
 }
@@ -25,12 +23,10 @@ pub const fn numbers(heading: &'static str, spare: u8) -> Column {
 /// Rows of values below headings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// The columns, from left to right.
     pub columns: Vec<Column>,
     /// How many columns at the left name what a row is about: these are not repeated from row to row, and wrapped where
     /// there is no room.
     pub labels: usize,
-    /// The rows, with a value for each column.
     pub rows: Vec<Vec<Value>>,
 }
 

@@ -26,7 +26,6 @@ pub enum Value {
         part: u64,
         whole: u64,
     },
-    /// A verdict in a word, which is good or bad.
     Verdict {
         word: String,
         tone: Tone,
@@ -38,11 +37,9 @@ pub enum Value {
         low: Box<Value>,
         high: Box<Value>,
     },
-    /// There is none.
     Missing(Missing),
 }
 
-/// Why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
     /// Nothing of the kind happened, or it does not apply.
@@ -66,6 +63,15 @@ impl Value {
 
     pub fn verdict(word: impl Into<String>, tone: Tone) -> Self {
         Self::Verdict { word: word.into(), tone }
+    }
+
+    /// A verdict whose word says so where nothing was broken but the promise that everybody is served.
+    pub fn judged(verdict: &Verdict, is_only_stuck: bool) -> Self {
+        match verdict {
+            Verdict::Held => Self::verdict(verdict.word(), Tone::Good),
+            Verdict::Unknown(_) => Self::verdict(verdict.word(), Tone::Doubtful),
+            Verdict::Violated(_) => Self::verdict(violated_word(is_only_stuck), Tone::Bad),
+        }
     }
 
     /// One of these, or nothing was measured.
@@ -141,13 +147,14 @@ impl Value {
     }
 }
 
+/// A table that counts no violation would contradict the plain word.
+pub fn violated_word(is_only_stuck: bool) -> &'static str {
+    if is_only_stuck { "VIOLATED (stuck)" } else { "VIOLATED" }
+}
+
 impl From<&Verdict> for Value {
     fn from(verdict: &Verdict) -> Self {
-        match verdict {
-            Verdict::Held => Self::verdict(verdict.word(), Tone::Good),
-            Verdict::Unknown(_) => Self::verdict(verdict.word(), Tone::Doubtful),
-            Verdict::Violated(_) => Self::verdict("VIOLATED", Tone::Bad),
-        }
+        Self::judged(verdict, false)
     }
 }
 

@@ -16,7 +16,6 @@ pub(super) const ABOVE_PLOT: f64 = 24.0;
 pub(super) const BELOW_PLOT: f64 = 46.0;
 const CAPTION_LINES: usize = 6;
 
-/// Where a chart is shown.
 #[derive(Debug, Clone, Copy)]
 pub enum Medium<'a> {
     /// In a file, with a line that says where it was measured.
@@ -42,7 +41,6 @@ impl Medium<'_> {
         }
     }
 
-    /// Where what is drawn ends at the right.
     pub(super) const fn right(self) -> f64 {
         self.width() - self.margin()
     }
@@ -52,7 +50,6 @@ impl Medium<'_> {
     }
 }
 
-/// A frame with its heading and caption in place.
 pub(super) struct ChartFrame {
     pub picture: Picture,
     pub top: f64,

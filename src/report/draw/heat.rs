@@ -68,7 +68,6 @@ impl<'a> Field<'a> {
         Panel { columns, groups: groups.map(|rows| rows.iter().collect()).collect() }
     }
 
-    /// What is written on a tile, line by line.
     fn written(&self, tile: &Tile) -> Vec<String> {
         tile.said.iter().flat_map(|said| wrap(said, SMALL, self.wide - 6.0)).collect()
     }
@@ -189,7 +188,6 @@ impl Names {
         self.list.last().map_or(0.0, |(_, (_, below))| below + NAME_LINE + 10.0)
     }
 
-    /// Draws the list from that row on.
     fn list(&self, picture: &mut Picture, top: f64) {
         for (entry, (across, below)) in &self.list {
             let at = (*across, top + below + NAME_LINE / 2.0);
@@ -202,7 +200,6 @@ impl Names {
         float(most) * NAME_LINE + 6.0
     }
 
-    /// Draws the heading of a column above that place.
     fn heading(&self, picture: &mut Picture, column: usize, (middle, bottom): Point) {
         for (line, above) in self.headings[column].iter().rev().zip(0_u32..) {
             let row = bottom - 6.0 - NAME_LINE * (f64::from(above) + 0.5);

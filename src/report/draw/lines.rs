@@ -24,7 +24,6 @@ pub struct Plot<'a> {
 }
 
 impl<'a> Plot<'a> {
-    /// Where a pair of values lies.
     pub fn at(&self, x: f64, y: f64) -> Point {
         (self.across(x), self.bottom - self.y.share(y) * (self.bottom - self.top))
     }
@@ -42,7 +41,6 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// Draws them into a frame of their own.
 pub(super) fn draw(chart: &Chart, lines: &Lines, medium: Medium<'_>) -> Picture {
     let keys = keys(lines, medium);
     let mut frame = ChartFrame::common(chart, medium, ABOVE_PLOT + keys_height(&keys) + BELOW_PLOT);
@@ -52,7 +50,6 @@ pub(super) fn draw(chart: &Chart, lines: &Lines, medium: Medium<'_>) -> Picture 
     frame.picture
 }
 
-/// The rectangle of lines that are drawn on a page.
 pub fn plot_on_page<'a>(chart: &Chart, lines: &'a Lines) -> Plot<'a> {
     plot(&ChartFrame::common(chart, Medium::Page, 0.0), Medium::Page, lines, &[])
 }

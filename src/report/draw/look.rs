@@ -9,7 +9,6 @@ use std::f64::consts::TAU;
 /// A point in pixels, from the top left corner.
 pub type Point = (f64, f64);
 
-/// Red, green and blue.
 pub type Colour = (u8, u8, u8);
 
 /// What a colour means. A file has one colour for it, a page one by light and one in the dark.
@@ -25,7 +24,6 @@ pub enum Paint {
     Alarm,
     /// What is better than before.
     Good,
-    /// The colour of that look.
     Look(usize),
     /// The same, thinned.
     Pale(usize),
@@ -33,7 +31,6 @@ pub enum Paint {
     Shaded(usize),
     /// A part of a bar, by its colour's number.
     Part(usize),
-    /// A text on such a part.
     OnPart(usize),
     /// Behind a span of time in which something was broken, for that share of the strategies.
     Band(f64),
@@ -50,7 +47,6 @@ const PALE: Colour = (254, 248, 234);
 const DEEP: Colour = (251, 236, 200);
 
 impl Paint {
-    /// Its colour in a file.
     pub fn colour(self) -> Colour {
         match self {
             Self::Ink => INK,
@@ -136,7 +132,6 @@ const MARKERS: [Outline; 10] = [
     outline(3, 4.0, 1.0),
 ];
 
-/// How many markers there are.
 pub const MARKER_COUNT: usize = MARKERS.len();
 
 /// The dash pattern of a look: lengths of strokes and gaps in turn, in pixels; empty for a solid line.
@@ -144,7 +139,6 @@ pub fn dash(look: usize) -> &'static [f64] {
     DASHES[look % DASHES.len()]
 }
 
-/// The corners of a look's marker.
 pub fn marker(look: usize, at: Point, radius: f64) -> Vec<Point> {
     let outline = MARKERS[look % MARKERS.len()];
     // A triangle or star of the same radius would look smaller than a circle.
@@ -169,7 +163,6 @@ fn corners((x, y): Point, radius: f64, outline: Outline) -> Vec<Point> {
     (0..steps).map(corner).collect()
 }
 
-/// The colour of a text that can be read on that colour.
 pub(super) fn ink_on((red, green, blue): Colour) -> Colour {
     let is_dark = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 1300;
     if is_dark { PAPER } else { INK }

@@ -17,7 +17,6 @@ pub use paint::{png, svg, svg_text};
 use super::document::{Chart, Kind};
 use picture::Picture;
 
-/// The picture of a chart.
 pub fn draw(chart: &Chart, medium: Medium<'_>) -> Picture {
     match &chart.kind {
         Kind::Lines(all) => lines::draw(chart, all, medium),

@@ -110,7 +110,6 @@ fn means(above: &[u8], below: &[u8], kept: &mut Vec<u8>) {
     }
 }
 
-/// Why a backend could not draw.
 type Refusal<DB> = plotters::drawing::DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>;
 
 fn paint<DB: DrawingBackend>(
@@ -184,7 +183,6 @@ impl<DB: DrawingBackend> Painter<'_, DB> {
     }
 }
 
-/// Cuts a line into the strokes of a dash pattern.
 fn strokes(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
     if pattern.iter().sum::<f64>() <= 0.0 {
         return vec![points.to_vec()];

@@ -44,7 +44,6 @@ pub enum Shape {
         paint: Paint,
         anchor: Anchor,
     },
-    /// The marker of a look.
     Marker {
         at: Point,
         look: usize,
@@ -77,9 +76,7 @@ pub struct Dot {
 pub enum Group {
     /// What has that look.
     Series(usize),
-    /// What is drawn over the scale that is shown at first.
     FirstScale,
-    /// The same over the other scale.
     OtherScale,
 }
 
@@ -133,7 +130,6 @@ impl Picture {
         self.shapes.push(Shape::Cross { at });
     }
 
-    /// Draws something as a group.
     pub fn group(&mut self, of: Group, draw: impl FnOnce(&mut Self)) {
         let before = std::mem::take(&mut self.shapes);
         draw(self);
@@ -203,7 +199,6 @@ const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 /// The library takes a size 1.24 times that of the letter square.
 const SIZE_FACTOR: f64 = 1.24;
 
-/// A font of that size in pixels.
 pub(super) fn font(size: f64) -> FontDesc<'static> {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     REGISTERED.get_or_init(|| register_font(FAMILY, FontStyle::Normal, FILE).is_ok());

@@ -5,12 +5,11 @@ use super::{drawn, filled, noted, section};
 use crate::answer::ab::{AbFile, Comparison, SideRecord, Turn};
 use crate::report::chart;
 use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
-use crate::report::table::ab::{ab_headline, grid, legend, notes, outcome, ratio, sides};
+use crate::report::table::ab::{ab_headline, by_kind, grid, legend, notes, outcome, ratio, sides};
 use crate::words::units::capitalised;
 
 const RATIOS: Link = Link { section: "ratios", text: "ratios" };
 
-/// All that is said of an A/B comparison.
 #[must_use]
 pub fn of_ab(file: &AbFile) -> Document {
     let table = Block::Table {
@@ -18,6 +17,12 @@ pub fn of_ab(file: &AbFile) -> Document {
         table: grid(file),
         legend: legend(file),
     };
+    let counted = by_kind(file).map(|(table, legend)| Block::Table {
+        caption: "Requests by kind".to_owned(),
+        table,
+        legend,
+    });
+    let figures = (!file.comparisons.is_empty()).then_some(table).into_iter().chain(counted);
     let charts = [("Ratios", chart::ab_ratios(file)), ("Ratios block by block", chart::ab_blocks(file))];
     let (a, b) = (&file.sides.a, &file.sides.b);
     let same = a.ensemble.connect == b.ensemble.connect;
@@ -38,7 +43,7 @@ pub fn of_ab(file: &AbFile) -> Document {
     ];
     let sections = [
         section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart)).into()),
-        section("figures", "Figures", if file.comparisons.is_empty() { Vec::new() } else { vec![table] }),
+        section("figures", "Figures", figures.collect()),
         section("notes", "Notes", noted(notes(file)).into_iter().collect()),
         section("environment", "Where it was measured", measured),
         section("reproduce", "How to reproduce this", reproduce),

@@ -18,7 +18,6 @@ pub(super) fn fact(name: &str, value: String) -> (String, Value) {
     (name.to_owned(), Value::from(value))
 }
 
-/// The ensemble, and the host of the load generator.
 pub(super) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Value)> {
     let mut facts = vec![fact("Ensemble", format!("{} ({})", ensemble.kind, ensemble.connect))];
     facts.extend(ensemble.servers.iter().map(|server| {
@@ -41,7 +40,6 @@ pub(super) fn place(ensemble: &EnsembleInfo, host: &HostInfo) -> Vec<(String, Va
     facts
 }
 
-/// The program by its version and commit.
 pub(super) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
     let commit = commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
     fact("Program", format!("zklockbench {version}{commit}"))
@@ -137,7 +135,6 @@ const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
-/// What the servers counted for each acquisition.
 pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
     let view = source.view;
     let row = |cell: &Cell<'_>| {
@@ -183,7 +180,6 @@ pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
     vec![table("Server counters", columns, 1, rows, legend)]
 }
 
-/// What handoffs and acquires are compared with.
 pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
     let Some(floor) = &view.floor else { return Vec::new() };
     let row = |name: &str, timing: Option<Timing>| {
@@ -236,7 +232,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
         vec![
             view.label(cell).into(),
             Value::Count(cell.contenders as u64),
-            word(together),
+            Value::or_missing(together, |verdict| Value::judged(&verdict, cell.is_only_stuck())),
             word(all(|one| Some(&one.judged.exclusion)).filter(|_| cell.contenders > 1)),
             word(all(|one| one.judged.order.as_ref())),
             word(all(|one| one.judged.progress.as_ref())),
@@ -269,7 +265,6 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
     vec![table("Verdicts", columns, 1, rows, legend)]
 }
 
-/// The scenario, the seed and the command.
 pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
     let run = &source.stored.run;
     // The scenario below has all overrides in it already.
@@ -293,7 +288,6 @@ pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
     blocks
 }
 
-/// How it was measured, in a few sentences.
 pub(super) fn method(source: &Source<'_>) -> Vec<Block> {
     let load = source.stored.trials.first().map_or("closed", |trial| trial.spec.load.name());
     let load = match load {

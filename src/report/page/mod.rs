@@ -31,7 +31,6 @@ pub struct Source<'a> {
     pub view: &'a View<'a>,
 }
 
-/// All that is said of a run.
 pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
     let view = source.view;
     let sections = [
@@ -73,7 +72,7 @@ const VERDICTS: Link = Link { section: "verdicts", text: "verdicts and their evi
 /// The first line, and where it is shown.
 fn headline(report: &RunReport<'_>) -> Finding {
     let (topic, tone, shown_in) = match (report.headline.says, report.conclusions.first()) {
-        (Says::Conclusion, Some(first)) => {
+        (Says::Conclusions(_), Some(first)) => {
             let Finding { topic, tone, shown_in, .. } = finding(first);
             (topic, tone, shown_in)
         }
@@ -83,7 +82,6 @@ fn headline(report: &RunReport<'_>) -> Finding {
     Finding { topic, tone, sentence: report.headline.text(), shown_in }
 }
 
-/// The gates that did not pass.
 fn not_passed(gated: &Gated) -> impl Iterator<Item = Finding> {
     gates_not_passed(worth_showing(&gated.gates).unwrap_or_default()).map(|gate| Finding {
         topic: format!("Gate {}", gate.word),
@@ -151,7 +149,6 @@ fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
     Section { id, title: title.to_owned(), blocks }
 }
 
-/// Those with something in them.
 fn filled(sections: impl IntoIterator<Item = Section>) -> Vec<Section> {
     sections.into_iter().filter(|section| !section.blocks.is_empty()).collect()
 }

@@ -18,7 +18,6 @@ const CURVE: Link = Link { section: "curve", text: "waits over the rate" };
 const FIGURES: Link = Link { section: "figures", text: "figures" };
 const VERIFICATION: Link = Link { section: "verification", text: "verification" };
 
-/// All that is said of a plan.
 #[must_use]
 pub fn of_plan(plan: &PlanFile) -> Document {
     let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(block).collect();
@@ -134,7 +133,6 @@ fn curve(plan: &PlanFile) -> Block {
     })
 }
 
-/// The point of what was asked for.
 fn asked(plan: &PlanFile, answer: &Answer) -> Option<CurvePoint> {
     let far = |point: &CurvePoint| (point.rate - plan.question.rate).abs();
     answer.curve.iter().copied().min_by(|one, other| far(one).total_cmp(&far(other)))

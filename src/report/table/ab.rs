@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::by_kind::{self, CountedRow};
 use super::fitted::fitted_above;
 use super::markdown_parts::{bullets, escaped, folded, table};
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
@@ -21,6 +22,10 @@ pub fn ab(file: &AbFile, style: Style) -> String {
         return said.join("\n") + "\n";
     }
     said.extend(fitted_above(grid(file), style, |_| legend(file)));
+    if let Some((counted, legend)) = by_kind(file) {
+        said.push(String::new());
+        said.extend(fitted_above(counted, style, |_| legend));
+    }
     said.extend(notes(file).into_iter().map(|note| format!("! {note}")));
     said.join("\n") + "\n"
 }
@@ -34,13 +39,15 @@ pub fn ab_markdown(file: &AbFile) -> String {
         return said.join("\n\n") + "\n";
     }
     said.push(table(&grid(file)));
+    if let Some((counted, legend)) = by_kind(file) {
+        said.extend([table(&counted), escaped(&legend)]);
+    }
     said.extend(bullets(notes(file)));
     let place = format!("Measured on: {}.", places(file));
     said.push(folded("How to read this", &[escaped(&place), escaped(&legend(file))].join("\n\n")));
     said.join("\n\n") + "\n"
 }
 
-/// What one side is, in a line.
 pub fn sides(turn: Turn, differs: &[String]) -> String {
     let differs = if differs.is_empty() { "as the scenario says".to_owned() } else { differs.join(", ") };
     format!("{}: {differs}", turn.title())
@@ -50,7 +57,7 @@ pub fn sides(turn: Turn, differs: &[String]) -> String {
 pub(in crate::report) fn outcome(file: &AbFile) -> (Value, &'static str) {
     let judged = file.judged();
     match (&judged, file.conclusion) {
-        (Verdict::Violated(_), _) => (Value::from(&judged), "VIOLATED: a lock did not exclude"),
+        (Verdict::Violated(_), _) => (Value::from(&judged), "VIOLATED: a lock broke a promise"),
         (_, Conclusion::Regressed) => {
             (Value::verdict("regressed", Tone::Bad), "Regressed: B is worse than A")
         }
@@ -72,7 +79,6 @@ pub(in crate::report) fn outcome(file: &AbFile) -> (Value, &'static str) {
     }
 }
 
-/// What it came to, in a sentence.
 pub fn ab_headline(file: &AbFile) -> String {
     let count = |verdict| file.comparisons.iter().filter(|one| one.verdict == verdict).count();
     let verdicts =
@@ -156,6 +162,21 @@ pub(in crate::report) fn grid(file: &AbFile) -> Table {
     Table { columns, labels: 2, rows: file.comparisons.iter().map(row).collect() }
 }
 
+/// Requests by kind, the sides one below the other, and what that table shows; `None` where none were counted.
+pub(in crate::report) fn by_kind(file: &AbFile) -> Option<(Table, String)> {
+    let rows = file.counted.iter().filter(|one| one.counting.is_there()).map(|one| CountedRow {
+        labels: vec![
+            one.turn.title().into(),
+            one.cell.strategy.as_str().into(),
+            Value::Count(one.cell.contenders as u64),
+        ],
+        counting: &one.counting,
+    });
+    let rows: Vec<CountedRow<'_>> = rows.collect();
+    let labels = vec![words("side"), words("strategy"), numbers("contenders", 0)];
+    (!rows.is_empty()).then(|| (by_kind::table(labels, &rows), by_kind::legend(&rows)))
+}
+
 fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {
     let Some(value) = value else { return NOT_MEASURED.into() };
     let at_least = if at_least { "≥ " } else { "" };
@@ -211,7 +232,6 @@ fn starts(file: &AbFile) -> Option<String> {
     }
 }
 
-/// What must be said beside the figures.
 pub(in crate::report) fn notes(file: &AbFile) -> Vec<String> {
     let mut notes = Vec::new();
     match file.ending {

@@ -129,7 +129,6 @@ fn is_bound(saturated: &Saturation) -> bool {
     saturated.generator_share.is_some_and(|share| share >= BUSY)
 }
 
-/// What the figures of the servers are.
 pub(in crate::report) fn legend(calibration: &Calibration) -> String {
     let (sessions, in_flight) = (calibration.saturating_sessions, calibration.in_flight);
     let all = calibration.servers.iter().flat_map(|server| &server.requests);

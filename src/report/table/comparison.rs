@@ -131,7 +131,6 @@ pub(in crate::report) fn times(ratio: f64) -> String {
     if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
 }
 
-/// The median of a side, with its unit.
 fn value(sample: &Sample, unit: Option<Unit>) -> String {
     let Some(median) = sample.median else { return NOT_MEASURED.to_owned() };
     if median.is_infinite() {
@@ -178,7 +177,6 @@ pub(in crate::report) fn faster(compared: &Comparison) -> Vec<String> {
     said
 }
 
-/// What must be said, the most telling first.
 pub(in crate::report) fn notes(compared: &Comparison) -> Vec<String> {
     let mut notes = whys(compared);
     notes.extend(without_partner(compared));

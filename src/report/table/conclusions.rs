@@ -30,7 +30,6 @@ pub(super) fn wrapped(text: &str, begin: &str, style: Style) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-/// The same as Markdown.
 pub(super) fn conclusions_markdown(conclusions: &[Conclusion]) -> Option<String> {
     bullets(conclusions.iter().map(|one| &one.sentence)).map(|lines| format!("#### Conclusions\n\n{lines}"))
 }

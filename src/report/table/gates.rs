@@ -46,7 +46,6 @@ pub(in crate::report) fn gates_sentence(outcomes: &[Outcome]) -> String {
     format!("{count} of {} {worst}", outcomes.len())
 }
 
-/// The same as a table of the document.
 pub(in crate::report) fn gates_table(outcomes: &[Outcome]) -> Option<Table> {
     let row = |outcome: &Outcome| {
         let lines = found(outcome);
@@ -67,7 +66,6 @@ fn tone(outcome: &Outcome) -> Tone {
     Value::from(&outcome.verdict).tone()
 }
 
-/// A gate that did not pass.
 pub(in crate::report) struct GateNotPassed {
     pub word: &'static str,
     pub tone: Tone,
@@ -85,7 +83,6 @@ pub(in crate::report) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator
     })
 }
 
-/// The same as Markdown.
 pub fn gates_markdown(outcomes: &[Outcome]) -> Option<String> {
     let named = worth_showing(outcomes)?;
     let mut text = String::from("#### Gates\n\n| | gate | observed |\n|---|---|---|\n");

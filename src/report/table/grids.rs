@@ -1,5 +1,7 @@
 //! What each table holds: its columns, how soon one is left out where the terminal is narrow, and its rows.
 
+use super::by_kind::{self, CountedRow};
+use super::drivers;
 use super::explained::ExplainedTable;
 use crate::report::View;
 use crate::report::document::{Column, Missing, Table, Tone, Value, numbers, words};
@@ -10,7 +12,7 @@ use crate::report::view::{
 use crate::results::record::figures::{self, OFFERED, THROUGHPUT, UTILISATION_BUSIEST};
 use crate::results::record::{Arrived, FigureColumn, FigureEntry, Timing, Trial};
 use crate::words::measure::Measure;
-use crate::words::units::{format_micros, number};
+use crate::words::units::{format_micros, listed, number};
 
 /// The tables of a run, what was asked first: what became of the locks under faults, then all figures, then the arrivals of
 /// open loads.
@@ -31,8 +33,30 @@ pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
     };
     let has_figures = !view.cells.is_empty();
     let has_arrivals = view.cells.iter().any(Cell::is_open);
-    let all = [faults_table(view), has_figures.then(figures), has_arrivals.then(open)];
+    let all = [
+        faults_table(view),
+        has_figures.then(figures),
+        drivers::table(view),
+        by_kind(view),
+        has_arrivals.then(open),
+    ];
     all.into_iter().flatten().collect()
+}
+
+/// The requests that were counted on the wire; `None` where none were.
+fn by_kind(view: &View<'_>) -> Option<ExplainedTable> {
+    let cells = view.cells.iter().filter_map(|cell| Some((cell, cell.on_the_wire()?)));
+    let rows = cells.map(|(cell, counting)| CountedRow {
+        labels: vec![view.label(cell).into(), Value::Count(cell.contenders as u64)],
+        counting,
+    });
+    let rows: Vec<CountedRow<'_>> = rows.collect();
+    let labels = vec![words("strategy"), numbers("contenders", 0)];
+    (!rows.is_empty()).then(|| ExplainedTable {
+        caption: "Requests by kind",
+        legend: by_kind::legend(&rows),
+        table: by_kind::table(labels, &rows),
+    })
 }
 
 /// What became of each strategy under each fault; `None` without faults.
@@ -69,12 +93,10 @@ const PACE: [Column; 16] = [
 /// Those on what was judged.
 const JUDGED: [Column; 2] = [numbers("violations", 1), Column { heading: "marks", numbers: false, spare: 1 }];
 
-/// The figures that have a column of their own.
 fn figures_with_column() -> impl Iterator<Item = (&'static FigureEntry, FigureColumn)> {
     figures::ALL.iter().filter_map(|entry| Some((*entry, entry.column?)))
 }
 
-/// Every column, from left to right.
 fn columns() -> Vec<Column> {
     let figures = figures_with_column().map(|(_, column)| numbers(column.heading, column.spare));
     PACE.into_iter().chain(figures).chain(JUDGED).collect()
@@ -112,7 +134,23 @@ pub(in crate::report) fn legend(view: &View<'_>) -> String {
     };
     let one_shot = view.cells.iter().flat_map(Cell::all).any(|one| one.total_us().is_some());
     let total = if one_shot { "total time: until everybody had made all of its acquisitions; " } else { "" };
-    format!("{figures}acq: acquisition; {total}{}{unserved}{}-: not measured.", floor(view), of_figures(view))
+    format!(
+        "{figures}acq: acquisition; {total}{}{unserved}{}{}-: not measured.",
+        floor(view),
+        of_figures(view),
+        on_the_wire(view)
+    )
+}
+
+/// That some figures of drivers' locks are of trials of their own.
+fn on_the_wire(view: &View<'_>) -> String {
+    let is_driven = |cell: &&Cell<'_>| cell.all().any(Trial::is_counted_apart);
+    if !view.cells.iter().filter(is_driven).any(|cell| cell.on_the_wire().is_some()) {
+        return String::new();
+    }
+    let counted = figures_with_column().filter(|(entry, _)| entry.on_the_wire);
+    let headings: Vec<&str> = counted.map(|(_, column)| column.heading).collect();
+    format!("{} of drivers: {}; ", listed(&headings), by_kind::HOW)
 }
 
 /// What the columns of figures are of which something was measured.
@@ -186,7 +224,6 @@ fn repetitions(cell: &Cell<'_>) -> Value {
     Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
 }
 
-/// The smallest and the largest of several repetitions.
 fn ends(spread: Spread) -> Value {
     Value::Range(spread.min, spread.max)
 }
@@ -208,19 +245,17 @@ fn unserved(cell: &Cell<'_>) -> Value {
     Value::or_missing(Some(cell.sum(Trial::unserved)).filter(|some| *some > 0), Value::Count)
 }
 
-/// The longest standstill that no lock explains.
 fn standstill(cell: &Cell<'_>) -> Value {
     let all = cell.all().filter_map(|one| one.standstill.as_ref());
     Value::or_missing(all.map(|stood| stood.lasted_us).max(), micros)
 }
 
-/// Whole microseconds.
 fn micros(us: u64) -> Value {
     Value::Duration(us as f64)
 }
 
 fn verdict(cell: &Cell<'_>) -> Value {
-    Value::or_missing(cell.verdict(), |verdict| Value::from(&verdict))
+    Value::or_missing(cell.verdict(), |verdict| Value::judged(&verdict, cell.is_only_stuck()))
 }
 
 /// How many trials are invalid or partial; the lines below the table say why.
@@ -237,7 +272,6 @@ fn marks(cell: &Cell<'_>) -> Value {
     })
 }
 
-/// What the columns of the table of open loads are.
 pub(in crate::report) const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the lock; in client: the part of it until a \
     contender was free; service: the part from the call of acquire on; lateness: how late the generator made that call; \
     lock busy: share of the time that the busiest lock was held or being handed over.";
@@ -371,7 +405,6 @@ const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was
 const SEVERAL: &str = "In trials with several faults, the columns faults, election, longest gap and recovery are per fault, \
     all others per trial.";
 
-/// What the figures of the table of faults are.
 pub(in crate::report) fn faults_legend(view: &View<'_>) -> String {
     let several = view.fault_sets().iter().any(|set| set.single().is_none());
     [FAULT_LEGEND, if several { SEVERAL } else { "" }].join(" ").trim_end().to_owned()

@@ -32,7 +32,6 @@ pub(super) fn bullets<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> Opti
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// A part that is folded until it is opened.
 pub(super) fn folded(summary: &str, text: &str) -> String {
     format!("<details><summary>{summary}</summary>\n\n{text}\n\n</details>")
 }

@@ -1,9 +1,11 @@
 //! Tables of the document model, for a terminal and as Markdown, and the lines below them.
 
 pub(super) mod ab;
+mod by_kind;
 pub(super) mod calibration;
 pub(super) mod comparison;
 mod conclusions;
+mod drivers;
 mod explained;
 mod fitted;
 mod gates;
@@ -34,6 +36,7 @@ pub use trend::{date, trend};
 
 use super::View;
 use super::document::{Table, numbers, words};
+use super::view::Cell;
 use crate::words::units::{counted, format_micros, grouped, listed, number, percent};
 use crate::words::verdict::Verdict;
 
@@ -62,12 +65,30 @@ fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     }
 }
 
-/// What ran, and the verdict on its locks with its first reason.
+/// What ran, and the verdict on its locks with the first reason; where some were violated, with that of each of these.
 pub(super) fn verdict_line(view: &View<'_>) -> String {
-    let why = view.judged.why.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+    let why = violated(view).or_else(|| view.judged.why.clone());
+    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
     let held = view.judged.verdict == Verdict::Held;
     let what = if held { "exclusion held" } else { view.judged.verdict.word() };
     format!("{}: {what}{why}", view.title)
+}
+
+/// The first reason of each lock that broke a promise, and how many more there are.
+fn violated(view: &View<'_>) -> Option<String> {
+    let first = |strategy: usize| {
+        let trial = view.cells_of(strategy).flat_map(Cell::all).find(|trial| trial.is_violated())?;
+        Some(format!("{}: {}", trial.name(), trial.judged.verdict.reasons().first()?))
+    };
+    let told: Vec<String> = (0..view.strategies.len()).filter_map(first).collect();
+    let violated = view.cells.iter().flat_map(Cell::all).filter(|trial| trial.is_violated());
+    let all: usize = violated.map(|trial| trial.judged.verdict.reasons().len()).sum();
+    let more = match all - told.len() {
+        0 => String::new(),
+        1 => "; and one more reason".to_owned(),
+        many => format!("; and {many} more reasons"),
+    };
+    (!told.is_empty()).then(|| told.join("; ") + &more)
 }
 
 /// What the verdict is and rests on, and where it was measured: a line each.

@@ -65,7 +65,6 @@ fn recommendation(plan: &PlanFile) -> String {
     }
 }
 
-/// Whether a plan holds, in a word.
 pub(in crate::report) fn word(verdict: &Verdict) -> Value {
     match verdict {
         Verdict::Held => Value::verdict("holds", Tone::Good),

@@ -74,8 +74,7 @@ fn lines<'c>(cell: &'c Cell<'_>, what: Counted) -> impl Iterator<Item = &'c Acco
     cell.all().flat_map(|one| &one.accounting).filter(move |line| line.what == what)
 }
 
-/// Adds up one line. A number that one repetition lacks is missing from the sum too: a part would look like
-/// a disagreement.
+/// Adds up one line. A number that one repetition lacks is missing from the sum: a part would look like a disagreement.
 fn sum(cell: &Cell<'_>, what: Counted) -> Accounting {
     let total = |number: fn(&Accounting) -> Option<u64>| lines(cell, what).map(number).sum();
     Accounting {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::results::record::figures::REQUESTS_PER_ACQUISITION;
-use crate::results::record::{EnsembleOrder, FigureEntry, Trial};
+use crate::results::record::{Counting, EnsembleOrder, FigureEntry, Trial};
 use crate::words::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken};
 use crate::words::units::format_micros;
 use crate::words::verdict::Verdict;
@@ -61,7 +61,6 @@ impl Percentile {
 }
 
 impl Cell<'_> {
-    /// Its trials, in order.
     pub fn all(&self) -> impl Iterator<Item = &Trial> {
         self.trials.iter().map(AsRef::as_ref)
     }
@@ -97,7 +96,6 @@ impl Cell<'_> {
         self.counting().filter_map(move |one| one.histograms.get(&measure))
     }
 
-    /// Whether a trial that counts has samples of that measure.
     pub fn has_samples(&self, measure: Measure) -> bool {
         let unserved = (measure == Measure::Wait).then(|| self.samples(Measure::Unserved));
         self.samples(measure).chain(unserved.into_iter().flatten()).any(|samples| !samples.is_empty())
@@ -108,7 +106,6 @@ impl Cell<'_> {
         self.counting().any(Trial::is_unstable)
     }
 
-    /// Whether its load was an open one.
     pub fn is_open(&self) -> bool {
         self.all().any(|one| one.arrived.is_some())
     }
@@ -172,10 +169,17 @@ impl Cell<'_> {
         counting.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         let Some(last) = counting.len().checked_sub(1) else { return Vec::new() };
         let middle = [counting[last / 2].1, counting[counting.len() / 2].1];
-        let of = |kind, one: &Trial| one.measured.requests.get(kind) as f64 / one.measured.acquired() as f64;
+        let of = |kind, one: &Trial| {
+            let counted = one.requests_by_kind();
+            counted.map_or(0.0, |(requests, acquired)| requests.get(kind) as f64 / acquired as f64)
+        };
         let amount = |kind| middle.into_iter().map(|one| of(kind, one)).sum::<f64>() / 2.0;
         let kinds = RequestKind::ALL.into_iter().map(|kind| (kind, amount(kind)));
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
+    }
+
+    pub fn on_the_wire(&self) -> Option<&Counting> {
+        self.counting().find_map(Trial::on_the_wire)
     }
 
     /// What its trials are judged as, all together. Trials whose figures do not count leave it unknown. A single contender
@@ -187,6 +191,12 @@ impl Cell<'_> {
     /// Whether a promise was broken in any trial.
     pub fn is_violated(&self) -> bool {
         self.all().any(Trial::is_violated)
+    }
+
+    /// Whether the one promise that was broken, in whatever trial, is that everybody is served.
+    pub fn is_only_stuck(&self) -> bool {
+        let mut violated = self.all().filter(|one| one.is_violated()).peekable();
+        violated.peek().is_some() && violated.all(|one| one.judged.is_only_stuck())
     }
 
     /// Why: what was judged of the first trial in which one was.

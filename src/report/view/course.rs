@@ -3,7 +3,6 @@
 use super::bins::Bins;
 use super::cell::{Cell, Spread};
 
-/// The course of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Course {
     /// The length of a bin, in microseconds.

@@ -34,7 +34,6 @@ impl FaultSet {
         }
     }
 
-    /// Whether a trial had these and no others.
     fn is_of(&self, trial: &Trial) -> bool {
         !trial.faults.is_empty()
             && self.labels.iter().all(|label| trial.faults.iter().any(|fault| fault.label == *label))
@@ -76,7 +75,6 @@ impl View<'_> {
         sets
     }
 
-    /// The trials in which something was broken on purpose.
     pub(in crate::report) fn broken(&self) -> impl Iterator<Item = &Trial> {
         self.cells.iter().flat_map(Cell::all).filter(|trial| !trial.faults.is_empty())
     }
@@ -85,7 +83,6 @@ impl View<'_> {
 /// One strategy at one contender count under one fault, or under several together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnderFault<'a> {
-    /// The cell that it is a part of.
     pub cell: &'a Cell<'a>,
     /// Position in [`View::fault_sets`].
     pub set: usize,
@@ -115,8 +112,7 @@ pub struct FaultFigures {
     pub proved: usize,
     /// The longest time from any of them to the first sight of a newly elected leader; `None` when there was none.
     pub elected_us: Option<u64>,
-    /// The longest time between two acquisitions around any of them, in microseconds; `None` when every one was
-    /// too short to be noted.
+    /// The longest gap between acquisitions around any of them, in microseconds; `None` when all were too short to note.
     pub longest_gap_us: Option<u64>,
     /// How soon the lock was acquired again; `None` when no effect was seen.
     pub recovery: Option<Recovery>,
@@ -129,8 +125,7 @@ pub struct Recovery {
     pub longest_us: f64,
 }
 
-/// What is known of trials as a whole: sums over all repetitions, also those whose figures do not count, so that
-/// nothing bad is hidden.
+/// Sums over all repetitions, also those whose figures do not count, so that nothing bad is hidden.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TrialFigures {
     /// Whether the lock excluded, in a word; `None` of a single contender.
@@ -149,7 +144,6 @@ pub struct TrialFigures {
     /// Ephemeral nodes left when all had released; `None` when one of the trials could not be asked.
     pub orphans: Option<u64>,
     pub sessions_lost: u64,
-    /// Locks lost while they were held.
     pub holds_lost: u64,
     /// Waits that ended with the session or its connection.
     pub waits_lost: u64,
@@ -179,8 +173,7 @@ impl<'a> UnderFault<'a> {
         (faults.is_some() || trials.is_some()).then_some(Self { cell, set, faults, trials })
     }
 
-    /// The median time to the next acquisition, in microseconds; infinite where there was none, `None` where no effect was
-    /// seen.
+    /// The median time to the next acquisition, in microseconds; infinite where none came, `None` where no effect was seen.
     pub fn recovery_us(&self) -> Option<f64> {
         Some(self.faults?.recovery?.median_us)
     }

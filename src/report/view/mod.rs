@@ -51,8 +51,7 @@ impl<'a> View<'a> {
         self.strategies.get(cell.strategy).map_or("?", String::as_str)
     }
 
-    /// How many times as long as the floor's median a cell's handoff took, by their medians; `None` where either was not
-    /// measured.
+    /// How many times as long as the floor's median a cell's handoff took, by medians; `None` where either is missing.
     pub fn handoff_over_floor(&self, cell: &Cell<'_>) -> Option<f64> {
         self.floor.as_ref()?.handoffs(cell.percentile(Measure::Handoff, 0.5)?.us)
     }

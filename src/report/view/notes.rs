@@ -2,9 +2,12 @@
 
 use super::{Cell, OpenFigures, View};
 use crate::results::record::figures::THROUGHPUT;
-use crate::results::record::{Arrived, Election, FaultRecord, Stuck, Trial};
+use crate::results::record::{Arrived, Disagreement, Election, FaultRecord, Stuck, Trial};
 use crate::words::measure::{HIGHEST_US, Measure};
 use crate::words::units::{contenders, counted, format_micros, number, percent};
+
+/// Reasons for which a lock with that many contenders was violated that are told one by one.
+const REASONS_TOLD: usize = 3;
 
 impl View<'_> {
     /// One line for each mark: the run's own remarks, violations, invalid and partial trials, what faults
@@ -14,20 +17,37 @@ impl View<'_> {
         notes.extend(self.marks());
         notes.extend(self.fault_notes());
         notes.extend(self.disagreements());
+        notes.extend(self.cells.iter().flat_map(|cell| self.notes_on_the_wire(cell)));
         notes
     }
 
-    /// One line for each cell in which a promise was broken, then one for each trial whose figures do not count, or in
+    /// Some lines for each cell in which a promise was broken, then one for each trial whose figures do not count, or in
     /// which the lock stood still or contenders were not served, with the reason.
     fn marks(&self) -> Vec<String> {
-        let violated = self
-            .cells
-            .iter()
-            .filter_map(|cell| Some(format!("violated: {}: {}", self.name(cell), cell.why_violated()?)));
+        let violated = self.cells.iter().flat_map(|cell| self.violated(cell));
         let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
         let doubts = trials.flat_map(|(cell, one)| self.doubts_of(cell, one));
         let unserved = self.cells.iter().filter_map(|cell| self.unserved_of(cell));
         violated.chain(doubts).chain(unserved).collect()
+    }
+
+    /// Why a promise was broken: a line for each reason, the first ones.
+    fn violated(&self, cell: &Cell<'_>) -> Vec<String> {
+        let of = format!("violated: {}", self.name(cell));
+        let trials = cell.all().filter(|trial| trial.is_violated());
+        let reasons = trials.flat_map(|trial| {
+            let number = trial.spec.repetition;
+            trial.judged.verdict.reasons().iter().map(move |why| (number, why))
+        });
+        let mut lines: Vec<String> =
+            reasons.map(|(number, why)| format!("{of}, repetition {number}: {why}")).collect();
+        let more = lines.len().saturating_sub(REASONS_TOLD);
+        lines.truncate(REASONS_TOLD);
+        if more > 0 {
+            let reasons = counted(more, "more reason", "more reasons");
+            lines.push(format!("{of}: {reasons}, in the files of its trials"));
+        }
+        lines
     }
 
     /// Waits that were not served. A few are under way whenever a phase ends; what takes long is told.
@@ -103,6 +123,25 @@ impl View<'_> {
             )
         })
         .collect()
+    }
+
+    /// What of its requests could not be counted on the wire, or was counted otherwise than by the client itself.
+    fn notes_on_the_wire(&self, cell: &Cell<'_>) -> Vec<String> {
+        let name = self.name(cell);
+        let Some(counting) = cell.on_the_wire() else {
+            let mut failed = cell.counting().filter_map(|one| one.counting.as_ref()?.missing.as_ref());
+            let why = failed.next().map(|why| format!("not counted: {name}: on the wire: {why}"));
+            return why.into_iter().collect();
+        };
+        let fan_out =
+            counting.by_release_missing.iter().map(|why| format!("not counted: {name}: fan-out: {why}"));
+        let disagree = counting.disagreements().into_iter().map(|Disagreement { what, wire, client }| {
+            format!(
+                "counts disagree: {name}: {}: on the wire {wire}, client {client}",
+                what.replace('_', " ")
+            )
+        });
+        fan_out.chain(disagree).collect()
     }
 
     fn name(&self, cell: &Cell<'_>) -> String {

@@ -36,7 +36,6 @@ impl<'a> View<'a> {
     }
 }
 
-/// What a scenario says that it asks.
 fn question(scenario: &str) -> Option<String> {
     let described: Table = toml::from_str(scenario).ok()?;
     described.get("description")?.as_str().map(str::to_owned)

@@ -47,7 +47,7 @@ impl Part {
 /// Writes the histories of these workers, each with its number, into one file that must not exist yet.
 ///
 /// # Errors
-/// As [`HistoryReader::open`], and when the disk refuses.
+/// Same errors as [`HistoryReader::open`], and when the disk refuses.
 pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Error> {
     let open = |(worker, path): &(usize, PathBuf)| {
         Ok(Part { process: format!("worker-{worker}"), reader: HistoryReader::open(path)?, latest: 0 })

@@ -27,7 +27,6 @@ pub struct HistoryReader {
 /// An event and where it stands.
 #[derive(Debug)]
 pub struct Numbered<'a> {
-    /// Where its line lies.
     pub place: LinePosition,
     line: EventLine<'a>,
 }
@@ -55,7 +54,7 @@ impl HistoryReader {
     /// The same of a file that messages call by another name.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Same errors as [`Self::open`].
     pub fn open_as(file: &Path, path: &Path) -> Result<Self, Error> {
         let file = File::open(file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::usage(format!("there is no file {}", path.display())),
@@ -155,7 +154,6 @@ struct LineRead<'a> {
     ended: bool,
 }
 
-/// Reads line after line into one buffer.
 #[derive(Debug)]
 struct Lines<R> {
     input: R,

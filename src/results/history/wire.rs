@@ -52,7 +52,6 @@ pub struct Versioned {
 }
 
 impl HeaderLine {
-    /// The header as the suite knows it.
     pub fn header(self) -> Result<Header, String> {
         let kind = |name: String, lock: LockLine| match (lock.kind, lock.leases) {
             (KindWord::Mutex, _) => Ok((name, LockKind::Mutex)),
@@ -154,7 +153,6 @@ enum StateWord {
 }
 
 impl EventLine<'_> {
-    /// The event as the suite knows it.
     pub fn event(&self) -> Result<Event<'_>, String> {
         self.check_zxids()?;
         let (what, state) = (self.what()?, self.state.map(Into::into));

@@ -6,10 +6,10 @@ use std::ops::Range;
 use super::{
     Across, Condition, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written, has_floor,
 };
+use crate::words::catalog::NOT_ZOOKEEPER;
 use crate::words::measure::{Better, Figure, FigureCard, Unit};
 use crate::words::units::shown;
 
-/// What is wrong with the text of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// The offending text, as bytes of the gate's; empty where something is missing.
@@ -71,7 +71,6 @@ pub(super) fn quoted(label: &str) -> String {
     }
 }
 
-/// A piece of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'t> {
     Word(&'t str),
@@ -249,12 +248,16 @@ impl<'t> Reader<'t, '_> {
             }
         };
         self.at += 1;
-        if let Some(known) = self.known.cells.filter(|known| known.strategies.iter().all(|one| one != label))
-        {
-            let message = format!("the scenario has no strategy `{}`", shown(label, 60));
-            return Err(self.mistake(span, message, strategies_help(label, known.strategies)));
+        let Some(known) = self.known.cells else { return Ok(label.to_owned()) };
+        // That a lock is not ZooKeeper's stands in its label, and need not be written.
+        let is_it = |one: &&String| *one == label || one.strip_suffix(NOT_ZOOKEEPER) == Some(label);
+        match known.strategies.iter().find(is_it) {
+            Some(one) => Ok(one.clone()),
+            None => {
+                let message = format!("the scenario has no strategy `{}`", shown(label, 60));
+                Err(self.mistake(span, message, strategies_help(label, known.strategies)))
+            }
         }
-        Ok(label.to_owned())
     }
 
     fn contenders(&mut self) -> Read<usize> {
@@ -497,7 +500,6 @@ fn strategies_help(label: &str, strategies: &[String]) -> String {
     }
 }
 
-/// Why a limit does not fit a figure.
 fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> String {
     match (unit, figure.unit()) {
         (Some(Written::Nothing), _) => format!("`{number}` has no unit, but `{figure}` has one"),

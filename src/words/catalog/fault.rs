@@ -30,13 +30,11 @@ pub struct FaultCard {
     pub ends: Ends,
     /// What the ensemble or the suite must be able to do for it.
     pub needs: Capability,
-    /// The fewest servers of an ensemble in which it does what it says.
     pub least_servers: usize,
     /// No server serves while it lasts, so sessions whose timeout is shorter may end though nothing aims at them.
     pub stops_service: bool,
     /// The key of the scenario without which it has nothing to act on.
     pub needs_key: Option<&'static str>,
-    /// The parameters that a scenario may set for it.
     pub params: &'static [Param],
 }
 
@@ -79,7 +77,6 @@ impl FaultCard {
     }
 }
 
-/// What a fault hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Targets {
     /// Servers: `leader`, `follower`, `any`, `all`, or one by number.
@@ -107,7 +104,6 @@ impl Targets {
     }
 }
 
-/// How a fault ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
     /// After its `duration`, by being healed.
@@ -140,7 +136,6 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// What it asks of the ensemble or of the suite.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Processes => "servers that the suite starts",

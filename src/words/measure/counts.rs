@@ -73,7 +73,6 @@ impl From<BTreeMap<Outcome, u64>> for OutcomeCounts {
 }
 
 impl OutcomeCounts {
-    /// The number of one outcome.
     pub fn get(&self, outcome: Outcome) -> u64 {
         self.0[outcome as usize]
     }
@@ -162,7 +161,7 @@ pub struct Counts {
     pub bytes_sent: u64,
     /// Bytes of replies and notifications, computed likewise.
     pub bytes_received: u64,
-    /// Acquisitions that a later arrival was served before.
+    /// Acquisitions that a later arrival was served before; of a semaphore's, as many of them as it lets in together.
     pub overtaken: u64,
     /// Acquires whose reads and notifications the client library kept to itself: with any of these, the numbers
     /// of requests, notifications, names and bytes are too low to be told.

@@ -31,7 +31,6 @@ pub struct FigureCard {
     pub better: Better,
 }
 
-/// Whether a figure is a whole number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FigureKind {
     /// A ratio of the measured phase.
@@ -43,13 +42,10 @@ pub enum FigureKind {
 /// What is taken of the samples of a measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Statistic {
-    /// The mean.
     Mean,
-    /// The smallest sample.
     Min,
     /// A percentile in thousandths of a percent, so that 99.9 is 99,900.
     Percentile(u32),
-    /// The largest sample.
     Max,
 }
 
@@ -94,12 +90,9 @@ impl Unit {
     }
 }
 
-/// Which way a figure is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Better {
-    /// Less is better.
     Lower,
-    /// More is better.
     Higher,
     /// It belongs to the load: neither is better.
     Neither,
@@ -127,7 +120,6 @@ impl Statistic {
         Self::Max,
     ];
 
-    /// A whole percentile.
     pub const fn percent(percent: u32) -> Self {
         Self::Percentile(percent * 1_000)
     }
@@ -207,7 +199,6 @@ impl Figure {
         })
     }
 
-    /// Its unit.
     pub fn unit(self) -> Unit {
         match self {
             Self::Latency(..) => Unit::Micros,
@@ -215,7 +206,6 @@ impl Figure {
         }
     }
 
-    /// Which way it is better.
     pub fn better(self) -> Better {
         match self {
             // How long a lock was held is the load's.
@@ -225,12 +215,10 @@ impl Figure {
         }
     }
 
-    /// Whether it is a whole number.
     pub fn is_count(self) -> bool {
         matches!(self, Self::Plain(FigureCard { kind: FigureKind::Count, .. }))
     }
 
-    /// How many samples it takes for it to say something.
     pub fn samples_needed(self) -> u64 {
         match self {
             Self::Latency(_, statistic) => statistic.samples_needed(),

@@ -4,6 +4,7 @@ mod counts;
 mod figure;
 mod herd;
 mod latency;
+mod on_wire;
 mod request;
 mod sheet;
 mod steady;
@@ -13,6 +14,7 @@ pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
 pub use figure::{Better, Figure, FigureCard, FigureKind, Statistic, Unit};
 pub use herd::{RANK_CLASSES, Woken, rank_class, rank_label};
 pub use latency::{Latency, value_at};
+pub use on_wire::{WireApart, WireCounts, WireNotifications};
 pub use request::{PerRequest, RequestKind};
 pub use sheet::{Second, ThreadRecorder, Window};
 pub use steady::{Growth, Slope, Truncation, growth, truncation};
@@ -84,7 +86,6 @@ macro_rules! measures {
                 }
             }
 
-            /// What it is, in a sentence.
             #[must_use]
             pub fn what(self) -> String {
                 let said = match self {
@@ -116,6 +117,8 @@ measures! {
     Hold: "hold";
     /// How much longer than intended the lock was held, because of the generator's timer.
     HoldOvershoot: "hold_overshoot";
+    /// Of an acquire by a driver, the way to its library and back: what the suite saw, less the time within the library.
+    Pipe: "pipe";
     /// From a release call to the arrival of each notification that it caused.
     Notification: "notification";
     /// From the arrival of a reply or notification in this process to the contender that awaited it
@@ -149,7 +152,6 @@ impl Measure {
         )
     }
 
-    /// The measure of that name, as read from a file.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Measure> {
         Self::all().into_iter().find(|measure| measure.name() == name)

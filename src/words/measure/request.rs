@@ -81,7 +81,6 @@ impl PerRequest {
         self.0[kind as usize]
     }
 
-    /// Adds to the number of one kind.
     pub fn add(&mut self, kind: RequestKind, amount: u64) {
         self.0[kind as usize] += amount;
     }

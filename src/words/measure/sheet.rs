@@ -85,7 +85,6 @@ impl Second {
 /// Samples that wait for their histograms, at most.
 const SAMPLES_AT_ONCE: usize = 512;
 
-/// A sample on its way to its histogram.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sample {
     /// Up to [`super::HIGHEST_US`], which fits.
@@ -143,8 +142,7 @@ impl ThreadRecorder {
         self.keep(measure.index(), value_us);
     }
 
-    /// Records when the waiter of that rank, counted from 1, heard of a release: so long after it was called. Outside the
-    /// window it is dropped.
+    /// Records when the waiter of that rank (from 1) heard of a release, since its call. Dropped outside the window.
     #[inline]
     pub fn record_woken(&mut self, rank: u32, heard: Stamp, after_us: u64) {
         if self.window.contains(heard) {

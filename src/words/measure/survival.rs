@@ -137,7 +137,6 @@ impl Survival {
         self.count
     }
 
-    /// The shortest, in microseconds.
     pub fn shortest_us(&self) -> u64 {
         self.shortest_us
     }
@@ -175,7 +174,6 @@ pub fn pooled(mut all: Histogram, more: Histogram) -> Histogram {
     all
 }
 
-/// How many samples there are at a length.
 #[derive(Debug, Clone, Copy, Default)]
 struct LengthCounts {
     ended: u64,

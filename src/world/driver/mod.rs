@@ -1,8 +1,10 @@
 //! Drivers: programs of others that take locks for contenders, by a protocol over their standard streams.
 
+mod child;
 mod process;
 pub mod processes;
 pub mod protocol;
 
-pub use process::{DriverCommand, DriverError, Mishap, Process};
-pub use processes::{Link, NotGranted, Processes, Wanted};
+pub use child::{DriverChild, DriverCommand, LastLines};
+pub use process::{DriverError, Mishap, Process, READY_WITHIN};
+pub use processes::{AcquireWanted, Granted, Link, NotGranted, PastHold, PipeEchoes, Processes, Wanted};

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdin, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -16,38 +16,35 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{oneshot, watch};
 
-use super::protocol::{Answer, Event, LONGEST_LINE, Line, Ready, Request, VERSION, What, session_id};
+use super::child::{DriverChild, DriverCommand, LastLines};
+use super::protocol::{
+    Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, Request, VERSION, What, session_id,
+};
 use crate::words::clock::{self, Stamp};
 use crate::world::zk::{self, SessionState};
 
-/// How long a driver may take to say that it is ready: that of a virtual machine's start, many times over.
-const READY_WITHIN: Duration = Duration::from_secs(15);
-/// So many lines that are not the protocol's may come before `ready`.
-const FOREIGN_LINES: usize = 64;
+/// How long a driver may take to say that it is ready: when it is first used, it may be compiled before.
+pub const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How often it is asked whether it still answers, and how long it may take.
 const ECHO_EVERY: Duration = Duration::from_secs(1);
 const ECHO_WITHIN: Duration = Duration::from_secs(10);
+/// Stamps of two clocks are whole microseconds, and found to be one to within two.
+const CLOCKS_ROUNDED_BY: u64 = 3;
 const TICK: Duration = Duration::from_millis(20);
 /// After its input has ended it has so long to exit, after SIGTERM so long again, and is then killed.
 const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
 /// More than that unread by the driver is not kept.
 const LONGEST_BACKLOG: usize = 4 << 20;
+/// More events than that in a second, and so many for each contender, are a flood.
+const EVENTS_A_SECOND: usize = 1_000;
+const EVENTS_OF_EACH: usize = 20;
 /// So much of its standard error is kept for messages.
 const LAST_LINES: usize = 32;
 const LONGEST_ERROR_LINE: usize = 500;
 /// So much of a line that is not the protocol's is shown.
 const SHOWN: usize = 200;
 
-/// How a driver is started: its name, and a program with its arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DriverCommand {
-    pub name: String,
-    pub program: String,
-    pub arguments: Vec<String>,
-}
-
-/// How a driver has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("driver `{driver}` {what}{stderr}")]
 pub struct DriverError {
@@ -83,6 +80,8 @@ pub enum Mishap {
 #[derive(Debug)]
 pub struct Asked {
     pub id: u64,
+    /// Just before it was written.
+    pub asked: Stamp,
     answer: oneshot::Receiver<Answer>,
 }
 
@@ -90,6 +89,26 @@ struct Pending {
     to: oneshot::Sender<Answer>,
     doing: &'static str,
     due: Option<Stamp>,
+    end: End,
+}
+
+/// What came of an echo.
+#[derive(Debug, Clone, Copy)]
+pub struct Echo {
+    /// From before its request was written to the arrival of the answer, in microseconds.
+    pub took_us: u64,
+    /// Whether the driver's clock showed a time between these two; `None` where it told none.
+    pub fits: Option<bool>,
+}
+
+/// What a request's hold has to do with an answer that is awaited.
+enum End {
+    /// There is no hold that the driver ends.
+    None,
+    /// If this answer grants the lock, another one tells when it was released, which has to come so long after.
+    Follows { to: oneshot::Sender<Answer>, within: Duration },
+    /// This is the one that tells it.
+    Tells,
 }
 
 /// A process of a driver. Dropped, it is killed with all that it has started.
@@ -107,10 +126,14 @@ struct Inner {
     contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
     next: AtomicU64,
     late: AtomicU64,
+    /// When the second began in which events are counted, and how many there were.
+    events: Mutex<(Stamp, usize)>,
     /// How many faults keep it stopped, and when it was last let go on.
     stopped: Mutex<Stopped>,
-    last_errors: Mutex<VecDeque<String>>,
+    last_errors: LastLines,
     failed: OnceLock<DriverError>,
+    /// Set once it is ready: it is asked for nothing before.
+    is_ready: OnceLock<()>,
     /// Set before its input is closed: that it exits is then no failure.
     closing: OnceLock<()>,
 }
@@ -152,26 +175,11 @@ impl Process {
     /// The same on the caller's thread.
     ///
     /// # Errors
-    /// As [`Process::start`].
+    /// Same errors as [`Process::start`].
     pub fn start_here(command: &DriverCommand) -> Result<Self, DriverError> {
         let failed = |what: Mishap| DriverError { driver: command.name.clone(), what, stderr: String::new() };
-        let child = Command::new(&command.program)
-            .args(&command.arguments)
-            .env("ZKLOCKBENCH_DRIVER", "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // One signal reaches all that it starts.
-            .process_group(0)
-            .spawn();
-        let mut child =
-            child.map_err(|error| failed(Mishap::NotStarted(format!("{}: {error}", command.program))))?;
-        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let (Some(group), Some(pipe), Some(output), Some(errors)) =
-            (group, child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err(failed(Mishap::NotStarted("it has no pipes".into())));
-        };
+        let DriverChild { child, group, input: pipe, output, errors } =
+            command.spawn(&[]).map_err(|why| failed(Mishap::NotStarted(why)))?;
         rustix::io::ioctl_fionbio(&pipe, true)
             .map_err(|error| failed(Mishap::NotStarted(error.to_string())))?;
         let inner = Arc::new(Inner {
@@ -183,17 +191,22 @@ impl Process {
             contenders: Mutex::default(),
             next: AtomicU64::new(1),
             late: AtomicU64::new(0),
+            events: Mutex::default(),
             stopped: Mutex::default(),
-            last_errors: Mutex::default(),
+            last_errors: LastLines::new(LAST_LINES, LONGEST_ERROR_LINE),
             failed: OnceLock::new(),
+            is_ready: OnceLock::new(),
             closing: OnceLock::new(),
         });
         let (to, ready) = std::sync::mpsc::channel();
-        let spawned = thread("driver-errors", Arc::clone(&inner), move |inner| read_errors(inner, errors))
-            .and_then(|()| {
-                thread("driver-answers", Arc::clone(&inner), move |inner| read_answers(inner, output, &to))
-            })
-            .and_then(|()| thread("driver-watch", Arc::clone(&inner), watch_over));
+        let spawned =
+            thread("driver-errors", Arc::clone(&inner), move |inner| inner.last_errors.read(errors))
+                .and_then(|()| {
+                    thread("driver-answers", Arc::clone(&inner), move |inner| {
+                        read_answers(inner, output, &to)
+                    })
+                })
+                .and_then(|()| thread("driver-watch", Arc::clone(&inner), watch_over));
         if let Err(error) = spawned {
             return Err(inner.fails(Mishap::NotStarted(error.to_string())));
         }
@@ -217,12 +230,38 @@ impl Process {
         self.inner.ask(doing, within, request)
     }
 
+    /// Sends an acquire whose hold the driver ends by itself, within so long after the grant: the second is what it says then, if
+    /// the first grants the lock.
+    pub fn ask_to_hold(
+        &self,
+        doing: &'static str,
+        within: Option<Duration>,
+        released_within: Duration,
+        request: impl FnOnce(u64) -> Request,
+    ) -> (Asked, Asked) {
+        let (to, answer) = oneshot::channel();
+        let end = End::Follows { to, within: released_within };
+        let asked = self.inner.ask_until(doing, within, end, request);
+        let released = Asked { id: asked.id, asked: asked.asked, answer };
+        (asked, released)
+    }
+
     /// Waits for the answer.
     ///
     /// # Errors
     /// When the driver has failed.
     pub async fn answer(&self, asked: &mut Asked) -> Result<Answer, DriverError> {
         (&mut asked.answer).await.map_err(|_| self.inner.failure())
+    }
+
+    /// Sends an echo to the thread that reads, or to a contender's own; `None` once the driver has failed.
+    pub async fn echo(&self, c: Option<usize>) -> Option<Echo> {
+        let mut asked = self.ask("an echo", Some(ECHO_WITHIN), |id| Request::Echo { id, c });
+        let answered = self.answer(&mut asked).await.ok()?;
+        let took_us = answered.arrived.saturating_sub(asked.asked);
+        let told = answered.ok.and_then(|done| done.now).map(clock::of_monotonic);
+        let within = asked.asked.saturating_sub(CLOCKS_ROUNDED_BY)..=answered.arrived + CLOCKS_ROUNDED_BY;
+        Some(Echo { took_us, fits: told.map(|told| within.contains(&told)) })
     }
 
     /// From now on that request has to be answered within that time.
@@ -304,16 +343,27 @@ impl Inner {
         within: Option<Duration>,
         request: impl FnOnce(u64) -> Request,
     ) -> Asked {
+        self.ask_until(doing, within, End::None, request)
+    }
+
+    fn ask_until(
+        &self,
+        doing: &'static str,
+        within: Option<Duration>,
+        end: End,
+        request: impl FnOnce(u64) -> Request,
+    ) -> Asked {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
         let due = within.map(|within| clock::now() + clock::micros(within));
         // Before it is written: the answer may come at once.
-        locked(&self.pending).insert(id, Pending { to, doing, due });
+        locked(&self.pending).insert(id, Pending { to, doing, due, end });
+        let asked = clock::now();
         self.write(&request(id));
         if self.failed.get().is_some() {
             locked(&self.pending).remove(&id);
         }
-        Asked { id, answer }
+        Asked { id, asked, answer }
     }
 
     fn write(&self, request: &Request) {
@@ -354,7 +404,7 @@ impl Inner {
     }
 
     fn last_errors(&self) -> String {
-        let lines = locked(&self.last_errors);
+        let lines = self.last_errors.all();
         if lines.is_empty() {
             return String::new();
         }
@@ -382,9 +432,24 @@ impl Inner {
 
     fn answered(&self, answer: Answer) -> Result<(), String> {
         let id = answer.id;
-        let Some(pending) = locked(&self.pending).remove(&id) else {
+        let mut all = locked(&self.pending);
+        let Some(pending) = all.remove(&id) else {
             return Err(format!("nothing with the id {id} is unanswered"));
         };
+        match pending.end {
+            End::Tells if answer.ok.is_some() => return Err(format!("{id} was granted twice")),
+            End::None | End::Follows { .. } if answer.released.is_some() => {
+                return Err(format!(
+                    "{id} is released, and was not granted, or not to be held by the driver"
+                ));
+            }
+            End::Follows { to, within } if answer.ok.is_some() => {
+                let due = Some(clock::now() + clock::micros(within));
+                all.insert(id, Pending { to, doing: "that a lock is released", due, end: End::Tells });
+            }
+            End::None | End::Follows { .. } | End::Tells => {}
+        }
+        drop(all);
         let _ = pending.to.send(answer);
         Ok(())
     }
@@ -394,6 +459,14 @@ impl Inner {
         let Some(states) = contenders.get(&event.c) else {
             return Err(format!("there is no contender {}", event.c));
         };
+        let most = EVENTS_A_SECOND + EVENTS_OF_EACH * contenders.len();
+        let mut events = locked(&self.events);
+        let now = clock::now();
+        *events = if now < events.0 + 1_000_000 { (events.0, events.1 + 1) } else { (now, 1) };
+        if events.1 > most {
+            return Err(format!("more than {most} events in a second"));
+        }
+        drop(events);
         // What a client does by a session that it has opened by itself is no interference.
         event.session.as_deref().and_then(session_id).into_iter().for_each(zk::note_own_session);
         match event.what {
@@ -464,6 +537,7 @@ fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sende
             match greeting(&line) {
                 Greeting::Ready(told) => {
                     is_ready = true;
+                    let _ = inner.is_ready.set(());
                     let _ = ready.send(*told);
                 }
                 Greeting::Refused(why) => {
@@ -484,8 +558,9 @@ fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sende
             }
             continue;
         }
+        let arrived = clock::now();
         let told = Line::read(&line).and_then(|told| match told {
-            Line::Answer(answer) => inner.answered(*answer),
+            Line::Answer(answer) => inner.answered(Answer { arrived, ..*answer }),
             Line::Event(event) => inner.told(&event),
         });
         if let Err(why) = told {
@@ -556,26 +631,6 @@ fn shown(line: &[u8]) -> String {
     text.trim_end().chars().flat_map(char::escape_debug).collect()
 }
 
-/// Keeps the last lines of its standard error, however long they are.
-fn read_errors(inner: &Inner, errors: impl Read) {
-    let mut errors = BufReader::new(errors);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut errors).take(LONGEST_LINE as u64).read_until(b'\n', &mut line) {
-            Ok(length) if length > 0 => {}
-            _ => return,
-        }
-        let text: String =
-            String::from_utf8_lossy(&line).trim_end().chars().take(LONGEST_ERROR_LINE).collect();
-        let mut last = locked(&inner.last_errors);
-        last.push_back(text);
-        while last.len() > LAST_LINES {
-            last.pop_front();
-        }
-    }
-}
-
 /// Writes the backlog, asks whether it still answers, and looks whether an answer is overdue.
 fn watch_over(inner: &Inner) {
     let mut asked_at = clock::now();
@@ -603,14 +658,13 @@ fn watch_over(inner: &Inner) {
             inner.fails(Mishap::NoAnswer(doing));
             return;
         }
-        if now >= asked_at + clock::micros(ECHO_EVERY) {
+        if inner.is_ready.get().is_some() && now >= asked_at + clock::micros(ECHO_EVERY) {
             asked_at = now;
             drop(inner.ask("an echo", Some(ECHO_WITHIN), |id| Request::Echo { id, c: None }));
         }
     }
 }
 
-/// The values that a request carries.
 pub type Parameters = BTreeMap<String, serde_json::Value>;
 
 #[cfg(test)]
@@ -724,6 +778,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn whoever_tells_events_without_an_end_has_failed() {
+        let flood = r#"read line; while :; do echo '{"t":"event","c":0,"what":"connected"}'; done"#;
+        let process = Process::start_here(&driver(flood)).unwrap();
+        let states = process.follow(0);
+        drop(process.ask("an echo", Some(SOON), |id| Request::Echo { id, c: None }));
+        tokio::time::timeout(SOON, states.clone().wait_for(|state| state.is_terminated()))
+            .await
+            .unwrap()
+            .unwrap();
+        assert!(process.failure().unwrap().to_string().contains("more than 1020 events in a second"));
+    }
+
+    #[tokio::test]
     async fn whoever_answers_twice_has_failed() {
         let twice = r#"read line; echo '{"id":1,"ok":{}}'; echo '{"id":1,"ok":{}}'; sleep 60"#;
         let process = Process::start_here(&driver(twice)).unwrap();
@@ -764,6 +831,7 @@ mod tests {
                 c: 0,
                 connect: connect.clone(),
                 auth: None,
+                tls: None,
                 session_ms: 1,
                 lock: "L".into(),
                 parameters: Parameters::new(),

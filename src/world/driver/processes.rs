@@ -1,23 +1,34 @@
 //! The processes that take locks for the contenders of one trial: which process serves whom, and what a contender asks of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
+use rand::seq::{IteratorRandom, SliceRandom};
 use tokio::sync::watch;
 
-use super::process::{Asked, DriverCommand, DriverError, Mishap, Parameters, Process, locked};
-use super::protocol::{Abilities, Answer, Believed, Done, How, Request, WantedMode, session_id};
+use super::child::DriverCommand;
+use super::process::{Asked, DriverError, Mishap, Parameters, Process, locked};
+use super::protocol::{
+    Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedTls, password_bytes,
+    session_id,
+};
+use crate::words::catalog::LockCard;
+use crate::words::clock::{self, Stamp};
 use crate::world::zk::gate::{Gate, Movement};
-use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState, Target};
+use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState, Target, TlsFiles};
 
 /// So many different failures of one trial are told.
 const WORDS_KEPT: usize = 5;
 /// Beyond what a request may take by itself, that much more passes before its driver has failed.
 const GRACE: Duration = Duration::from_secs(5);
+/// How often what the pipes take is measured at rest, of each kind.
+const ECHOES: usize = 200;
+const ECHO_UNDER_LOAD_EVERY: Duration = Duration::from_millis(20);
 /// A driver that has failed so often by itself in one trial is not started again in it.
 const FAILURES_AT_MOST: usize = 3;
 
@@ -28,8 +39,10 @@ pub struct Wanted {
     pub lock: String,
     pub abilities: Abilities,
     pub parameters: Parameters,
-    /// How many contenders share a process.
-    pub per_process: usize,
+    /// Of a lock with leases: how many each acquire takes.
+    pub leases: Option<u64>,
+    /// Over how many processes the contenders are spread.
+    pub processes: usize,
 }
 
 /// The processes of one trial. Dropped, all are killed.
@@ -45,6 +58,7 @@ pub struct Processes {
     late: AtomicU64,
     /// How many sessions have been asked for.
     opened: AtomicUsize,
+    pipe: Arc<Mutex<PipeEchoes>>,
 }
 
 impl std::fmt::Debug for Processes {
@@ -59,9 +73,58 @@ pub struct Link {
     number: usize,
     process: Arc<Process>,
     abilities: Abilities,
-    key: SessionKey,
+    leases: Option<u64>,
+    key: Option<SessionKey>,
     timeout: Duration,
     states: watch::Receiver<SessionState>,
+    /// What is known of the driver's clock and pipes.
+    pipe: Arc<Mutex<PipeEchoes>>,
+}
+
+#[derive(Debug)]
+pub struct Granted {
+    pub done: Done,
+    /// What the two pipes took, and what lies between them and the library: the time that the suite saw less the driver's own.
+    pub pipe_us: Option<u64>,
+    /// When the library returned; `None` where the driver's clock is not the suite's.
+    pub at: Option<Stamp>,
+    /// The hold, where the driver was asked to hold by itself: it is over.
+    pub hold: Option<PastHold>,
+}
+
+/// A hold that a driver has ended by itself, by its stamps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PastHold {
+    /// When the library had granted the lock.
+    pub entered: Stamp,
+    /// When it was called to release it.
+    pub left: Stamp,
+    /// When it returned from that.
+    pub returned: Stamp,
+    pub released: Result<(), Failure>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct AcquireWanted<'a> {
+    /// The lock's path.
+    pub on: &'a str,
+    pub mode: WantedMode,
+    pub timeout: Option<Duration>,
+    /// For how long the driver is to hold by itself.
+    pub hold: Option<Duration>,
+}
+
+/// How long requests took that ask for nothing, in microseconds.
+#[derive(Debug, Clone, Default)]
+pub struct PipeEchoes {
+    /// Answered by the thread that reads, while no contender did anything.
+    pub reader: Vec<u64>,
+    /// By a contender's own thread, then.
+    pub contender: Vec<u64>,
+    /// By the thread that reads, during the warm-up.
+    pub under_load: Vec<u64>,
+    /// Whether each that told its time told one between the request and the answer; `None` where none did.
+    pub clock_fits: Option<bool>,
 }
 
 /// How an acquire ended without a grant.
@@ -73,17 +136,75 @@ pub enum NotGranted {
 }
 
 impl Processes {
-    pub fn new(wanted: Wanted, contenders: usize) -> Self {
-        let slots = contenders.div_ceil(wanted.per_process.max(1));
+    pub fn new(wanted: Wanted) -> Self {
         Self {
-            slots: (0..slots).map(|_| tokio::sync::Mutex::default()).collect(),
+            slots: (0..wanted.processes.max(1)).map(|_| tokio::sync::Mutex::default()).collect(),
             wanted,
             links: Mutex::default(),
             failures: Mutex::default(),
             failed: Mutex::default(),
             late: AtomicU64::new(0),
             opened: AtomicUsize::new(0),
+            pipe: Arc::default(),
         }
+    }
+
+    /// Whether contenders may leave short holds to the driver: it can hold by itself, and its clock was shown to be the suite's.
+    pub fn can_hold(&self) -> bool {
+        let declared = self.at_rest().all(|process| process.ready.hold);
+        declared && self.clock_fits() == Some(true)
+    }
+
+    /// Whether the driver's clock is the suite's: every echo was stamped between its request and its arrival. `None` before that
+    /// was looked at, and where it tells no stamps.
+    pub fn clock_fits(&self) -> Option<bool> {
+        locked(&self.pipe).clock_fits
+    }
+
+    pub fn pipe(&self) -> PipeEchoes {
+        locked(&self.pipe).clone()
+    }
+
+    /// Measures what a request and its answer take, one after the other, while no contender does anything: to the thread that
+    /// reads, and to contenders' own.
+    pub async fn measure_at_rest(&self) {
+        let mut links: Vec<Arc<Link>> = locked(&self.links).values().cloned().collect();
+        // Not the first ones only: they may share a process.
+        links.shuffle(&mut rand::rng());
+        if links.is_empty() {
+            return;
+        }
+        let mut fits = None;
+        for at in 0..ECHOES {
+            let link = &links[at % links.len()];
+            for c in [None, Some(link.number)] {
+                let Some(echo) = link.process.echo(c).await else { return };
+                let mut pipe = locked(&self.pipe);
+                let times = if c.is_some() { &mut pipe.contender } else { &mut pipe.reader };
+                times.push(echo.took_us);
+                if link.process.ready.clock == Some(DriverClock::Monotonic) {
+                    fits = echo.fits.map(|one| fits.unwrap_or(true) && one).or(fits);
+                }
+            }
+        }
+        locked(&self.pipe).clock_fits = fits;
+    }
+
+    /// Goes on measuring what it takes to the thread that reads, every now and then, under the load that there is.
+    pub async fn measure_under_load(&self) {
+        loop {
+            tokio::time::sleep(ECHO_UNDER_LOAD_EVERY).await;
+            let link = locked(&self.links).values().choose(&mut rand::rng()).cloned();
+            let Some(link) = link else { continue };
+            if let Some(echo) = link.process.echo(None).await {
+                locked(&self.pipe).under_load.push(echo.took_us);
+            }
+        }
+    }
+
+    /// Over how many processes the contenders are spread: each contender's is that of its number, modulo this one.
+    pub fn count(&self) -> usize {
+        self.slots.len()
     }
 
     /// Keeps the driver's own words about a request that it did not carry out, of which tables have no more than the kind.
@@ -100,6 +221,13 @@ impl Processes {
             self.note_failure(&process);
         }
         locked(&self.failures).iter().cloned().collect()
+    }
+
+    /// How processes have failed by themselves so far, those that have ended and those that are there.
+    pub fn failed(&self) -> Vec<DriverError> {
+        let there = self.at_rest().filter_map(|process| process.failure().cloned());
+        let by_itself = there.filter(|error| error.what != Mishap::Killed);
+        locked(&self.failed).iter().cloned().chain(by_itself).collect()
     }
 
     /// The processes that nobody is starting at this moment.
@@ -135,22 +263,23 @@ impl Processes {
             c: number,
             connect: target.connect.clone(),
             auth: target.access.digest.as_ref().map(|identity| identity.told().to_owned()),
+            tls: target.access.tls.as_ref().map(|tls| files_of(&tls.files)),
             session_ms,
             lock: self.wanted.lock.clone(),
             parameters: self.wanted.parameters.clone(),
         });
         let answered = process.answer(&mut asked).await.map_err(|error| self.failure_of(error))?;
         let done = done(answered)?;
-        let id = done.session.as_deref().and_then(session_id);
-        let id = id.ok_or_else(|| Failure::Refused("the driver's `open` told no session id".into()))?;
-        let password = done.password.as_deref().and_then(bytes).unwrap_or_default();
+        let key = Self::key_of(&process, &done)?;
         let link = Arc::new(Link {
             number,
             process: Arc::clone(&process),
             abilities: self.wanted.abilities.clone(),
-            key: SessionKey::of_another(id, password),
+            leases: self.wanted.leases,
+            key,
             timeout: done.session_ms.map_or(session_timeout, Duration::from_millis),
             states,
+            pipe: Arc::clone(&self.pipe),
         });
         gate.follow(Arc::new(move |movement| match movement {
             Movement::Shut => process.stop(),
@@ -160,14 +289,23 @@ impl Processes {
         Ok(link)
     }
 
-    /// The session that a contender has.
+    /// The session's key; `None` where the locks are not ZooKeeper's, which then has no such session.
+    fn key_of(process: &Process, opened: &Done) -> Result<Option<SessionKey>, Failure> {
+        if process.ready.system != LockCard::ZOOKEEPER {
+            return Ok(None);
+        }
+        let id = opened.session.as_deref().and_then(session_id);
+        let id = id.ok_or_else(|| Failure::Refused("the driver's `open` told no session id".into()))?;
+        let password = opened.password.as_deref().and_then(password_bytes);
+        Ok(Some(SessionKey::of_another(id, password)))
+    }
+
     pub fn link(&self, contender: usize) -> Option<Arc<Link>> {
         locked(&self.links).get(&contender).cloned()
     }
 
     async fn process_of(&self, contender: usize) -> Result<Arc<Process>, DriverError> {
-        let slot = contender / self.wanted.per_process.max(1);
-        let mut process = self.slots[slot % self.slots.len().max(1)].lock().await;
+        let mut process = self.slots[contender % self.slots.len()].lock().await;
         if let Some(process) = process.as_ref().filter(|process| process.failure().is_none()) {
             return Ok(Arc::clone(process));
         }
@@ -203,7 +341,7 @@ impl Processes {
         Failure::DriverEnded(error.to_string())
     }
 
-    /// Ends all of them; whoever does not end by itself is killed. On the caller's thread.
+    /// Ends all of them, and kills those that do not end by themselves. On the caller's thread.
     pub fn close(&self) {
         locked(&self.links).clear();
         let processes = self.slots.iter().filter_map(|slot| slot.try_lock().ok()?.take());
@@ -214,7 +352,6 @@ impl Processes {
         });
     }
 
-    /// How many locks were granted too late, in all.
     pub fn late_grants(&self) -> u64 {
         let now: u64 = self.at_rest().map(|process| process.late_grants()).sum();
         now + self.late.load(Ordering::Relaxed)
@@ -232,20 +369,23 @@ impl Link {
     /// Why it was not granted.
     pub async fn acquire(
         &self,
-        on: &str,
-        mode: WantedMode,
-        timeout: Option<Duration>,
+        wanted: AcquireWanted<'_>,
         cancelled: impl Future<Output = ()>,
-    ) -> Result<Done, NotGranted> {
+    ) -> Result<Granted, NotGranted> {
+        let AcquireWanted { on, mode, timeout, hold } = wanted;
         let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         let within = timeout.map(|timeout| timeout + self.patience());
-        let mut asked = self.process.ask("`acquire`", within, |id| Request::Acquire {
-            id,
-            c: self.number,
-            on: on.to_owned(),
-            mode,
-            timeout_ms,
-        });
+        let hold_us = hold.map(clock::micros);
+        let (c, on_path, leases) = (self.number, on.to_owned(), self.leases);
+        let request = |id| Request::Acquire { id, c, on: on_path, mode, leases, timeout_ms, hold_us };
+        let (mut asked, held) = match hold {
+            None => (self.process.ask("`acquire`", within, request), None),
+            Some(hold) => {
+                let ended_within = hold + self.patience();
+                let (asked, held) = self.process.ask_to_hold("`acquire`", within, ended_within, request);
+                (asked, Some(held))
+            }
+        };
         let early = {
             let mut answer = std::pin::pin!(self.process.answer(&mut asked).fuse());
             let mut cancelled = std::pin::pin!(cancelled.fuse());
@@ -254,31 +394,59 @@ impl Link {
                 () = cancelled => None,
             }
         };
-        if let Some(answered) = early {
-            return granted(
-                answered.map_err(|error| NotGranted::Failed(Failure::DriverEnded(error.to_string())))?,
-            );
-        }
-        self.give_up(&mut asked, on).await
+        let Some(answered) = early else { return self.give_up(asked, held, on).await };
+        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()));
+        self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await
+    }
+
+    /// What an answer to an acquire comes to; where the driver holds by itself, once that is over.
+    async fn granted(
+        &self,
+        asked: &Asked,
+        answered: Answer,
+        held: Option<Asked>,
+    ) -> Result<Granted, NotGranted> {
+        let (from, to, arrived) = (answered.from, answered.to, answered.arrived);
+        let done = granted(answered)?;
+        let own = from.zip(to).map(|(from, to)| to.saturating_sub(from));
+        let pipe_us = own.map(|own| arrived.saturating_sub(asked.asked).saturating_sub(own));
+        let fits = locked(&self.pipe).clock_fits == Some(true);
+        let at = to.filter(|_| fits).map(clock::of_monotonic);
+        let hold = match held {
+            None => None,
+            Some(held) => Some(self.hold_is_over(held, at).await.map_err(NotGranted::Failed)?),
+        };
+        Ok(Granted { done, pipe_us, at, hold })
+    }
+
+    /// Waits until the driver has released what it held by itself since then.
+    async fn hold_is_over(&self, mut held: Asked, since: Option<Stamp>) -> Result<PastHold, Failure> {
+        let answered = self.process.answer(&mut held).await;
+        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()))?;
+        let Some((entered, (from, to))) = since.zip(answered.from.zip(answered.to)) else {
+            return Err(Failure::DriverInDoubt(
+                "it holds by itself and does not tell `from` and `to`".into(),
+            ));
+        };
+        let (left, returned) = (clock::of_monotonic(from), clock::of_monotonic(to));
+        Ok(PastHold { entered, left, returned, released: done(answered).map(drop) })
     }
 
     /// The wait is not wanted any more; its one answer has to come all the same.
-    async fn give_up(&self, asked: &mut Asked, on: &str) -> Result<Done, NotGranted> {
+    async fn give_up(&self, mut asked: Asked, held: Option<Asked>, on: &str) -> Result<Granted, NotGranted> {
         let of = asked.id;
         if self.abilities.cancel != How::None {
             self.process.expect(of, self.patience());
             drop(self.process.ask("`cancel`", Some(self.patience()), |id| Request::Cancel { id, of }));
         }
-        let answered = self.process.answer(asked).await;
-        match answered.map_err(|error| Failure::DriverEnded(error.to_string())) {
-            Err(failure) => Err(NotGranted::Failed(failure)),
-            Ok(answered) => match granted(answered) {
-                Ok(_) => {
-                    Err(self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled))
-                }
-                Err(not) => Err(not),
-            },
+        let answered = self.process.answer(&mut asked).await;
+        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()));
+        let releases_itself = held.is_some();
+        let granted = self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await?;
+        if releases_itself {
+            return Ok(granted);
         }
+        Err(self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled))
     }
 
     /// Lets the lock go.
@@ -306,11 +474,11 @@ impl Link {
 }
 
 impl ForeignSession for Link {
-    fn id(&self) -> i64 {
-        self.key.id()
+    fn id(&self) -> Option<i64> {
+        self.key.as_ref().map(SessionKey::id)
     }
 
-    fn key(&self) -> SessionKey {
+    fn key(&self) -> Option<SessionKey> {
         self.key.clone()
     }
 
@@ -365,12 +533,14 @@ fn done(answer: Answer) -> Result<Done, Failure> {
     })
 }
 
-fn bytes(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    if !digits.len().is_multiple_of(2) {
-        return None;
+/// Where the driver finds them, wherever it works.
+fn files_of(files: &TlsFiles) -> WantedTls {
+    let whole = |file: &PathBuf| std::path::absolute(file).unwrap_or_else(|_| file.clone());
+    WantedTls {
+        ca: files.ca.as_ref().map(whole).unwrap_or_default(),
+        cert: files.cert.as_ref().map(whole),
+        key: files.key.as_ref().map(whole),
     }
-    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]
@@ -406,6 +576,9 @@ mod tests {
     fn a_session_is_told_by_its_hexadecimal_number() {
         assert_eq!(session_id("0x10001f2a3b40007"), Some(0x0100_01f2_a3b4_0007));
         assert_eq!(session_id("0xffffffffffffffff"), Some(-1));
-        assert_eq!((session_id("no"), bytes("00ff"), bytes("0")), (None, Some(vec![0, 255]), None));
+        assert_eq!(
+            (session_id("no"), password_bytes("00ff"), password_bytes("0")),
+            (None, Some(vec![0, 255]), None)
+        );
     }
 }

@@ -1,17 +1,22 @@
 //! What the suite and a driver say to each other: JSON lines, version 1. `docs/drivers.md` is the specification.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
+use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// The version of the messages that this suite speaks.
+use crate::words::clock::Stamp;
+
 pub const VERSION: u32 = 1;
 /// The most bytes of a line, its end included.
 pub const LONGEST_LINE: usize = 64 << 10;
+/// So many lines that are not the protocol's may come before `ready`.
+pub const FOREIGN_LINES: usize = 64;
 
 /// What the suite sends: one object a line.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "t", rename_all = "kebab-case")]
 pub enum Request {
     /// The first line: the versions that the suite speaks, the best first.
@@ -26,6 +31,9 @@ pub enum Request {
         /// The identity to go by, `user:password` of ZooKeeper's scheme `digest`; the lock's directory may be for it alone.
         #[serde(skip_serializing_if = "Option::is_none")]
         auth: Option<String>,
+        /// By which files the connection is encrypted; without it, it is not.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tls: Option<WantedTls>,
         session_ms: u64,
         /// One of the locks of `ready`.
         lock: String,
@@ -39,9 +47,15 @@ pub enum Request {
         /// The lock's path.
         on: String,
         mode: WantedMode,
+        /// Of a lock with leases: how many to take, all or none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        leases: Option<u64>,
         /// Give up after that time. Without it: never.
         #[serde(skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
+        /// Hold it for that long by yourself, release it, and answer a second time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hold_us: Option<u64>,
     },
     /// Let the lock go.
     Release { id: u64, c: usize, on: String },
@@ -57,8 +71,20 @@ pub enum Request {
     Close { id: u64, c: usize },
 }
 
+/// Files in PEM by which a connection is encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WantedTls {
+    /// The authorities that sign the servers' certificates.
+    pub ca: PathBuf,
+    /// The client's own certificate, where servers ask for one, and its key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+}
+
 /// As what a contender asks for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WantedMode {
     Read,
@@ -66,7 +92,7 @@ pub enum WantedMode {
 }
 
 /// The answer to `hello`.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct Ready {
     /// `ready`.
     pub t: ReadyWord,
@@ -80,14 +106,31 @@ pub struct Ready {
     /// The system whose locks these are.
     #[serde(default = "zookeeper")]
     pub system: String,
+    /// Whether its connections can be encrypted.
+    #[serde(default)]
+    pub tls: bool,
     /// Its locks by name.
     pub locks: BTreeMap<String, Abilities>,
     /// How many contenders one process takes.
     #[serde(default = "many")]
     pub contenders: usize,
+    /// Whether its locks can hold by themselves, as `hold_us` asks them to.
+    #[serde(default)]
+    pub hold: bool,
+    /// Which clock its stamps are of; without it they are not used.
+    #[serde(default)]
+    pub clock: Option<DriverClock>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// Which clock a driver's stamps are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriverClock {
+    /// CLOCK_MONOTONIC, which is the same in all processes of a host.
+    Monotonic,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadyWord {
     Ready,
@@ -102,7 +145,7 @@ fn many() -> usize {
 }
 
 /// What one lock of a driver can do.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct Abilities {
     /// One line on it.
     #[serde(default)]
@@ -138,7 +181,7 @@ fn write_only() -> Vec<WantedMode> {
 }
 
 /// How a driver does something.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
     /// The library does.
@@ -149,7 +192,7 @@ pub enum How {
 }
 
 /// What a driver's `token` is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TokenKind {
     /// The transaction that created the contender's node.
@@ -160,7 +203,7 @@ pub enum TokenKind {
     None,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     Fifo,
@@ -169,7 +212,7 @@ pub enum Order {
 }
 
 /// A parameter of a lock: what it is by default tells what it takes.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct Parameter {
     /// A whole number, `true` or `false`, a word, or a time such as `"100ms"`.
     pub default: Value,
@@ -181,12 +224,16 @@ pub struct Parameter {
 }
 
 /// The driver's one answer to a request.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[schemars(extend("oneOf" = [{ "required": ["ok"] }, { "required": ["released"] }, { "required": ["err"] }]))]
 pub struct Answer {
     pub id: u64,
     /// It was done.
     #[serde(default)]
     pub ok: Option<Done>,
+    /// Of an acquire with `hold_us`, the second answer: it has held and released.
+    #[serde(default)]
+    pub released: Option<Done>,
     /// It was not: `timeout`, `cancelled`, `busy`, `refused`, `unsupported`, `bad-request`, where the lock is certainly not held;
     /// `connection`, `session`, or any other word, where that is open.
     #[serde(default)]
@@ -203,10 +250,13 @@ pub struct Answer {
     /// When it returned.
     #[serde(default)]
     pub to: Option<u64>,
+    /// When its bytes were read.
+    #[serde(skip)]
+    pub arrived: Stamp,
 }
 
 /// Whether a driver believes that its contender holds the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Believed {
     No,
@@ -215,7 +265,7 @@ pub enum Believed {
 }
 
 /// What comes with an answer that it was done.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 pub struct Done {
     /// Of `open`: the session's id, `0x` and hexadecimal digits.
     #[serde(default)]
@@ -241,7 +291,7 @@ pub struct Done {
 }
 
 /// A fencing token: a number up to 2^53, or a text of decimal digits.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Token {
     Number(i64),
@@ -258,7 +308,7 @@ impl Token {
 }
 
 /// What a driver tells unasked.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 pub struct Event {
     /// `event`.
     pub t: EventWord,
@@ -284,7 +334,7 @@ pub struct Event {
     pub to: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventWord {
     Event,
@@ -296,8 +346,17 @@ pub fn session_id(text: &str) -> Option<i64> {
     u64::from_str_radix(digits, 16).ok().map(u64::cast_signed)
 }
 
+/// A session's password, as lines have it: pairs of hexadecimal digits.
+pub fn password_bytes(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
 /// What has happened to a contender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
     Connected,
@@ -334,11 +393,29 @@ impl Line {
         }
         let answer: Answer =
             serde_json::from_value(value).map_err(|error| format!("not an answer: {error}"))?;
-        if answer.ok.is_some() == answer.err.is_some() {
-            return Err("an answer has either `ok` or `err`".into());
+        let said = [answer.ok.is_some(), answer.released.is_some(), answer.err.is_some()];
+        if said.iter().filter(|said| **said).count() != 1 {
+            return Err("an answer has one of `ok`, `released` and `err`".into());
         }
         Ok(Self::Answer(Box::new(answer)))
     }
+}
+
+/// The JSON Schema of each message: `request` is what is said to a driver after `hello`, too; the others are what it says.
+pub fn schemas() -> Value {
+    json!({
+        "version": VERSION,
+        "request": schema_for!(Request),
+        "ready": schema_for!(Ready),
+        "refused": {
+            "description": "The answer to `hello` of a driver that speaks none of these versions.",
+            "type": "object",
+            "required": ["t", "why"],
+            "properties": { "t": { "const": "refused" }, "why": { "type": "string" } },
+        },
+        "answer": schema_for!(Answer),
+        "event": schema_for!(Event),
+    })
 }
 
 #[cfg(test)]
@@ -347,11 +424,18 @@ mod tests {
 
     #[test]
     fn a_request_is_one_object_with_its_kind_under_t() {
-        let acquire =
-            Request::Acquire { id: 2, c: 7, on: "/lock-0".into(), mode: WantedMode::Write, timeout_ms: None };
+        let acquire = Request::Acquire {
+            id: 2,
+            c: 7,
+            on: "/lock-0".into(),
+            mode: WantedMode::Write,
+            leases: None,
+            timeout_ms: None,
+            hold_us: Some(0),
+        };
         assert_eq!(
             serde_json::to_string(&acquire).unwrap(),
-            r#"{"t":"acquire","id":2,"c":7,"on":"/lock-0","mode":"write"}"#
+            r#"{"t":"acquire","id":2,"c":7,"on":"/lock-0","mode":"write","hold_us":0}"#
         );
     }
 

@@ -22,7 +22,6 @@ use super::{Logs, Started};
 use crate::words::error::Error;
 use crate::words::units::{counted, one_line, shown};
 
-/// What can be done to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Kill,
@@ -95,11 +94,9 @@ pub struct Hosts {
     /// As the connect string names them: server 1 is the first.
     addresses: Vec<String>,
     commands: Vec<Commands>,
-    /// Those that are held still at this moment.
     paused: Mutex<BTreeSet<usize>>,
 }
 
-/// How long a command may take.
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 /// How long it may take until what a command did is seen.
 const SEEN_WITHIN: Duration = Duration::from_secs(60);

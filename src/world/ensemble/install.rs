@@ -18,7 +18,6 @@ pub struct Places {
     pub packaged: Vec<PathBuf>,
     /// Homes of a release put there by another package manager.
     pub homes: Vec<PathBuf>,
-    /// From the variable `JAVA_HOME`.
     pub java_home: Option<PathBuf>,
     /// Directories in which programs are looked for.
     pub path: Vec<PathBuf>,

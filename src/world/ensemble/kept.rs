@@ -18,7 +18,6 @@ use crate::words::error::Error;
 /// How long a server may take to end when asked, before it is killed.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// One server of a kept ensemble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptServer {
     pub pid: u32,
@@ -72,7 +71,7 @@ impl Kept {
     /// Starts an ensemble that outlives this process, and writes it down.
     ///
     /// # Errors
-    /// As [`Local::start`]; and when it can't be written down, in which case it is ended again.
+    /// Same errors as [`Local::start`]; and when it can't be written down, in which case it is ended again.
     pub async fn up(spec: &LocalSpec, installation: &Installation, state: &Path) -> Result<Self, Error> {
         let local = Local::start_for(spec, installation, Life::Lasting).await?;
         let kept = Self {
@@ -99,7 +98,6 @@ impl Kept {
         Ok(())
     }
 
-    /// Whether its data lie in a directory of that one.
     pub fn lies_below(&self, directory: &Path) -> bool {
         let own = self.directory.parent().and_then(|above| above.canonicalize().ok());
         own.is_some() && own == directory.canonicalize().ok()

@@ -11,7 +11,6 @@ use super::state::{Numbered, PATIENCE};
 use crate::words::units::counted;
 use crate::world::zk::admin::{self, Srvr};
 
-/// A server that leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leader {
     /// Its number, from 1.
@@ -86,7 +85,6 @@ fn choose(told: &[Leader], servers: usize) -> Result<Leader, String> {
     })
 }
 
-/// How many servers are more than half.
 fn quorum(servers: usize) -> usize {
     servers / 2 + 1
 }

@@ -21,7 +21,6 @@ pub(super) const TAKEN: &str = "Address already in use";
 /// How much of a log an error shows.
 const LOG_LINES: usize = 8;
 
-/// What to start.
 #[derive(Debug, Clone)]
 pub struct LocalSpec {
     /// 1, 3 or 5.
@@ -33,8 +32,7 @@ pub struct LocalSpec {
     /// Whether each server gets a network namespace of its own, so that servers can be cut off from each other.
     /// It takes Linux, and root or user namespaces; see [`links_capability`](super::links_capability).
     pub apart: bool,
-    /// By how much the servers' niceness is above that of this process: what the program starts for itself is
-    /// [`NICER_BY`].
+    /// By how much the servers' niceness exceeds this process's: for what the program starts for itself [`NICER_BY`].
     pub nicer_by: u8,
 }
 
@@ -42,8 +40,7 @@ pub struct LocalSpec {
 /// of the generator would wait behind the servers, and the figures would be those of the waiting.
 pub const NICER_BY: u8 = 5;
 
-/// A running local ensemble. Closed or dropped, it is gone, its data included. It may be shared: faults are done
-/// to it beside the run.
+/// A running local ensemble. Closed or dropped, it is gone with its data. It may be shared: faults act on it meanwhile.
 #[derive(Debug)]
 pub struct Local {
     // Before network and directory: the servers end before these are removed.
@@ -182,7 +179,6 @@ impl Local {
         self.directory.path()
     }
 
-    /// Where each server keeps its data.
     pub fn data(&self) -> Vec<PathBuf> {
         let of = |number: usize| self.directory().join(format!("server-{number}")).join("data");
         (1..=self.servers.len()).map(of).collect()

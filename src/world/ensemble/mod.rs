@@ -70,7 +70,6 @@ pub trait Started: Processes + Links {
     /// only where more hangs on it.
     fn logs_at_hand(&self) -> Option<Logs>;
 
-    /// Whether there are logs to be read at all.
     fn has_logs(&self) -> bool {
         true
     }

@@ -15,7 +15,7 @@ type Request = (Command, mpsc::Sender<io::Result<Child>>);
 /// the terminal reaches the suite alone, which then ends its children in order.
 ///
 /// # Errors
-/// As [`Command::spawn`].
+/// Same errors as [`Command::spawn`].
 pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
     static KEEPER: OnceLock<io::Result<mpsc::Sender<Request>>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(start_keeper).as_ref().map_err(|e| io::Error::other(e.to_string()))?;

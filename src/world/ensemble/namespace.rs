@@ -44,8 +44,7 @@ fn move_to_a_new_one() -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Does something in that namespace (`None`: in our own) and returns what came of it. A socket that is opened
-/// there stays there.
+/// Runs something in that namespace (`None`: our own). A socket that is opened there stays there.
 pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send) -> io::Result<T> {
     let Some(namespace) = namespace else { return Ok(what()) };
     // A namespace belongs to a thread. This one ends, so that no other work is ever done in there.

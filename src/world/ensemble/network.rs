@@ -155,8 +155,7 @@ pub fn links_capability() -> Result<(), String> {
     Network::create(1).map(drop)
 }
 
-/// Finds a free number. The pair of interfaces between suite and bridge is what claims it: two cannot
-/// bear one name.
+/// Finds a free number. The pair of interfaces between suite and bridge claims it: two cannot bear one name.
 fn claim(hub: &Path) -> Result<Subnet, String> {
     let there = hub.display().to_string();
     for subnet in subnet::free()? {

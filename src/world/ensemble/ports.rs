@@ -50,7 +50,6 @@ impl ClaimedPorts {
     }
 }
 
-/// Where the claims of this user's runs lie.
 fn claims() -> io::Result<PathBuf> {
     let directory = private::directory()?.join("ports");
     private::make(&directory)?;
@@ -81,7 +80,6 @@ fn claim_block(directory: &Path, first: u16, servers: usize) -> Option<ClaimedPo
     servers.iter().all(|ports| is_free(*ports)).then_some(ClaimedPorts { servers, _claimed: claimed })
 }
 
-/// Whether all of these ports are free now.
 pub fn is_free(ports: ServerPorts) -> bool {
     [ports.client, ports.quorum, ports.election]
         .into_iter()

@@ -18,7 +18,6 @@ use super::{config, namespace};
 pub enum Life {
     /// As long as this process at most.
     WithUs,
-    /// Until it is ended.
     Lasting,
 }
 

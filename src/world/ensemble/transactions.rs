@@ -49,17 +49,15 @@ pub struct Change {
     pub with_its_session: bool,
 }
 
-/// What can happen to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Happened {
     Created,
     Written,
-    /// It was deleted, by whomever: by a request, or with its session.
+    /// It was deleted by a request, or with its session.
     Deleted,
 }
 
-/// Stands for a path where many are kept. Of a hundred million paths, two are taken for one with a probability of less than
-/// one in a thousand.
+/// Stands for a path where many are kept. Of 10⁸ paths, two collide with a probability below one in a thousand.
 pub fn number_of(path: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(path.as_bytes());

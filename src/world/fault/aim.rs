@@ -17,7 +17,6 @@ use crate::world::zk::SessionKey;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// The contenders that a target names at this moment.
 pub async fn contenders(
     target: &Target,
     reach: &FaultReach<'_>,
@@ -54,7 +53,6 @@ pub async fn session(contender: usize, reach: &FaultReach<'_>) -> Result<Session
     eventually(PATIENCE, look).await
 }
 
-/// The servers that a target names at this moment.
 pub async fn servers(
     target: &Target,
     processes: &dyn Processes,

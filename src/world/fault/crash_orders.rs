@@ -61,7 +61,6 @@ impl CrashOrders {
         self.given().iter().any(|order| order.doing == Doing::Holding)
     }
 
-    /// The contender has crashed, as it was ordered.
     pub fn has_crashed(&self) {
         if let Some(order) = self.taken().take() {
             order.is_carried_out.store(true, Ordering::SeqCst);

@@ -10,7 +10,8 @@ pub const CARD: FaultCard = FaultCard {
     source: "ZooKeeper FAQ, expiring a session for testing; kazoo's expire_session",
     details: "\
 Inject: a second connection presents the session's id and password, and closes the session.
-Proof: a server has answered the close, which also deletes the session's ephemeral nodes.
+Proof: a server has answered the close, which also deletes the session's ephemeral nodes. Of a driver's session the
+password is known only if its `open` tells it; without it the fault has no effect, and is reported so.
 Ends by itself: the contender opens a new session.
 
 A correct lock: the nodes go at once, so the next one acquires at once. The former holder still believes that it

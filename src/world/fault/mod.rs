@@ -53,16 +53,13 @@ pub use wire::{REQUEST, requests};
 /// A fault that is being done; the error says why it could not be.
 pub type Injecting<'a> = Pin<Box<dyn Future<Output = Result<Active<'a>, String>> + 'a>>;
 
-/// One kind of fault.
 #[derive(Debug, Clone, Copy)]
 pub struct FaultEntry {
-    /// What is known of it.
     pub card: FaultCard,
     /// Does it, and returns when its effect was seen, or could not be.
     pub inject: fn(Firing<'_>) -> Injecting<'_>,
 }
 
-/// What each firing of a fault is given.
 pub struct Firing<'a> {
     pub choice: &'a FaultChoice,
     pub reach: &'a FaultReach<'a>,

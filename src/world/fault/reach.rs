@@ -26,7 +26,6 @@ pub trait Contenders: Send + Sync {
     fn gate(&self, contender: usize) -> Arc<Gate>;
     /// By which one is let in to ask for the lock.
     fn admission(&self, contender: usize) -> Arc<Admission>;
-    /// Its session, if it has one.
     fn session(&self, contender: usize) -> Option<SessionKey>;
     /// That session of it is about to be closed from outside.
     fn is_being_closed(&self, contender: usize, session: i64);

@@ -34,7 +34,6 @@ pub struct Schedule<'a> {
     pub tell: &'a dyn Fn(&FaultChoice, News<'_>),
 }
 
-/// What has happened to a fault.
 #[derive(Debug, Clone, Copy)]
 pub enum News<'a> {
     /// It has been done to that target, and its effect was seen or not.
@@ -60,8 +59,7 @@ pub struct Fired {
     pub left: Option<String>,
 }
 
-/// Fires all of them; returns what became of each, in the order of firing. What an interrupt has kept from firing is
-/// left out.
+/// Fires all of them; what became of each, in the order of firing, without those that an interrupt kept from firing.
 pub async fn run(schedule: &Schedule<'_>, reach: &FaultReach<'_>) -> Vec<Fired> {
     let firings = schedule.faults.iter().enumerate().flat_map(|(fault, choice)| {
         let ours = (0..choice.times).filter(move |time| (schedule.is_ours)(fault, *time));

@@ -64,7 +64,6 @@ where
     Ok(seen.join("; "))
 }
 
-/// Waits until something is so.
 pub async fn until(within: Duration, is_so: impl Fn() -> bool, otherwise: &str) -> Result<(), String> {
     let look = || async { only_if(is_so(), otherwise) };
     eventually(within, look).await

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::frame::{Frames, NotFrames};
 use super::loss::{LostPart, Struck};
-use super::protocol::{self, Request};
-use super::table::Registration;
+use super::protocol::{self, Negotiated, Request};
+use super::table::{Registration, SessionTimeouts};
 use super::traffic::{Direction, Mark, Traffic};
 
 /// A request or a reply that is to be lost.
@@ -37,6 +37,8 @@ struct ConversationState {
     /// Whether the client has asked for a session, so that what follows is frames.
     asked: bool,
     answered: bool,
+    /// The session timeout that it has asked for, in milliseconds.
+    asked_ms: i32,
     /// The request whose reply is to be lost, and what for.
     doomed: Option<(Request, u64)>,
 }
@@ -65,7 +67,6 @@ impl<'a> Conversation<'a> {
         self.traffic().write(direction, from, marks, write)
     }
 
-    /// Where it is counted what passes.
     pub fn traffic(&self) -> Arc<Traffic> {
         Arc::clone(&self.locked().traffic)
     }
@@ -77,12 +78,20 @@ impl<'a> Conversation<'a> {
         let mut requests = std::mem::take(&mut state.requests);
         requests.read(bytes, |frame| {
             if state.asked {
+                if let Some(own) = self.registration.counted_by() {
+                    own.wire.requested(own.connection, own.client, frame.head, frame.bytes);
+                }
                 let Some((request, loss)) = state.note(self.registration, frame.head) else { return Ok(()) };
                 lost = Some(Lost { loss, struck: Struck::unheard(request), start: frame.start });
                 return Err(NotFrames);
             }
-            let session = protocol::session_asked_for(frame.head).ok_or(NotFrames)?;
+            let Negotiated { session, timeout_ms } =
+                protocol::session_asked_for(frame.head).ok_or(NotFrames)?;
             state.asked = true;
+            state.asked_ms = timeout_ms;
+            if let Some(own) = self.registration.counted_by() {
+                own.wire.connects(own.client, frame.bytes);
+            }
             state.belongs_to(self.registration, session);
             Ok(())
         });
@@ -99,10 +108,18 @@ impl<'a> Conversation<'a> {
         let mut replies = std::mem::take(&mut state.replies);
         replies.read(bytes, |frame| {
             if !state.answered {
-                let session = protocol::session_granted(frame.head).ok_or(NotFrames)?;
+                let Negotiated { session, timeout_ms } =
+                    protocol::session_granted(frame.head).ok_or(NotFrames)?;
                 state.answered = true;
+                if let Some(own) = self.registration.counted_by() {
+                    own.wire.connected(own.client, frame.bytes);
+                }
                 state.belongs_to(self.registration, session);
+                self.registration.negotiated(session, SessionTimeouts::of(state.asked_ms, timeout_ms));
                 return Ok(());
+            }
+            if let Some(own) = self.registration.counted_by() {
+                own.wire.answered(own.connection, own.client, frame.head, frame.bytes);
             }
             let Some(reply) = protocol::reply(frame.head) else { return Ok(()) };
             let answered = state.doomed.take_if(|(request, _)| request.xid == reply.xid);
@@ -134,8 +151,7 @@ impl ConversationState {
         self.traffic = registration.identify((session != 0).then_some(session));
     }
 
-    /// Looks whether a request or its reply is to be lost. Returns the request that must not reach the server, and
-    /// what it is lost for.
+    /// Looks whether a request or its reply is to be lost. Returns the request to withhold, and what it is lost for.
     fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(Request, u64)> {
         let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
         match registration.loss_for(request.kind)? {
@@ -183,6 +199,21 @@ mod tests {
         assert_eq!(table.connections(Who::Session(7)), 1);
         conversation.replied(&grants(0));
         assert_eq!((table.connections(Who::Session(7)), table.connections(Who::All)), (0, 1));
+    }
+
+    #[test]
+    fn a_sessions_timeout_is_what_the_server_grants_whatever_was_asked_for() {
+        let table = Arc::new(ProxyTable::default());
+        let registration = table.join(None);
+        let conversation = Conversation::new(&registration);
+        let with_timeout = |mut packet: Vec<u8>, at: usize, ms: i32| {
+            packet[at..at + 4].copy_from_slice(&ms.to_be_bytes());
+            packet
+        };
+        conversation.requested(&with_timeout(asks_for(0), 16, 30_000));
+        assert_eq!(table.timeouts(7), None);
+        conversation.replied(&with_timeout(grants(7), 8, 20_000));
+        assert_eq!(table.timeouts(7), Some(SessionTimeouts::of(30_000, 20_000)));
     }
 
     #[test]

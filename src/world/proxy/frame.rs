@@ -19,6 +19,8 @@ pub struct Frame<'a> {
     pub end: usize,
     /// Its first bytes after the length.
     pub head: &'a [u8],
+    /// All its bytes, the length included.
+    pub bytes: usize,
 }
 
 /// Finds the frames of one direction of a connection.
@@ -38,7 +40,7 @@ impl Frames {
         let mut at = 0;
         let mut start = 0;
         while !self.opaque && self.advance(bytes, &mut at) {
-            let frame = Frame { start, end: at, head: &self.held[LENGTH..] };
+            let frame = Frame { start, end: at, head: &self.held[LENGTH..], bytes: self.seen };
             self.opaque = each(&frame).is_err();
             self.held.clear();
             self.seen = 0;

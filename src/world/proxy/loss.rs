@@ -9,7 +9,6 @@ use super::setting::{Owner, Who};
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::RequestKind;
 
-/// What of a request is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostPart {
     /// The request itself: no server ever sees it.

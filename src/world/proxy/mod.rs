@@ -14,12 +14,14 @@ mod conversation;
 mod frame;
 mod listen;
 mod loss;
+mod operation;
 mod protocol;
 mod pump;
 mod queue;
 mod setting;
 mod table;
 mod traffic;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +31,9 @@ use tokio::sync::watch;
 pub use loss::Struck;
 pub use protocol::Request;
 pub use setting::{Delay, Settings, Who};
+pub use table::SessionTimeouts;
 pub use traffic::{Passed, Waits};
+pub use wire::{FanOut, Wire, Wired};
 
 use crate::words::error::Error;
 use crate::words::measure::RequestKind;
@@ -51,7 +55,19 @@ impl Proxy {
     /// # Errors
     /// Usage when a server's address is none; environment when the system has no port or no thread left.
     pub fn before(servers: &[String]) -> Result<Self, Error> {
-        let table = Arc::default();
+        Self::with(servers, Arc::default())
+    }
+
+    /// One that counts what passes for clients that connect by [`Proxy::connect_for`].
+    ///
+    /// # Errors
+    /// Same errors as [`Proxy::before`].
+    pub fn counting(servers: &[String]) -> Result<(Self, Arc<Wire>), Error> {
+        let wire = Arc::<Wire>::default();
+        Ok((Self::with(servers, Arc::new(ProxyTable::counting(Arc::clone(&wire))))?, wire))
+    }
+
+    fn with(servers: &[String], table: Arc<ProxyTable>) -> Result<Self, Error> {
         let listening = Listening::start(servers, &table)?;
         Ok(Self { table, listening })
     }
@@ -118,8 +134,7 @@ impl Proxy {
         self.table.in_force(who)
     }
 
-    /// Resets connections; how many. Data under way are lost. It is done when they are no longer among
-    /// [`Proxy::connections`].
+    /// Resets connections; how many. Data under way are lost. Done when [`Proxy::connections`] no longer counts them.
     pub fn reset(&self, who: Who) -> usize {
         self.table.end(who, Ending::Reset)
     }
@@ -141,6 +156,11 @@ impl Proxy {
     /// request does not, and the connection is cut.
     pub fn drop_request(&self, who: Who, kinds: &[RequestKind]) -> LostMessage {
         LostMessage::arm(&self.table, who, LostPart::Request, kinds)
+    }
+
+    /// What a session's timeouts are, as client and server have negotiated them on its latest connection.
+    pub fn session_timeouts(&self, session: i64) -> Option<SessionTimeouts> {
+        self.table.timeouts(session)
     }
 
     /// Bytes passed on so far, to servers and to clients; a session's or a client's on all its connections.

@@ -6,23 +6,29 @@ use crate::words::measure::RequestKind;
 /// Notifications come with this xid, and with no zxid.
 const NOTIFICATION: i32 = -1;
 
+/// A session as client and server negotiate it: its number, and its timeout in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Negotiated {
+    pub session: i64,
+    pub timeout_ms: i32,
+}
+
 /// The session that a connect request asks to go on with; 0 for a new one. `None` for what is no such request.
-pub fn session_asked_for(head: &[u8]) -> Option<i64> {
+pub fn session_asked_for(head: &[u8]) -> Option<Negotiated> {
     let mut reader = Reader(head);
-    let (_version, _last_zxid, _timeout) = (reader.int()?, reader.long()?, reader.int()?);
+    let (_version, _last_zxid, timeout_ms) = (reader.int()?, reader.long()?, reader.int()?);
     let session = reader.long()?;
     // The password's length; `-1` stands for none.
-    (-1..=64).contains(&reader.int()?).then_some(session)
+    (-1..=64).contains(&reader.int()?).then_some(Negotiated { session, timeout_ms })
 }
 
 /// The session that a connect response grants; 0 when the one that was asked for is over.
-pub fn session_granted(head: &[u8]) -> Option<i64> {
+pub fn session_granted(head: &[u8]) -> Option<Negotiated> {
     let mut reader = Reader(head);
-    let (_version, _timeout) = (reader.int()?, reader.int()?);
-    reader.long()
+    let (_version, timeout_ms) = (reader.int()?, reader.int()?);
+    Some(Negotiated { session: reader.long()?, timeout_ms })
 }
 
-/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The number by which its reply names it.
@@ -134,11 +140,13 @@ mod tests {
 
     #[test]
     fn a_connect_request_names_the_session_that_it_goes_on_with() {
-        let asks = [&[0; 16][..], &5_i64.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]].concat();
-        assert_eq!(session_asked_for(&asks), Some(5));
+        let timeout = 4_000_i32.to_be_bytes();
+        let negotiated = Some(Negotiated { session: 5, timeout_ms: 4_000 });
+        let asks = [&[0; 12][..], &timeout, &5_i64.to_be_bytes(), &16_i32.to_be_bytes(), &[0; 17]].concat();
+        assert_eq!(session_asked_for(&asks), negotiated);
         assert_eq!(session_asked_for(&asks[..27]), None);
-        let grants = [&[0; 8][..], &5_i64.to_be_bytes()].concat();
-        assert_eq!(session_granted(&grants), Some(5));
+        let grants = [&[0; 4][..], &timeout, &5_i64.to_be_bytes()].concat();
+        assert_eq!(session_granted(&grants), negotiated);
     }
 
     proptest! {

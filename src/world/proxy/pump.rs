@@ -28,7 +28,6 @@ enum PumpTurn {
     Write,
 }
 
-/// A pump between two sockets.
 pub struct Pump<'a> {
     direction: Direction,
     from: &'a TcpStream,

@@ -15,8 +15,7 @@ pub enum Who {
     ///
     /// [`Proxy::connect_for`]: super::Proxy::connect_for
     Client(usize),
-    /// Those of the session with that number, however often it connects anew. A client whose session ends is no longer
-    /// meant by it.
+    /// Those of the session with that number, however often it connects anew. The client's next session is not meant.
     Session(i64),
 }
 
@@ -39,7 +38,6 @@ impl Who {
         }
     }
 
-    /// Whether a connection of that owner is meant.
     pub fn covers(self, owner: Owner) -> bool {
         match self {
             Self::All => true,

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
 use super::loss::{Losses, LostPart, Struck};
 use super::setting::{Ending, Orders, Owner, Setting, Settings, Who};
 use super::traffic::{Passed, Traffic};
+use super::wire::Wire;
 use crate::words::measure::RequestKind;
 
 #[derive(Debug)]
@@ -24,6 +26,22 @@ struct Connection {
 struct OfSession {
     client: Option<usize>,
     traffic: Arc<Traffic>,
+    timeouts: Option<SessionTimeouts>,
+}
+
+/// What a client has asked for as its session's timeout, and what a server has granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionTimeouts {
+    pub asked: Duration,
+    pub granted: Duration,
+}
+
+impl SessionTimeouts {
+    pub(super) fn of(asked_ms: i32, granted_ms: i32) -> Self {
+        let [asked, granted] =
+            [asked_ms, granted_ms].map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+        Self { asked, granted }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -47,9 +65,16 @@ pub struct ProxyTable {
     inner: Mutex<Inner>,
     /// How many losses are to be, so that requests need not ask as long as there is none.
     armed: AtomicUsize,
+    /// Where it is counted what clients with listeners of their own send and receive, if it is.
+    wire: Option<Arc<Wire>>,
 }
 
 impl ProxyTable {
+    /// One whose clients' frames are counted there.
+    pub fn counting(wire: Arc<Wire>) -> Self {
+        Self { wire: Some(wire), ..Self::default() }
+    }
+
     fn locked(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,7 +113,6 @@ impl ProxyTable {
         told.count()
     }
 
-    /// Arms the loss of a request or of the reply to it.
     pub fn arm(
         &self,
         who: Who,
@@ -115,7 +139,7 @@ impl ProxyTable {
     /// What has passed so far, also on connections that are gone.
     pub fn passed(&self, who: Who) -> Passed {
         let inner = self.locked();
-        let sessions = inner.sessions.iter().filter_map(|(session, OfSession { client, traffic })| {
+        let sessions = inner.sessions.iter().filter_map(|(session, OfSession { client, traffic, .. })| {
             who.covers(Owner { client: *client, session: Some(*session) }).then_some(&**traffic)
         });
         // A connection counts for its session, unless that has been forgotten.
@@ -130,6 +154,11 @@ impl ProxyTable {
         each.fold(Passed::default(), Passed::add)
     }
 
+    /// A session's timeouts as its latest connection has negotiated them.
+    pub fn timeouts(&self, session: i64) -> Option<SessionTimeouts> {
+        self.locked().sessions.get(&session)?.timeouts
+    }
+
     /// Takes a new connection in, of that client if it is one's own.
     pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
         let mut inner = self.locked();
@@ -140,7 +169,7 @@ impl ProxyTable {
         let (traffic, heard) = (Arc::new(Traffic::of_connection()), orders.subscribe());
         inner.connections.insert(number, Connection { owner, traffic, orders });
         drop(inner);
-        Registration { table: Arc::clone(self), number, joined_stalled, heard }
+        Registration { table: Arc::clone(self), number, client, joined_stalled, heard }
     }
 }
 
@@ -183,7 +212,7 @@ impl Inner {
         let client = connection.owner.client;
         let traffic = session.map(|session| {
             let known =
-                sessions.entry(session).or_insert_with(|| OfSession { client, traffic: Arc::default() });
+                sessions.entry(session).or_insert_with(|| OfSession { client, ..OfSession::default() });
             Arc::clone(&known.traffic)
         });
         let traffic = traffic.unwrap_or_default();
@@ -215,8 +244,17 @@ impl Inner {
 pub struct Registration {
     table: Arc<ProxyTable>,
     number: u64,
+    client: Option<usize>,
     joined_stalled: bool,
     heard: watch::Receiver<Orders>,
+}
+
+/// Where a connection's frames are counted, and whose they are.
+#[derive(Debug)]
+pub struct CountedBy<'a> {
+    pub wire: &'a Wire,
+    pub connection: u64,
+    pub client: usize,
 }
 
 impl Registration {
@@ -229,6 +267,11 @@ impl Registration {
         self.number
     }
 
+    /// Where its frames are counted, if they are.
+    pub fn counted_by(&self) -> Option<CountedBy<'_>> {
+        Some(CountedBy { wire: self.table.wire.as_deref()?, connection: self.number, client: self.client? })
+    }
+
     /// What it is told, beginning with what holds now.
     pub fn orders(&self) -> watch::Receiver<Orders> {
         let mut heard = self.heard.clone();
@@ -239,6 +282,13 @@ impl Registration {
     /// Says whose connection it is, `None` where it has no owner; the traffic in which it counts from now on.
     pub fn identify(&self, session: Option<i64>) -> Arc<Traffic> {
         self.table.locked().identify(self.number, session).unwrap_or_default()
+    }
+
+    /// Notes what its session's timeouts are, if it has one.
+    pub fn negotiated(&self, session: i64, timeouts: SessionTimeouts) {
+        if let Some(known) = self.table.locked().sessions.get_mut(&session) {
+            known.timeouts = Some(timeouts);
+        }
     }
 
     /// The armed loss that such a request is for, if any is, and what is to be lost.

@@ -5,10 +5,8 @@ use std::ops::{Add, Sub};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The way data go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From the client to the server: requests.
     ToServer,
     /// From the server to the client: replies and notifications.
     ToClient,

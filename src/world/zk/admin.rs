@@ -46,7 +46,6 @@ impl Mntr {
         without_build(self.text.get("zk_version")?)
     }
 
-    /// How many followers are in step with this leader.
     pub fn synced_followers(&self) -> Option<i64> {
         self.number("zk_synced_followers")
     }
@@ -72,7 +71,7 @@ pub async fn mntr(address: &str) -> io::Result<Mntr> {
 /// Asks one server for its configuration (`conf`), key by key.
 ///
 /// # Errors
-/// As [`mntr`].
+/// Same errors as [`mntr`].
 pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
     let answer = ask(address, "conf", PATIENCE).await?;
     let pairs: Vec<_> = answer
@@ -89,7 +88,7 @@ pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
 /// Asks one server which session watches what (`wchc`): pairs of a session's identifier and a path.
 ///
 /// # Errors
-/// As [`mntr`].
+/// Same errors as [`mntr`].
 pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
     let answer = ask(address, "wchc", PATIENCE).await?;
     if answer.contains(NOT_ALLOWED) {

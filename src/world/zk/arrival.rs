@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
-use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
+use zookeeper_client::{EventType, Names, OneshotWatcher, WatchedEvent};
 
 use crate::words::clock::{self, Stamp};
 
@@ -92,9 +92,9 @@ pub struct Arm {
 
 impl Arm {
     /// Reads the sequence numbers off a list of children.
-    pub fn of_list(names: &[String]) -> Self {
+    pub fn of_list(names: &Names) -> Self {
         let mut arm = Self { children: i64::try_from(names.len()).unwrap_or(i64::MAX), ..Self::default() };
-        for sequence in names.iter().filter_map(|name| sequence_of(name)) {
+        for sequence in names.iter().filter_map(sequence_of) {
             arm.lowest = Some(arm.lowest.map_or(sequence, |lowest| lowest.min(sequence)));
             arm.highest = Some(arm.highest.map_or(sequence, |highest| highest.max(sequence)));
         }
@@ -190,7 +190,6 @@ impl Armed {
         }
     }
 
-    /// The arrival, if it has come.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, awaited: bool) -> Poll<Arrival> {
         self.stamp.poll(self.delivery.as_mut(), cx).map(|event| Arrival {
             kind: kind_of(event.event_type),

@@ -135,10 +135,12 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
+    use zookeeper_client::Names;
+
     use super::*;
 
     fn list(sequences: &[i64]) -> Arm {
-        let names: Vec<String> = sequences.iter().map(|s| format!("n-{s:010}")).collect();
+        let names: Names = sequences.iter().map(|s| format!("n-{s:010}")).collect();
         Arm::of_list(&names)
     }
 

@@ -7,13 +7,13 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use zookeeper_client::{Client, Connector, SessionState, TlsOptions};
+use zookeeper_client::{Client, Connector, TlsOptions};
 
 use super::inner::Observed;
-use super::key::{self, SessionKey};
+use super::key::{self, Password, SessionKey};
 use super::outcome::Failure;
 use super::reactor;
-use super::session::{Session, close};
+use super::session::Session;
 use crate::words::error::Error;
 
 /// PEM files for TLS.
@@ -74,13 +74,14 @@ impl Secret {
 /// most about 60 bytes long: this has room for 250,000 contenders in one queue. Java's clients take 1 MiB unless
 /// `jute.maxbuffer` says more.
 const LONGEST_FRAME: usize = 16 << 20;
+/// After this long a session that is to be expired is asked for once more.
+const TRIES_AGAIN: Duration = Duration::from_millis(100);
 
 /// How the suite identifies itself to an ensemble.
 #[derive(Debug, Clone, Default)]
 pub struct Access {
     /// `user:password` of digest authentication; nodes are then created for this identity alone.
     pub digest: Option<Secret>,
-    /// TLS, where it is asked for.
     pub tls: Option<Tls>,
 }
 
@@ -172,7 +173,8 @@ impl Target {
         observed: Observed,
     ) -> Result<Session, Failure> {
         let servers = self.connect.split(',').count();
-        let connecting = begin_with(position % servers, servers, self.client(session_timeout));
+        let connecting = Box::pin(self.client(session_timeout));
+        let connecting = begin_with(position % servers, servers, connecting);
         self.within(deadline, connecting, observed).await
     }
 
@@ -201,25 +203,36 @@ impl Target {
         Ok(Session::new(client, observed, self.access.digest.is_some()))
     }
 
-    /// Expires a session from outside: takes it over by another connection, and closes it. Returns when
-    /// a server has said that the session is over: it has answered the close, or knows the session no longer.
+    /// Expires a session from outside: another connection takes it over and closes it in one go. Returns when a server has said that
+    /// the session is over: it has answered the close, or no longer knows the session.
     ///
     /// Source: the way in which the tests of Java's Curator and of Python's kazoo expire a session.
     ///
     /// # Errors
-    /// [`Failure`] when no server has said so within the deadline; the session may be over all the same.
+    /// [`Failure`] when no server has said so within the deadline, or the password isn't known; the session may be over all the
+    /// same.
     pub async fn expire(&self, key: SessionKey, deadline: Duration) -> Result<(), Failure> {
+        if key.password == Password::NotTold {
+            return Err(Failure::Refused(format!(
+                "session 0x{:x} can't be expired from outside: the driver's `open` told no password",
+                key.id()
+            )));
+        }
         let expiring = async {
             loop {
-                match self.by(Client::connector().with_session(key.0.clone())).await {
-                    Ok(client) => {
-                        if close(client, deadline).await == Some(SessionState::Closed) {
-                            return Ok(());
-                        }
-                        // A client that has lost its servers in between takes the session for expired by its own
-                        // clock, which servers without a quorum don't share. So they are asked once more.
+                let connector = self.connector().with_session(key.session.clone());
+                let ended = connector.end_session(self.access.tls.is_some(), &self.connect).await;
+                match ended.map_err(Failure::from) {
+                    // A server answers a wrong password as it does for a session that is over.
+                    Err(Failure::SessionExpired) if key.password == Password::Told => {
+                        return Err(Failure::Refused(format!(
+                            "the servers refuse session 0x{:x}: it was over already, or its password is another",
+                            key.id()
+                        )));
                     }
-                    Err(Failure::SessionExpired) => return Ok(()),
+                    Ok(()) | Err(Failure::SessionExpired) => return Ok(()),
+                    // Servers may just be electing.
+                    Err(Failure::NotConnected(_)) => reactor::sleep(TRIES_AGAIN).await,
                     Err(failure) => return Err(failure),
                 }
             }
@@ -233,25 +246,29 @@ impl Target {
     /// # Errors
     /// [`Failure`] when no server grants a session.
     pub async fn client(&self, session_timeout: Duration) -> Result<Client, Failure> {
-        let connecting = self.by(Client::connector().with_session_timeout(session_timeout));
-        connecting.await.map_err(|failure| match failure {
+        let connector = self.connector().with_session_timeout(session_timeout);
+        let client = if self.access.tls.is_some() {
+            connector.secure_connect(&self.connect).await
+        } else {
+            connector.connect(&self.connect).await
+        };
+        let client = client.map_err(|error| match Failure::from(error) {
             Failure::SessionExpired => Failure::NotConnected("no server answered in time".into()),
             other => other,
-        })
+        })?;
+        key::note_own_session(client.session_id().0);
+        Ok(client)
     }
 
-    async fn by(&self, connector: Connector) -> Result<Client, Failure> {
-        let mut connector = connector.with_max_frame_length(LONGEST_FRAME);
+    fn connector(&self) -> Connector {
+        let mut connector = Client::connector().with_max_frame_length(LONGEST_FRAME);
         if let Some(digest) = &self.access.digest {
             connector = connector.with_auth("digest", digest.0.as_bytes());
         }
-        let client = match &self.access.tls {
-            Some(tls) => connector.with_tls(tls.options.clone()).secure_connect(&self.connect).await,
-            None => connector.connect(&self.connect).await,
-        };
-        let client = client.map_err(Failure::from)?;
-        key::note_own_session(client.session_id().0);
-        Ok(client)
+        match &self.access.tls {
+            Some(tls) => connector.with_tls(tls.options.clone()),
+            None => connector,
+        }
     }
 }
 

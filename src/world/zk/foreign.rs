@@ -10,10 +10,11 @@ use super::key::SessionKey;
 
 /// What the suite knows of such a session, and can do to it.
 pub trait ForeignSession {
-    /// Its number, without the key's copy of the password: asked for at each step of each turn.
-    fn id(&self) -> i64;
+    /// Its number, without the key's copy of the password: asked for at each step of each turn. `None` where the locks are not
+    /// ZooKeeper's.
+    fn id(&self) -> Option<i64>;
 
-    fn key(&self) -> SessionKey;
+    fn key(&self) -> Option<SessionKey>;
 
     /// The session timeout that the server granted.
     fn timeout(&self) -> Duration;

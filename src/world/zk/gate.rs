@@ -29,7 +29,6 @@ pub struct Gate {
     follower: Mutex<Option<Follower>>,
 }
 
-/// What a gate did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Movement {
     Shut,
@@ -166,12 +165,10 @@ thread_local! {
 }
 
 impl TaskScope {
-    /// An empty scope behind that gate.
     pub fn behind(gate: Arc<Gate>) -> Self {
         Self(Rc::new(Behind { gate, ..Behind::default() }))
     }
 
-    /// The caller's scope, if it has one.
     pub fn here() -> Option<Self> {
         HERE.with_borrow(Clone::clone)
     }
@@ -197,8 +194,7 @@ impl TaskScope {
         drop(take(&self.0.tasks));
     }
 
-    /// Ends what the contender's lock has started beside itself: it is given up, and a session that it still uses could
-    /// not be closed.
+    /// Ends what a given-up lock has started beside itself, which would keep its session from being closed.
     pub fn end_detached(&self) {
         drop(take(&self.0.detached));
     }
@@ -220,7 +216,6 @@ fn take(tasks: &Tasks) -> Vec<Task<()>> {
     std::mem::take(&mut *tasks.borrow_mut())
 }
 
-/// Something that runs behind a gate.
 pub struct Gated<F> {
     scope: TaskScope,
     work: Pin<Box<F>>,

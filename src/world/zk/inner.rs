@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use zookeeper_client::Client;
+use zookeeper_client::{Client, Names};
 
 use super::arrival::{Arm, Armed, Arrival, EventKind, Pulse, StampWaker};
 use super::changes::ChangeLog;
@@ -18,7 +18,6 @@ use super::wire;
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::{Measure, RequestKind, ThreadRecorder};
 
-/// A request as it was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
     pub session: i64,
@@ -33,13 +32,31 @@ pub struct Observed {
     pub sheet: Rc<RefCell<ThreadRecorder>>,
     pub pulse: Pulse,
     pub last_reply: Arc<AtomicU64>,
-    /// The change log of each lock path.
     pub changes: Rc<[(Rc<str>, Arc<ChangeLog>)]>,
     /// Whether lists are asked for with the parent's stat, 68 bytes more in each reply, so that it is known as of which
     /// transaction they are true.
     pub dates_lists: bool,
     /// Every request in the order of sending, for the conformance tests.
     pub trace: Option<Rc<RefCell<Vec<Sent>>>>,
+}
+
+thread_local! {
+    static UNREAD: Rc<RefCell<ThreadRecorder>> = Rc::new(RefCell::new(ThreadRecorder::new(1)));
+}
+
+impl Observed {
+    /// For a session whose figures nobody reads. All of a thread share one sheet, as each takes megabytes.
+    #[must_use]
+    pub fn by_nobody() -> Self {
+        Self {
+            sheet: UNREAD.with(Rc::clone),
+            pulse: Arc::default(),
+            last_reply: Arc::default(),
+            changes: Rc::from([]),
+            dates_lists: false,
+            trace: None,
+        }
+    }
 }
 
 /// The one session behind all its handles.
@@ -113,7 +130,7 @@ impl Inner {
         });
     }
 
-    pub(super) fn listed(&self, path: &str, names: &[String]) -> Arm {
+    pub(super) fn listed(&self, path: &str, names: &Names) -> Arm {
         let arm = Arm::of_list(names);
         self.observed
             .sheet
@@ -356,8 +373,7 @@ impl Watch {
         self.armed.as_ref().is_some_and(|armed| !armed.has_arrived())
     }
 
-    /// Takes the watch off the server with a removeWatches request, as this client library does when an
-    /// armed watch is dropped.
+    /// Takes the watch off the server by removeWatches, as this client library does when an armed watch is dropped.
     pub fn remove(mut self) {
         if let Some(armed) = self.armed.take() {
             self.session.count_removal(&armed.path);

@@ -5,18 +5,36 @@ use std::sync::{Mutex, PoisonError};
 
 use zookeeper_client::{SessionId, SessionInfo};
 
-/// Identifier and password of a session: who has them may speak for it.
+/// Identifier and password of a session: who has both may speak for it.
 #[derive(Debug, Clone)]
-pub struct SessionKey(pub(super) SessionInfo);
+pub struct SessionKey {
+    pub(super) session: SessionInfo,
+    pub(super) password: Password,
+}
+
+/// Where a session's password is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Password {
+    /// This client's own session: it is right.
+    Own,
+    /// Told by a driver: it may be wrong.
+    Told,
+    NotTold,
+}
 
 impl SessionKey {
-    pub fn id(&self) -> i64 {
-        self.0.id().0
+    pub(super) fn own(session: SessionInfo) -> Self {
+        Self { session, password: Password::Own }
     }
 
-    /// Of a session that another program has.
-    pub fn of_another(id: i64, password: Vec<u8>) -> Self {
-        Self(SessionInfo::new(SessionId(id), password))
+    /// Of a driver's session, which may have told no password.
+    pub fn of_another(id: i64, password: Option<Vec<u8>>) -> Self {
+        let told = if password.is_some() { Password::Told } else { Password::NotTold };
+        Self { session: SessionInfo::new(SessionId(id), password.unwrap_or_default()), password: told }
+    }
+
+    pub fn id(&self) -> i64 {
+        self.session.id().0
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use zookeeper_client::{Acls, CreateMode, Error as ClientError, MultiWriteError, MultiWriteResult};
+use zookeeper_client::{Acls, CreateMode, Error as ClientError, MultiWriteError, MultiWriteResult, Stat};
 
 use super::outcome::Failure;
 use super::session::{Created, Session};
@@ -43,6 +43,16 @@ impl std::fmt::Display for Op<'_> {
     }
 }
 
+/// What joining a queue by [`Session::join_and_count`] has told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counted {
+    /// The new node, with its czxid from whatever server.
+    pub node: Created,
+    /// How many children its directory had at the transaction that created it, the new one included. `None` where the reply
+    /// contradicts itself.
+    pub children: Option<u32>,
+}
+
 impl Session {
     /// Does all writes in one transaction, or none of them. Returns the nodes that were created, in order.
     ///
@@ -51,43 +61,121 @@ impl Session {
     /// The failure of an operation is the failure of the whole; which operation it was is not told.
     pub fn multi<'a>(
         &'a self,
-        operations: &'a [Op<'a>],
-    ) -> impl Future<Output = Result<Vec<Created>, Failure>> + 'a {
-        let bytes =
-            wire::multi(operations.len()) + operations.iter().map(|one| one.bytes(self.0.owned)).sum::<u64>();
+        operations: &[Op<'a>],
+    ) -> impl Future<Output = Result<Vec<Created>, Failure>> + use<'a> {
+        let transacted = self.transact(operations);
+        async move {
+            let created: Vec<Created> = transacted.await?.into_iter().filter_map(created).collect();
+            created.iter().for_each(|node| self.0.news.raise(node.czxid));
+            Ok(created)
+        }
+    }
+
+    /// Creates an ephemeral sequential node and overwrites its directory's data with nothing, in one transaction. The stat
+    /// that comes back for the directory was taken at that very transaction: it counts the children, and its mzxid is the
+    /// new node's czxid.
+    pub fn join_and_count<'a>(
+        &'a self,
+        directory: &'a str,
+        path: &'a str,
+        data: &'a [u8],
+    ) -> impl Future<Output = Result<Counted, Failure>> + use<'a> {
+        let joined = self.join_and_set(&[Op::Join { path, data }], directory);
+        async move {
+            let (joined, stat) = joined.await?;
+            let [node] = joined.try_into().map_err(|_| Failure::ConnectionLoss)?;
+            let children = counted(&node, &stat);
+            Ok(Counted { node: Created { czxid: stat.mzxid, ..node }, children })
+        }
+    }
+
+    /// Creates nodes and overwrites a directory's data with nothing, in one transaction. Returns the nodes, in
+    /// order, with their czxid from whatever server: it is the mzxid that comes back for the directory.
+    pub fn join_all<'a>(
+        &'a self,
+        joins: &[Op<'a>],
+        directory: &'a str,
+    ) -> impl Future<Output = Result<Vec<Created>, Failure>> + use<'a> {
+        let joined = self.join_and_set(joins, directory);
+        async move {
+            let (nodes, stat) = joined.await?;
+            Ok(nodes.into_iter().map(|node| Created { czxid: stat.mzxid, ..node }).collect())
+        }
+    }
+
+    /// Creates nodes and overwrites a directory's data with nothing, in one transaction. Returns the nodes, in
+    /// order, and the directory's stat as of that transaction.
+    fn join_and_set<'a>(
+        &'a self,
+        joins: &[Op<'a>],
+        directory: &'a str,
+    ) -> impl Future<Output = Result<(Vec<Created>, Stat), Failure>> + use<'a> {
+        let operations: Vec<Op<'a>> = joins.iter().cloned().chain([Op::SetData(directory, &[])]).collect();
+        let transacted = self.transact(&operations);
+        async move {
+            let mut results = transacted.await?;
+            let Some(MultiWriteResult::SetData { stat }) = results.pop() else {
+                // The client library has matched results and operations; whatever this is, a node may be there.
+                return Err(Failure::ConnectionLoss);
+            };
+            self.0.news.learn(stat.mzxid);
+            Ok((results.into_iter().filter_map(created).collect(), stat))
+        }
+    }
+
+    /// Deletes a node and overwrites its directory's data with nothing, in one transaction. Returns how many children the
+    /// directory has after it.
+    pub fn leave_and_count<'a>(
+        &'a self,
+        directory: &'a str,
+        path: &'a str,
+    ) -> impl Future<Output = Result<u32, Failure>> + use<'a> {
+        let transacted = self.transact(&[Op::Delete(path), Op::SetData(directory, &[])]);
+        async move {
+            let Some(MultiWriteResult::SetData { stat }) = transacted.await?.pop() else {
+                return Err(Failure::ConnectionLoss);
+            };
+            Ok(u32::try_from(stat.num_children).unwrap_or(0))
+        }
+    }
+
+    /// Does all writes in one transaction, or none of them. Returns what came of each.
+    fn transact<'a>(
+        &'a self,
+        operations: &[Op<'a>],
+    ) -> impl Future<Output = Result<Vec<MultiWriteResult>, Failure>> + use<'a> {
+        let writes = operations.len();
+        let bytes = wire::multi(writes) + operations.iter().map(|one| one.bytes(self.0.owned)).sum::<u64>();
         let named: Vec<String> = match self.0.observed.trace {
             Some(_) => operations.iter().map(ToString::to_string).collect(),
             None => Vec::new(),
         };
         let sent = self.sending(RequestKind::Multi, &named.join("; "), bytes);
-        for operation in operations {
-            if let Op::Delete(path) = operation {
-                self.0.note_deletion(path);
-            }
-        }
+        let deletions = operations.iter().filter_map(|operation| match operation {
+            Op::Delete(path) => Some(*path),
+            _ => None,
+        });
+        let deletions: Vec<&'a str> = deletions.inspect(|path| self.0.note_deletion(path)).collect();
         let commit = self.commit(operations);
         let reply = self.metered(sent, commit, |results| wire::multi_reply(results.iter().map(body)));
         async move {
-            let results = reply.await.inspect_err(|failure| self.refused(failure, operations.len()))?;
+            let results = reply.await.inspect_err(|failure| self.refused(failure, writes))?;
             let answered = clock::now();
             self.0.observed.sheet.borrow_mut().count(answered, |counts| {
-                counts.written_by_multis += operations.len() as u64;
+                counts.written_by_multis += writes as u64;
             });
-            for operation in operations {
-                if let Op::Delete(path) = operation
-                    && let Some(log) = self.0.log_of(path)
-                {
+            for path in deletions {
+                if let Some(log) = self.0.log_of(path) {
                     log.deleted(path, sent.at, answered);
                 }
             }
-            let created: Vec<Created> = results.into_iter().filter_map(created).collect();
-            for node in &created {
-                self.0.news.raise(node.czxid);
-                if let (Some(log), Some(number)) = (self.0.log_of(&node.path), node.sequence) {
+            for result in &results {
+                let MultiWriteResult::Create { path, .. } = result else { continue };
+                if let (Some(log), Some(number)) = (self.0.log_of(path), sequence_of(path)) {
                     log.created(number, sent.at, answered);
                 }
             }
-            Ok(created)
+            Ok(results)
         }
     }
 
@@ -124,7 +212,6 @@ impl Session {
     }
 }
 
-/// Bytes of a result's body.
 fn body(result: &MultiWriteResult) -> u64 {
     match result {
         // Servers answer a create2 within a multi as a create, without a stat (ZOOKEEPER-4026).
@@ -142,4 +229,11 @@ fn created(result: MultiWriteResult) -> Option<Created> {
         }
         _ => None,
     }
+}
+
+/// How many children a directory's stat counts, where it is of the transaction that has created that node. Servers that tell
+/// the node's czxid tell the same there.
+fn counted(joined: &Created, stat: &Stat) -> Option<u32> {
+    let is_of_another = joined.czxid > 0 && joined.czxid != stat.mzxid;
+    u32::try_from(stat.num_children).ok().filter(|children| *children > 0 && !is_of_another)
 }

@@ -5,16 +5,12 @@ use zookeeper_client::Error as ClientError;
 /// Why a request did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The node is not there.
     #[error("no node")]
     NoNode,
-    /// The node is there already.
     #[error("node exists")]
     NodeExists,
-    /// The node still has children.
     #[error("not empty")]
     NotEmpty,
-    /// The session may not do that.
     #[error("not authorized")]
     NoAuth,
     /// Another answer of the server that says no.
@@ -68,7 +64,6 @@ impl Failure {
         )
     }
 
-    /// Whether the session can still be used after this.
     pub fn session_survives(&self) -> bool {
         !matches!(self, Self::SessionExpired | Self::NotConnected(_) | Self::NoReply | Self::DriverEnded(_))
     }

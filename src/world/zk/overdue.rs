@@ -31,8 +31,7 @@ pub(super) fn wake(now: Stamp) {
     }
 }
 
-/// Does something that began at that time within a limit, kept to a tenth of a second; `None` when the time
-/// was over first.
+/// Limits something that began at that time, to a tenth of a second; `None` when the time was over first.
 pub(super) async fn within<T>(begun: Stamp, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     let at = begun + clock::micros(limit);

@@ -59,8 +59,7 @@ mod tests {
     use super::*;
 
     fn heard(kind: EventKind, path: &str, listed: Option<&[&str]>) -> Arrival {
-        let names = |listed: &[&str]| listed.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let armed = listed.map(|listed| Arm::of_list(&names(listed)));
+        let armed = listed.map(|listed| Arm::of_list(&listed.iter().collect()));
         Arrival { kind, path: path.into(), at: 0, armed, zxid: -1, awaited: true, rank: None }
     }
 

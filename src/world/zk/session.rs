@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use futures_util::TryFutureExt;
 use futures_util::future::Either;
-use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, OneshotWatcher, SessionState, Stat};
+use zookeeper_client::{
+    Acls, Client, CreateMode, Error as ClientError, Names, OneshotWatcher, SessionState, Stat,
+};
 
 use super::arrival::{Arm, Armed, Arrival, StampWaker};
 use super::foreign::{ForeignSession, SessionStates};
@@ -28,7 +30,6 @@ use crate::words::measure::RequestKind;
 /// How often a session that is to be closed is looked at while another still uses it.
 const LETS_GO_EVERY: Duration = Duration::from_millis(1);
 
-/// The kinds of node that locks create.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeKind {
     Ephemeral,
@@ -39,7 +40,6 @@ pub enum NodeKind {
     Container,
 }
 
-/// A node that was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
     /// Its full path, number included.
@@ -49,7 +49,6 @@ pub struct Created {
     pub czxid: i64,
 }
 
-/// What a look at a node tells of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeStat {
     pub czxid: i64,
@@ -90,23 +89,26 @@ impl Session {
     }
 
     /// Stands for the session of another program from now on, by which that takes locks: identity, timeout and end are that
-    /// one's. No lock asks anything of this one any more.
+    /// one's; where it has no identity, because the locks are not ZooKeeper's, this one's stays. No lock asks anything of this one any more.
     ///
     /// # Panics
     /// When it has been cloned before.
     #[must_use]
     #[allow(clippy::expect_used, reason = "said above")]
     pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
-        key::note_own_session(foreign.id());
+        foreign.id().into_iter().for_each(key::note_own_session);
         Rc::get_mut(&mut self.0).expect("a session that was just opened").foreign = Some(foreign);
         self
     }
 
+    /// Whether another program has the session by which locks are taken.
+    pub fn stands_for_another(&self) -> bool {
+        self.0.foreign.is_some()
+    }
+
     pub fn id(&self) -> i64 {
-        match &self.0.foreign {
-            Some(foreign) => foreign.id(),
-            None => self.0.client.session_id().0,
-        }
+        let foreign = self.0.foreign.as_ref().and_then(|foreign| foreign.id());
+        foreign.unwrap_or_else(|| self.0.client.session_id().0)
     }
 
     /// The session timeout that the server granted.
@@ -157,16 +159,13 @@ impl Session {
         }
     }
 
-    pub fn get_children<'a>(
-        &'a self,
-        path: &'a str,
-    ) -> impl Future<Output = Result<Vec<String>, Failure>> + 'a {
+    pub fn get_children<'a>(&'a self, path: &'a str) -> impl Future<Output = Result<Names, Failure>> + 'a {
         let sent = self.sending(RequestKind::GetChildren, path, wire::read(path));
         let client = &self.0.client;
         let request = if self.0.observed.dates_lists {
-            Either::Left(client.get_children(path).map_ok(|(names, stat)| (names, Some(stat))))
+            Either::Left(client.get_names(path).map_ok(|(names, stat)| (names, Some(stat))))
         } else {
-            Either::Right(client.list_children(path).map_ok(|names| (names, None)))
+            Either::Right(client.list_names(path).map_ok(|names| (names, None)))
         };
         let reply = self.metered(sent, request, |(names, stat)| list_size(names, stat));
         async move {
@@ -181,14 +180,14 @@ impl Session {
     pub fn get_children_and_watch<'a>(
         &'a self,
         path: &'a str,
-    ) -> impl Future<Output = Result<(Vec<String>, Watch), Failure>> + 'a {
+    ) -> impl Future<Output = Result<(Names, Watch), Failure>> + 'a {
         let sent = self.sending(RequestKind::GetChildrenWatch, path, wire::read(path));
         let client = &self.0.client;
         let request = if self.0.observed.dates_lists {
-            let listing = client.get_and_watch_children(path);
+            let listing = client.get_and_watch_names(path);
             Either::Left(listing.map_ok(|(names, stat, watcher)| (names, Some(stat), watcher)))
         } else {
-            let listing = client.list_and_watch_children(path);
+            let listing = client.list_and_watch_names(path);
             Either::Right(listing.map_ok(|(names, watcher)| (names, None, watcher)))
         };
         let reply = self.metered(sent, request, |(names, stat, _)| list_size(names, stat));
@@ -290,8 +289,7 @@ impl Session {
         self.0.news.zxid()
     }
 
-    /// The last thing that was learned since [`Session::begins_anew`], where that is an event that came without its
-    /// transaction.
+    /// The last thing learned since [`Session::begins_anew`], where that is an event without its transaction.
     pub fn undated_event(&self) -> Option<Undated> {
         self.0.news.undated()
     }
@@ -312,8 +310,8 @@ impl Session {
 
     /// Writes to a node on behalf of the suite, as [`Session::look_beside`] looks at one. Returns the transaction that it was.
     pub fn write_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
-        let writing = self.0.foreign.is_none().then(|| self.0.client.set_data(path, &[], None));
-        async move { writing?.await.ok().map(|stat| stat.mzxid) }
+        let writing = self.0.client.set_data(path, &[], None);
+        async move { writing.await.ok().map(|stat| stat.mzxid) }
     }
 
     /// A look at a node has ended; that it is not there does not tell since when.
@@ -333,7 +331,6 @@ impl Session {
         })
     }
 
-    /// Follows the session's state from now on.
     pub fn states(&self) -> SessionStates {
         let mut states = match &self.0.foreign {
             Some(foreign) => SessionStates::Told(foreign.states()),
@@ -412,10 +409,8 @@ impl Session {
 
     /// What it takes to speak for this session from another connection.
     pub fn key(&self) -> SessionKey {
-        match &self.0.foreign {
-            Some(foreign) => foreign.key(),
-            None => SessionKey(self.0.client.session().clone()),
-        }
+        let foreign = self.0.foreign.as_ref().and_then(|foreign| foreign.key());
+        foreign.unwrap_or_else(|| SessionKey::own(self.0.client.session().clone()))
     }
 
     /// Ends the session as a process does that is killed: its connection goes without a word, and the server
@@ -497,7 +492,7 @@ fn stat_size(stat: &Option<Stat>) -> u64 {
 }
 
 /// Bytes of the reply to a list, which may come with the parent's stat.
-fn list_size(names: &[String], stat: &Option<Stat>) -> u64 {
+fn list_size(names: &Names, stat: &Option<Stat>) -> u64 {
     wire::children(names) + stat.as_ref().map_or(0, |_| wire::STAT)
 }
 

@@ -3,6 +3,8 @@
 //! The client library does not expose its socket. The sizes follow from ZooKeeper's jute records
 //! (`zookeeper.jute`); the servers' own byte counters are the cross-check.
 
+use zookeeper_client::Names;
+
 /// Size of a reply that carries no body: an error, or the answer to a delete.
 pub const EMPTY_REPLY: u64 = 20;
 /// Size of a serialized `Stat`.
@@ -58,7 +60,7 @@ pub fn read(path: &str) -> u64 {
     17 + len(path)
 }
 
-pub fn children(names: &[String]) -> u64 {
+pub fn children(names: &Names) -> u64 {
     24 + names.iter().map(|name| 4 + len(name)).sum::<u64>()
 }
 

@@ -19,7 +19,6 @@ use zklockbench::words::measure::RequestKind::{
 
 use crate::support::{depth, trials};
 
-/// What a batch comes to.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Totals {
     requests: BTreeMap<RequestKind, u64>,
@@ -52,7 +51,7 @@ impl<'a> Queue<'a> {
         Self { modes, places: vec![Place::Away; modes.len()] }
     }
 
-    /// Whoever is before that one and in its way.
+    /// Those before that one that are in its way.
     fn in_the_way_of(&self, one: usize) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (0..one).filter(move |other| {
             self.places[*other] != Place::Away

@@ -238,6 +238,28 @@ async fn a_semaphore_of_several_leases_agrees_with_its_model_whoever_says_how_ma
 }
 
 #[tokio::test]
+async fn locks_that_join_by_count_agree_with_their_models() {
+    let by_count = |name| format!("{{ name = \"{name}\", join = \"count\" }}");
+    let by_exists = "{ name = \"predecessor-watch\", watch = \"exists\", join = \"count\" }".to_owned();
+    let revocable = "{ name = \"curator-mutex\", revocation = \"allowed\", join = \"count\" }".to_owned();
+    let locks = ["predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "baton"].map(by_count);
+    let locks =
+        locks.into_iter().chain([by_exists, revocable, "{ name = \"count\", join = \"create\" }".to_owned()]);
+    batches(locks, &[1, 2, 3, 10]).await.iter().for_each(assert_counts);
+}
+
+#[tokio::test]
+async fn a_semaphore_that_is_a_queue_agrees_with_its_model_at_every_number_of_leases() {
+    let locks = [1, 3, 4].into_iter().flat_map(|leases| {
+        let join = ["count", "create"].into_iter();
+        join.map(move |join| {
+            format!("{{ name = \"count-semaphore\", leases = {leases}, join = \"{join}\" }}")
+        })
+    });
+    batches(locks, &[1, 3, 4, 10]).await.iter().for_each(assert_counts);
+}
+
+#[tokio::test]
 async fn the_articles_classes_send_what_the_recipes_send_when_nothing_goes_wrong() {
     let class =
         |name, interval| format!("{{ name = \"{name}\", class = \"article\", {interval} = \"100ms\" }}");

@@ -31,18 +31,17 @@ pub enum Gone {
     HasNone,
 }
 
-/// What is expected of one lock.
 #[derive(Debug)]
 pub struct Expected {
     pub name: &'static str,
     /// Of an acquire.
     pub acquire: Survives,
-    /// Whether a release is tried again.
     pub release: bool,
     /// Whether missing directories are made: before anybody waits, and while somebody does.
     pub directory: [Gone; 2],
     /// When the own node goes.
     pub own_node: Gone,
+    pub joins_by_count: bool,
 }
 
 const fn line(
@@ -52,7 +51,11 @@ const fn line(
     directory: [Gone; 2],
     own_node: Gone,
 ) -> Expected {
-    Expected { name, acquire, release, directory, own_node }
+    Expected { name, acquire, release, directory, own_node, joins_by_count: false }
+}
+
+const fn by_count(line: Expected) -> Expected {
+    Expected { joins_by_count: true, ..line }
 }
 
 /// In the order of the registry.
@@ -63,8 +66,8 @@ pub const EXPECTED: &[Expected] = &[
     line("parent-watch", Nothing, false, [Fails, Fails], Fails),
     line("predecessor-watch", Nothing, false, [Fails, Fails], Fails),
     line("predecessor-watch-wait-limited", Nothing, false, [GoesOn, Unnoticed], Unnoticed),
-    line("go-zookeeper", Creates, false, [GoesOn, Fails], Fails),
-    line("apache-write-lock", All, false, [GoesOn, Fails], Fails),
+    line("go-zookeeper", Creates, false, [GoesOn, Fails], Unnoticed),
+    line("apache-write-lock", All, false, [GoesOn, GoesOn], GoesOn),
     line("curator-mutex", All, true, [GoesOn, GoesOn], GoesOn),
     line("curator-semaphore-mutex", All, true, [GoesOn, Fails], GoesOn),
     line("curator-semaphore", All, true, [GoesOn, Fails], GoesOn),
@@ -73,22 +76,43 @@ pub const EXPECTED: &[Expected] = &[
     line("shared-parent-watch", Nothing, false, [Fails, Fails], Fails),
     line("shared-predecessor-watch", Nothing, false, [Fails, Fails], Fails),
     line("local-then-remote", All, true, [GoesOn, GoesOn], GoesOn),
+    line("cohort", All, true, [GoesOn, GoesOn], GoesOn),
     line("kazoo", All, true, [GoesOn, Fails], GoesOn),
     line("kazoo-read-write", All, true, [GoesOn, Fails], GoesOn),
     line("crate-lock", NotDone, false, [Fails, Fails], Fails),
     line("ahead", All, true, [GoesOn, Unnoticed], Unnoticed),
     line("baton", Nothing, false, [Fails, Fails], Fails),
+    line("count", Nothing, false, [GoesOn, Unnoticed], Unnoticed),
+    line("count-semaphore", All, true, [GoesOn, Fails], Fails),
     line("ticket", Nothing, false, [Fails, Fails], Unnoticed),
     line("atomic-multi", All, true, [GoesOn, Fails], Fails),
     line("no-lock", Nothing, true, [GoesOn, GoesOn], HasNone),
 ];
 
+/// Locks that can be asked to join by count. Without names by which to find it again, a node whose reply was lost goes with
+/// its session.
+const BY_COUNT: &[Expected] = &[
+    by_count(line("predecessor-watch", Nothing, false, [GoesOn, Unnoticed], Unnoticed)),
+    by_count(line("curator-mutex", All, true, [GoesOn, GoesOn], GoesOn)),
+    by_count(line("curator-read-write", All, true, [GoesOn, GoesOn], GoesOn)),
+    by_count(line("ahead", All, true, [GoesOn, Unnoticed], Unnoticed)),
+];
+
+/// Every lock, in every way to join.
+pub fn all() -> impl Iterator<Item = &'static Expected> {
+    EXPECTED.iter().chain(BY_COUNT)
+}
+
 /// All but the one that never asks for anything.
 pub fn queueing() -> impl Iterator<Item = &'static Expected> {
-    EXPECTED.iter().filter(|of| of.name != "no-lock")
+    all().filter(|of| of.name != "no-lock")
 }
 
 impl Expected {
+    pub fn label(&self) -> String {
+        format!("{}{}", self.name, if self.joins_by_count { " by count" } else { "" })
+    }
+
     /// Whether an acquire goes on after the loss of a request of that kind.
     pub fn survives(&self, kind: &str, fate: Fate) -> bool {
         match self.acquire {

@@ -28,7 +28,7 @@ fn tell<F: Future<Output = Vec<String>>>(stories: impl IntoIterator<Item = F>) {
 /// Loses each request of that story in turn, for every lock.
 fn lose_each_request(story: Story, fate: Fate) {
     let reads = |of: &&Expected| find(of.name).unwrap().card.guarantees.has_read_side();
-    let tellers = EXPECTED.iter().filter(|of| story != Story::Waits(Mode::Read) || reads(of));
+    let tellers = expected::all().filter(|of| story != Story::Waits(Mode::Read) || reads(of));
     let undisturbed = |of: &'static Expected| async move {
         let told = story::tell(of, story, None).await;
         (of, told)

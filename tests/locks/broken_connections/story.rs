@@ -14,13 +14,12 @@ use crate::support::ensemble::shared;
 use crate::support::proxy::{Fate, Proxy, Request};
 use crate::support::sessions::{Scene, scene};
 
-/// Whoever takes longer is stuck.
+/// A contender that takes longer is stuck.
 const BOUND: Duration = Duration::from_secs(25);
 /// How long a session that has ended may take to be gone from every server.
 const NODES_GO_WITHIN: Duration = Duration::from_secs(5);
 /// Longer than it takes to see that all is quiet.
 const POLL: Duration = Duration::from_millis(400);
-/// How long a stay is.
 const STAY: Duration = Duration::from_millis(40);
 /// A wait that is in vain.
 const SHORT: Duration = Duration::from_millis(100);
@@ -106,7 +105,7 @@ impl Told {
         }
         let what = format!(
             "{}, {story:?}, {:?} of {} {}{}",
-            of.name,
+            of.label(),
             strike.fate,
             strike.kind(),
             strike.n,
@@ -135,11 +134,14 @@ async fn contender(connect: &str, of: &Expected, number: usize, scene: &Scene) -
     let mut params = Params::new();
     for param in entry(of).card.params {
         match (param.name, param.kind) {
+            ("join", _) if of.joins_by_count => {
+                params.insert(param.name.into(), ParamValue::Word("count".into()));
+            }
             ("poll_interval", _) => {
                 params.insert(param.name.into(), ParamValue::Duration(POLL));
             }
             // Each is a process of its own, so that it queues.
-            ("tasks_per_process", ParamKind::Count(..)) => {
+            ("tasks_per_process" | "contenders_per_process", ParamKind::Count(..)) => {
                 params.insert(param.name.into(), ParamValue::Count(1));
             }
             _ => {}
@@ -202,7 +204,6 @@ async fn alone(of: &Expected, strike: Option<Strike>, told: &mut Told) -> Result
     serves_another(of, &scene).await
 }
 
-/// Releases what is held, and ends the session.
 async fn end(mut one: Contender, held: Result<Held, AcquireError>, told: &mut Told) -> Result<(), String> {
     told.acquired = Some(held.as_ref().map(drop).map_err(Clone::clone));
     if let Ok(held) = held {
@@ -267,7 +268,6 @@ struct Room {
 }
 
 impl Room {
-    /// Stays inside for a moment.
     async fn stay(&self) {
         self.inside.set(self.inside.get() + 1);
         self.is_crowded.set(self.is_crowded.get() || self.inside.get() > 1);
@@ -275,7 +275,7 @@ impl Room {
         self.inside.set(self.inside.get() - 1);
     }
 
-    /// Somebody who waits undisturbed is let in, stays, releases and goes.
+    /// A contender that waits undisturbed is let in, stays, releases and goes.
     async fn is_visited(&self, waiting: Waiting) -> Result<(), String> {
         let (mut visitor, held) = bounded("one who waits", waiting.over()).await?;
         let held = held.map_err(|why| format!("one who waits: {why}"))?;
@@ -286,7 +286,7 @@ impl Room {
     }
 }
 
-/// Somebody new is served, and then nothing is left.
+/// A newcomer is served, and then nothing is left.
 async fn serves_another(of: &Expected, scene: &Scene) -> Result<(), String> {
     let mut another = contender(shared(), of, 9, scene).await;
     let held = bounded("another", another.acquire(Mode::Write)).await?;
@@ -309,7 +309,7 @@ async fn is_empty(scene: &Scene) -> Result<(), String> {
 /// A complaint begins with the lock's name.
 fn complaints(of: &Expected, ended: Result<Vec<String>, String>) -> Vec<String> {
     let all = ended.unwrap_or_else(|complaint| vec![complaint]);
-    all.into_iter().map(|complaint| format!("{}: {complaint}", of.name)).collect()
+    all.into_iter().map(|complaint| format!("{}: {complaint}", of.label())).collect()
 }
 
 /// The session of the first in line ends: it is told, and whoever is behind it is let in after the holder.
@@ -394,7 +394,7 @@ pub async fn directory_is_missing(of: &'static Expected) -> Vec<String> {
     complaints(of, story.await)
 }
 
-/// Somebody deletes the lock with all that is in it while one holds and another waits.
+/// The lock is deleted by hand, with all that is in it, while one holds and another waits.
 pub async fn directory_goes(of: &'static Expected) -> Vec<String> {
     let story = async {
         let scene = scene(shared()).await;
@@ -423,7 +423,7 @@ pub async fn directory_goes(of: &'static Expected) -> Vec<String> {
     complaints(of, story.await)
 }
 
-/// Somebody deletes a waiter's own node.
+/// A waiter's own node is deleted by hand.
 pub async fn own_node_goes(of: &'static Expected) -> Vec<String> {
     let story = async {
         let mut complaints = Vec::new();

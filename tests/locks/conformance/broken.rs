@@ -117,7 +117,7 @@ fn curators_policy_decides_whether_a_create_whose_reply_is_lost_is_looked_for() 
             assert_eq!(scene.nodes().await, 1);
             proxy.cut();
             proxy.mend();
-            // Then it looks for its node and holds by that, or has failed after the one request
+            // Then it looks for its node and holds by that, or has failed and deletes that node in the background
             let (contender, held) = acquiring.over().await;
             if again {
                 let held = held.unwrap_or_else(|error| panic!("{word}: {error}"));
@@ -125,7 +125,9 @@ fn curators_policy_decides_whether_a_create_whose_reply_is_lost_is_looked_for() 
                 assert!(held.node.is_some() && scene.nodes().await == 1, "{word}");
             } else {
                 assert_eq!(held, Err(AcquireError::Failed(Failure::ConnectionLoss)), "{word}");
-                assert_eq!(contender.kinds(), ["create"], "{word}");
+                scene.has_nodes(0).await;
+                assert!(!contender.session.is_over(), "{word}: it went with the session");
+                assert_eq!(contender.kinds(), ["create", "get_children", "delete"], "{word}");
             }
             contender.die().await;
             assert_eq!(scene.nodes().await, 0, "{word}");

@@ -4,10 +4,12 @@
 mod broken;
 mod bytes;
 mod clients;
+mod counting;
 mod faster;
 mod multi;
 mod published;
 mod queues;
 mod races;
 mod read_write;
+mod releasing;
 mod semaphores;

@@ -7,13 +7,15 @@ use zklockbench::words::catalog::{Mode, ParamValue, Params};
 use zklockbench::words::verdict::Verdict;
 use zklockbench::world::zk::{Failure, NodeKind, Session, reactor};
 
+use crate::support::contender::Contender;
+use crate::support::proxy::{Fate, Proxy};
 use crate::support::rehearsal::{lines, subject};
 use crate::support::sessions::{Scene, patience, scene};
 use crate::support::trials;
 
 const SETTLE: Duration = Duration::from_millis(200);
 
-fn multi(scene: &Scene, members: u64, order: &str) -> Box<dyn Strategy> {
+fn multi(scene: &Scene, contender: usize, members: u64, order: &str) -> Box<dyn Strategy> {
     let params = Params::from([
         ("members".to_owned(), ParamValue::Count(members)),
         ("order".to_owned(), ParamValue::Word(order.to_owned())),
@@ -21,7 +23,7 @@ fn multi(scene: &Scene, members: u64, order: &str) -> Box<dyn Strategy> {
     (find("curator-multi").unwrap().build)(&LockConfig {
         path: scene.lock.clone(),
         params,
-        contender: 0,
+        contender,
         drivers: None,
     })
 }
@@ -55,7 +57,7 @@ fn a_member_that_fails_does_not_keep_the_next_ones_from_being_tried() {
         let other = scene.session().await;
         other.create(&blocked, &[], NodeKind::Ephemeral).await.unwrap();
         // When all are to be taken
-        let ended = multi(&scene, 3, "same").acquire(&session, Mode::Write, &patience(None)).await;
+        let ended = multi(&scene, 0, 3, "same").acquire(&session, Mode::Write, &patience(None)).await;
         // Then that member's failure is returned, after the next member has been taken, too
         assert!(matches!(ended, Err(AcquireError::Failed(Failure::Refused(_)))), "{ended:?}");
         let deleted: Vec<String> = trace
@@ -70,8 +72,12 @@ fn a_member_that_fails_does_not_keep_the_next_ones_from_being_tried() {
 }
 
 /// An acquire and release that run by themselves.
-async fn start(scene: &Scene, patience: &Patience) -> reactor::Task<Result<(), AcquireError>> {
-    let mut lock = multi(scene, 2, "rotated");
+async fn start(
+    scene: &Scene,
+    contender: usize,
+    patience: &Patience,
+) -> reactor::Task<Result<(), AcquireError>> {
+    let mut lock = multi(scene, contender, 2, "rotated");
     let (session, patience) = (scene.session().await, patience.clone());
     reactor::spawn_local(async move {
         let held = lock.acquire(&session, Mode::Write, &patience).await?;
@@ -79,7 +85,7 @@ async fn start(scene: &Scene, patience: &Patience) -> reactor::Task<Result<(), A
     })
 }
 
-/// Somebody who is in front of all others in both queues, until its session ends.
+/// A session that is in front of all others in both queues, until it ends.
 async fn block(scene: &Scene) -> Session {
     let session = scene.session().await;
     for member in ["member-0", "member-1"] {
@@ -91,13 +97,33 @@ async fn block(scene: &Scene) -> Session {
 }
 
 #[test]
+fn at_which_member_a_contender_begins_is_told_by_its_number_and_by_nothing_that_went_before() {
+    reactor::block_on(async {
+        let (from_the_first, from_the_next) = (["member-0", "member-1"], ["member-1", "member-0"]);
+        for (contender, order) in
+            [(1, from_the_next), (1, from_the_next), (0, from_the_first), (2, from_the_first)]
+        {
+            let scene = scene(crate::support::ensemble::shared()).await;
+            let (session, trace) = scene.traced().await;
+            let mut lock = multi(&scene, contender, 2, "rotated");
+            let held = lock.acquire(&session, Mode::Write, &patience(None)).await.unwrap();
+            lock.release(&session, held).await.unwrap();
+            let trace = trace.borrow();
+            let lists = trace.iter().filter(|sent| sent.kind.name() == "get_children");
+            let listed: Vec<&str> = lists.filter_map(|sent| sent.path.rsplit('/').next()).collect();
+            assert_eq!(listed, order, "contender {contender}");
+        }
+    });
+}
+
+#[test]
 fn two_that_begin_at_different_members_wait_for_each_other() {
     reactor::block_on(async {
         let scene = scene(crate::support::ensemble::shared()).await;
         // Without a timeout: each has one member and one place in the other's queue, and stays so
         let (one, other) = (patience(None), patience(None));
         let blocker = block(&scene).await;
-        let (first, second) = (start(&scene, &one).await, start(&scene, &other).await);
+        let (first, second) = (start(&scene, 0, &one).await, start(&scene, 1, &other).await);
         reactor::sleep(SETTLE).await;
         blocker.close(SETTLE * 25).await;
         reactor::sleep(SETTLE * 3).await;
@@ -110,7 +136,8 @@ fn two_that_begin_at_different_members_wait_for_each_other() {
         // With a timeout: nobody holds both, and yet somebody's patience ends
         let blocker = block(&scene).await;
         let limit = Some(SETTLE * 5);
-        let (first, second) = (start(&scene, &patience(limit)).await, start(&scene, &patience(limit)).await);
+        let (first, second) =
+            (start(&scene, 0, &patience(limit)).await, start(&scene, 1, &patience(limit)).await);
         reactor::sleep(SETTLE).await;
         blocker.close(SETTLE * 25).await;
         let ended = [first.await, second.await];
@@ -122,7 +149,7 @@ fn two_that_begin_at_different_members_wait_for_each_other() {
 #[test]
 fn all_queues_are_joined_at_once_and_left_at_once() {
     let lock = || subject("atomic-multi").with("members", ParamValue::Count(2));
-    let joined = "multi create member-0/_c_<id>-lock-; create member-1/_c_<id>-lock-\n \
+    let joined = "multi create member-0/_c_<id>-lock-; create member-1/_c_<id>-lock-; setData member-0\n \
                   get_children member-0\n get_children member-1\n";
     let left =
         |own: u64| format!("multi delete member-0/_c_<id>-lock-{own}; delete member-1/_c_<id>-lock-{own}");
@@ -141,6 +168,40 @@ fn all_queues_are_joined_at_once_and_left_at_once() {
     let (sent, nodes) = lock().timed_out();
     let waited = "get_data_watch member-0/_c_<id>-lock-0\n";
     assert_eq!((sent, nodes), (lines(&format!("{joined}{waited}{}", left(1))), 2));
+}
+
+#[test]
+fn the_token_of_locks_joined_at_once_is_the_transaction_that_made_the_nodes_however_they_were_found() {
+    /// How the protocol numbers a multi.
+    const MULTI: i32 = 14;
+    reactor::block_on(async {
+        let scene = scene(crate::support::ensemble::shared()).await;
+        let proxy = Proxy::before(crate::support::ensemble::shared());
+        let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
+        let mut last = 0;
+        // When it joins, joins where all has been deleted and the numbers start over, and joins without a reply
+        for way in ["at first", "deleted", "reply lost"] {
+            match way {
+                "deleted" => {
+                    scene.delete_all().await;
+                    scene.restore().await;
+                }
+                "reply lost" => proxy.strike(Fate::ReplyLost, MULTI, 1),
+                _ => {}
+            }
+            let held = one.acquire(Mode::Write).await.unwrap();
+            // Then the token is the czxid of each node, and higher than the one before
+            let node = held.node.clone().unwrap();
+            let outside = scene.session().await;
+            for path in scene.nodes_of(one.session.id()).await {
+                outside.sync(&path).await.unwrap();
+                assert_eq!(outside.exists(&path).await.unwrap().unwrap().czxid, node.czxid, "{way}");
+            }
+            assert!(node.czxid > last, "{way}: {} after {last}", node.czxid);
+            last = node.czxid;
+            one.release(held).await.unwrap();
+        }
+    });
 }
 
 #[tokio::test]

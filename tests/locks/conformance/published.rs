@@ -1,6 +1,13 @@
 //! Classes that were published with an article or with ZooKeeper itself.
 
+use zklockbench::words::catalog::Mode;
+use zklockbench::world::zk::reactor;
+
+use crate::support::contender::{Contender, settled};
+use crate::support::ensemble::shared;
+use crate::support::proxy::Proxy;
 use crate::support::rehearsal::{lines, subject};
+use crate::support::sessions::scene;
 
 #[test]
 fn the_wait_limited_class_takes_its_wake_up_for_the_lock() {
@@ -48,4 +55,25 @@ fn apaches_write_lock_looks_for_an_earlier_try_and_at_its_directory_each_time() 
     let (sent, left) = lock().timed_out();
     let expected = format!("{join}\n exists_watch x-<session>-0\n delete x-<session>-1");
     assert_eq!((sent, left), (lines(&expected), 1));
+}
+
+#[test]
+fn apaches_write_lock_looks_again_when_its_connection_has_changed() {
+    reactor::block_on(async {
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let mut holder = Contender::of("apache-write-lock", &scene).await;
+        let held = holder.acquire(Mode::Write).await.unwrap();
+        let waiting = Contender::by(&proxy.connect, "apache-write-lock", &scene).await.queue_up().await;
+        // When the connection of one that waits is made anew
+        proxy.cut();
+        proxy.mend();
+        settled([&waiting]).await;
+        holder.release(held).await.unwrap();
+        // Then it has looked once more than when nothing happens
+        let look = ["exists", "get_children", "exists_watch"];
+        let sent = waiting.serve().await.kinds();
+        let looks = sent.windows(look.len()).filter(|window| *window == look).count();
+        assert!(looks >= 1, "{sent:?}");
+        assert_eq!(sent[sent.len() - 3..], ["exists", "get_children", "delete"]);
+    });
 }

@@ -1,5 +1,6 @@
 //! Locks with a read and a write side.
 
+use zklockbench::lock::AcquireError;
 use zklockbench::words::catalog::Mode;
 use zklockbench::words::catalog::Mode::{Read, Write};
 
@@ -153,4 +154,12 @@ fn a_writer_that_reads_as_well_keeps_its_place_when_it_stops_writing() {
     let expected = "create _c_<id>-__WRIT__\n get_children .\n get_data_watch _c_<id>-__WRIT__0\n \
                     get_children .\n get_data_watch _c_<id>-__READ__0\n get_children .\n delete _c_<id>-__WRIT__1";
     assert_eq!(story.writer, lines(expected));
+}
+
+#[test]
+fn a_side_of_kazoos_that_is_held_waits_in_vain_for_itself_without_asking_anybody() {
+    for mode in [Read, Write] {
+        let twice = subject("kazoo-read-write").twice_as(mode);
+        assert_eq!(twice, (Err(AcquireError::TimedOut), lines("")), "{mode:?}");
+    }
 }

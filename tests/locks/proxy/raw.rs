@@ -18,7 +18,6 @@ const LONG: Duration = Duration::from_secs(60);
 /// So long nothing comes where nothing is to come.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// One connection.
 pub struct Raw(TcpStream);
 
 impl Raw {
@@ -45,7 +44,6 @@ impl Raw {
         text
     }
 
-    /// Waits for the end, of either kind.
     pub fn ends(&mut self) {
         self.0.set_read_timeout(Some(LONG)).unwrap();
         let read = self.0.read_to_end(&mut Vec::new());

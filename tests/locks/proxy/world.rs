@@ -1,13 +1,9 @@
 //! A proxy before the shared ensemble, sessions through it, and waits for what they do.
 
-use std::cell::RefCell;
 use std::future::Future;
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use zklockbench::words::clock;
-use zklockbench::words::measure::ThreadRecorder;
 use zklockbench::world::proxy::Proxy;
 use zklockbench::world::zk::{Access, Observed, Session, Target, reactor};
 
@@ -27,7 +23,6 @@ pub async fn world() -> World {
     World { scene: scene(ensemble::shared()).await, proxy: proxy() }
 }
 
-/// The servers of the shared ensemble.
 pub fn servers() -> Vec<String> {
     ensemble::shared().split(',').map(str::to_owned).collect()
 }
@@ -36,31 +31,20 @@ pub fn proxy() -> Proxy {
     Proxy::before(&servers()).unwrap()
 }
 
-/// A session through the proxy.
 pub async fn session(scene: &Scene, proxy: &Proxy) -> Session {
     scene.traced_by(&proxy.connect()).await.0
 }
 
 /// One that soon expires.
 pub async fn short_session(proxy: &Proxy) -> Session {
-    let observed = Observed {
-        sheet: Rc::new(RefCell::new(ThreadRecorder::new(1))),
-        pulse: Arc::default(),
-        last_reply: Arc::default(),
-        changes: Rc::from([]),
-        dates_lists: false,
-        trace: None,
-    };
     let target = Target { connect: proxy.connect(), access: Access::default() };
-    target.open(Duration::from_secs(2), LONG, observed).await.unwrap()
+    target.open(Duration::from_secs(2), LONG, Observed::by_nobody()).await.unwrap()
 }
 
-/// Waits for that.
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
     reactor::timeout(LONG, work).await.unwrap()
 }
 
-/// Waits until that is so.
 pub async fn eventually(is_so: impl Fn() -> bool) {
     in_time(async {
         while !is_so() {

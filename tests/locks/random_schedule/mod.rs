@@ -62,22 +62,22 @@ impl Oracle {
     }
 }
 
-/// What the contenders of one lock share.
 struct Contest {
     entry: &'static Entry,
+    joins_by_count: bool,
     scene: Scene,
     oracle: Oracle,
     wanted: u64,
 }
 
 impl Contest {
-    async fn prepare(entry: &'static Entry, wanted: u64) -> Self {
+    async fn prepare(entry: &'static Entry, joins_by_count: bool, wanted: u64) -> Self {
         let capacity = match entry.card.guarantees.holders {
             Holders::One | Holders::ReadersOrOneWriter => 1,
             Holders::Leases(_) => leases(entry),
         };
         let oracle = Oracle { capacity, latest: Cell::new(clock::now()), ..Oracle::default() };
-        Self { entry, scene: scene(ensemble::shared()).await, oracle, wanted }
+        Self { entry, joins_by_count, scene: scene(ensemble::shared()).await, oracle, wanted }
     }
 
     fn is_over(&self) -> bool {
@@ -95,8 +95,15 @@ impl Contest {
         if self.entry.card.params.iter().any(|param| param.name == "poll_interval") {
             params.insert("poll_interval".into(), ParamValue::Duration(Duration::from_millis(2)));
         }
-        if self.entry.card.params.iter().any(|param| param.name == "tasks_per_process") {
-            params.insert("tasks_per_process".into(), ParamValue::Count(2));
+        for of_process in ["tasks_per_process", "contenders_per_process"] {
+            if self.entry.card.params.iter().any(|param| param.name == of_process) {
+                params.insert(of_process.into(), ParamValue::Count(2));
+            }
+        }
+        for counted in ["join", "release"] {
+            if self.joins_by_count && self.entry.card.params.iter().any(|param| param.name == counted) {
+                params.insert(counted.into(), ParamValue::Word("count".into()));
+            }
         }
         (self.entry.build)(&LockConfig { path: self.scene.lock.clone(), params, contender, drivers: None })
     }
@@ -107,7 +114,6 @@ impl Contest {
     }
 }
 
-/// The leases that a lock has when nobody says.
 fn leases(entry: &Entry) -> usize {
     let Holders::Leases(name) = entry.card.guarantees.holders else { return 1 };
     let param = entry.card.params.iter().find(|param| param.name == name);
@@ -208,12 +214,12 @@ impl Contender {
 }
 
 /// Puts each of these locks through the schedule, all at the same time.
-fn contest(entries: impl Iterator<Item = &'static Entry>, wanted: u64) -> Vec<Rc<Contest>> {
+fn contest(entries: impl Iterator<Item = (&'static Entry, bool)>, wanted: u64) -> Vec<Rc<Contest>> {
     let seed = number("ZKLOCKBENCH_SEED", 1);
     reactor::block_on(async {
         let (mut contests, mut tasks) = (Vec::new(), Vec::new());
-        for (group, entry) in entries.enumerate() {
-            let contest = Rc::new(Contest::prepare(entry, wanted).await);
+        for (group, (entry, joins_by_count)) in entries.enumerate() {
+            let contest = Rc::new(Contest::prepare(entry, joins_by_count, wanted).await);
             for one in 0..CONTENDERS {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 rng.set_stream((group * CONTENDERS + one) as u64);
@@ -237,9 +243,15 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 fn a_lock_that_promises_exclusion_keeps_it_and_nobody_gets_stuck() {
     let wanted = number("ZKLOCKBENCH_ACQUISITIONS", depth::of(250, 10_000));
     let promising = STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive);
+    let can_count = |entry: &&Entry| entry.card.params.iter().any(|param| param.name == "join");
+    let promising = promising
+        .clone()
+        .map(|entry| (entry, false))
+        .chain(promising.filter(can_count).map(|entry| (entry, true)));
     let mut broken = Vec::new();
     for contest in contest(promising, wanted) {
-        let (name, oracle) = (contest.entry.card.name, &contest.oracle);
+        let how = if contest.joins_by_count { " by count" } else { "" };
+        let (name, oracle) = (format!("{}{how}", contest.entry.card.name), &contest.oracle);
         println!("{name}: {} acquisitions, {} violations", oracle.acquired.get(), oracle.violations.get());
         if oracle.violations.get() > 0 || oracle.acquired.get() < wanted {
             broken.push(name);
@@ -251,7 +263,7 @@ fn a_lock_that_promises_exclusion_keeps_it_and_nobody_gets_stuck() {
 #[test]
 fn the_violations_of_the_others_are_found() {
     let others = STRATEGIES.iter().filter(|entry| !entry.card.guarantees.exclusive);
-    for contest in contest(others, 5_000) {
+    for contest in contest(others.map(|entry| (entry, false)), 5_000) {
         let (name, oracle) = (contest.entry.card.name, &contest.oracle);
         assert!(oracle.violations.get() > 0, "{name}: none in {} acquisitions", oracle.acquired.get());
     }

@@ -36,6 +36,7 @@ static PRINTED: Entry = Entry {
             ..Guarantees::QUEUE
         },
         params: &[],
+        system: LockCard::ZOOKEEPER,
         batch_cost: None,
     },
     build: |config: &LockConfig| Box::new(Printed { lock: config.path.clone() }),
@@ -101,7 +102,7 @@ impl Printed {
     }
 
     async fn sorted(&self, session: &Session) -> Result<Vec<String>, Failure> {
-        let mut names = session.get_children(&self.lock).await?;
+        let mut names = session.get_children(&self.lock).await?.to_vec();
         names.sort_by(|a, b| piece(a).cmp(piece(b)));
         Ok(names)
     }

@@ -77,7 +77,6 @@ impl<'a> Map<'a> {
         found
     }
 
-    /// The file that defines what the path names.
     fn file_of(&self, path: &[String], depth: usize) -> Option<Module> {
         let length = (1..=path.len()).rev().find(|length| self.files.contains_key(&path[..*length]))?;
         let (module, rest) = path.split_at(length);

@@ -24,7 +24,6 @@ pub fn room(path: &[String]) -> &[String] {
     }
 }
 
-/// Whether the file only lists the rooms of a floor.
 pub fn only_lists_rooms(path: &[String]) -> bool {
     matches!(path, [floor] if ROOMS.contains(&floor.as_str()))
 }
@@ -52,7 +51,6 @@ fn says(source: &Source) -> Option<(String, Vec<String>)> {
     Some((floor.clone(), names.collect()))
 }
 
-/// The lines of a file's own documentation.
 fn docs(file: &syn::File) -> impl Iterator<Item = String> {
     file.attrs.iter().filter_map(|attribute| match &attribute.meta {
         syn::Meta::NameValue(syn::MetaNameValue {

@@ -28,6 +28,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("zk", &[WORDS]),
     ("driver", &[WORDS, &["zk"]]),
     ("proxy", &[WORDS]),
+    ("conformance", &[WORDS, &["zk", "driver", "proxy"]]),
     ("ensemble", &[WORDS, &["zk::admin", "zk::reach", "proxy"]]),
     // Layer 3: the subjects.
     ("lock", &[WORDS, &["zk", "driver"]]),
@@ -54,7 +55,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("sweep", &[WORDS, &["results", "stats", "objective"]]),
     ("report", &[WORDS, &["results", "stats", "compare", "gate", "model", "plan", "ab", "sweep"]]),
     // Layer 8: the door.
-    ("cli", &[WORDS, MEASURING, &["calibrate", "check", "results", "run"], READING]),
+    ("cli", &[WORDS, MEASURING, &["conformance", "calibrate", "check", "results", "run"], READING]),
     ("main", &[&["cli"]]),
 ];
 

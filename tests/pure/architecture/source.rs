@@ -11,11 +11,9 @@ use syn::{Attribute, Meta};
 
 use super::mention::{Mention, mentions};
 
-/// One source file.
 pub struct Source {
     /// Its path from the repository's root, with `/` between the parts.
     pub path: String,
-    /// Its syntax tree.
     pub file: syn::File,
     /// The paths in its tokens, which also show what macros are given; the syntax tree does not.
     pub mentions: Vec<Mention>,
@@ -23,7 +21,6 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads a source text.
     pub fn parse(path: &str, text: &str) -> Self {
         let tokens = TokenStream::from_str(text).unwrap_or_else(|error| panic!("{path}: {error}"));
         let file = syn::parse2(tokens.clone()).unwrap_or_else(|error| panic!("{path}: {error}"));

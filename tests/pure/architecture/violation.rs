@@ -14,7 +14,6 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// A violation at a line of a file.
     pub fn at(path: &str, line: usize, what: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line, what: what.into() }
     }

@@ -11,22 +11,18 @@ use super::command::{docker, docker_now};
 pub const CLIENT_PORT: &str = "2181/tcp";
 const SERVICE: &str = "com.docker.compose.service";
 
-/// A container, as far as it matters here.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Container {
     pub id: String,
     pub image: String,
     pub state: ContainerState,
-    /// What it was made from.
     pub config: Config,
-    /// What the system was asked to do for it.
     pub host_config: HostConfig,
     pub mounts: Vec<Mount>,
     pub network_settings: NetworkSettings,
 }
 
-/// Whether a container runs.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ContainerState {
@@ -59,7 +55,6 @@ pub struct HostConfig {
     pub port_bindings: Option<BTreeMap<String, Option<Vec<Binding>>>>,
 }
 
-/// What happens when a container ends.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct RestartPolicy {
@@ -77,7 +72,6 @@ pub struct Binding {
     pub host_port: String,
 }
 
-/// Something that is mounted into a container.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Mount {
@@ -87,11 +81,9 @@ pub struct Mount {
     /// Where it lies on the host; empty for memory.
     #[serde(default)]
     pub source: String,
-    /// Where it is in the container.
     pub destination: String,
 }
 
-/// The networks of a container.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct NetworkSettings {
@@ -108,7 +100,6 @@ pub struct Endpoint {
     pub asked: Option<RequestedAddress>,
 }
 
-/// An address that was asked for.
 #[derive(Debug, Clone, Deserialize)]
 pub struct RequestedAddress {
     #[serde(rename = "IPv4Address")]
@@ -116,7 +107,6 @@ pub struct RequestedAddress {
 }
 
 impl Container {
-    /// The service of the Compose file that it is.
     pub fn service(&self) -> &str {
         self.config.labels.get(SERVICE).map_or("", String::as_str)
     }

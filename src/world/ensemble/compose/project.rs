@@ -30,7 +30,6 @@ pub struct Project {
     _held: File,
 }
 
-/// A project that has not been removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftProject {
     /// Its name, as `docker ps` shows it before the names of its containers.
@@ -81,7 +80,6 @@ impl Drop for Project {
     }
 }
 
-/// All projects that have not been removed, by name.
 pub fn left_projects() -> Vec<LeftProject> {
     // Looking fails only where there is nothing of ours.
     left_in(&locks(), |_| Ok(false)).unwrap_or_default()

@@ -113,7 +113,6 @@ impl Compose {
         member.ok_or_else(|| format!("there is no server {number}: they are 1 to {}", self.members.len()))
     }
 
-    /// What the container of that server is now.
     pub(super) async fn look_at(&self, number: usize) -> Result<Container, String> {
         let mut told = inspect(&[self.member(number)?.id()]).await?;
         told.pop().ok_or_else(|| format!("Docker reports nothing about server {number}"))
@@ -156,7 +155,7 @@ impl Compose {
     /// Whether its servers can be taken off their network and put back.
     ///
     /// # Errors
-    /// As [`Compose::can_be_ended`].
+    /// Same errors as [`Compose::can_be_ended`].
     pub fn can_be_isolated(&self) -> Result<(), String> {
         self.members.iter().try_for_each(Member::can_be_isolated)
     }

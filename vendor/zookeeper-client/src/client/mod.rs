@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use const_format::formatcp;
@@ -16,11 +16,12 @@ use thiserror::Error;
 use tracing::instrument;
 
 pub use self::watcher::{OneshotWatcher, PersistentWatcher, StateWatcher};
-use super::session::{Depot, MarshalledRequest, Request, Session, SessionOperation, WatchReceiver};
+use super::session::{Depot, MarshalledRequest, Request, Session, SessionOperation, WatchReceiver, READ_ROOM};
 use crate::acl::{Acl, Acls, AuthUser};
 use crate::chroot::{Chroot, ChrootPath, OwnedChroot};
-use crate::endpoint::{self, IterableEndpoints};
+use crate::endpoint::{self, EndpointRef, IterableEndpoints};
 use crate::error::Error;
+use crate::names::Names;
 use crate::proto::{
     self,
     AuthPacket,
@@ -29,7 +30,6 @@ use crate::proto::{
     DeleteRequest,
     ExistsRequest,
     GetAclResponse,
-    GetChildren2Response,
     GetChildrenRequest,
     GetRequest,
     MultiHeader,
@@ -669,14 +669,13 @@ impl Client {
         &self,
         path: &str,
         watch: bool,
-    ) -> Result<impl Future<Output = Result<(Vec<String>, WatchReceiver)>>> {
+    ) -> Result<impl Future<Output = Result<(Names, WatchReceiver)>>> {
         let chroot_path = self.validate_path(path)?;
         let request = GetChildrenRequest { path: chroot_path, watch };
         let receiver = self.send_request(OpCode::GetChildren, &request);
         Ok(async move {
             let (body, watcher) = receiver.await?;
-            let mut buf = body.as_slice();
-            let children = record::unmarshal_entity::<Vec<String>>(&"children paths", &mut buf)?;
+            let (children, _) = Names::unmarshal(body)?;
             Ok((children, watcher))
         })
     }
@@ -686,6 +685,11 @@ impl Client {
     /// # Notable errors
     /// * [Error::NoNode] if such node does not exist.
     pub fn list_children(&self, path: &str) -> impl Future<Output = Result<Vec<String>>> + Send + '_ {
+        Self::map_wait(self.list_children_internally(path, false), |(children, _)| children.to_vec())
+    }
+
+    /// Same as [Self::list_children], but leaves the names in the bytes of the reply.
+    pub fn list_names(&self, path: &str) -> impl Future<Output = Result<Names>> + Send + '_ {
         Self::map_wait(self.list_children_internally(path, false), |(children, _)| children)
     }
 
@@ -704,6 +708,15 @@ impl Client {
         path: &str,
     ) -> impl Future<Output = Result<(Vec<String>, OneshotWatcher)>> + Send + '_ {
         let result = self.list_children_internally(path, true);
+        Self::map_wait(result, |(children, watcher)| (children.to_vec(), watcher.into_oneshot(&self.chroot)))
+    }
+
+    /// Same as [Self::list_and_watch_children], but leaves the names in the bytes of the reply.
+    pub fn list_and_watch_names(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Names, OneshotWatcher)>> + Send + '_ {
+        let result = self.list_children_internally(path, true);
         Self::map_wait(result, |(children, watcher)| (children, watcher.into_oneshot(&self.chroot)))
     }
 
@@ -711,15 +724,15 @@ impl Client {
         &self,
         path: &str,
         watch: bool,
-    ) -> Result<impl Future<Output = Result<(Vec<String>, Stat, WatchReceiver)>>> {
+    ) -> Result<impl Future<Output = Result<(Names, Stat, WatchReceiver)>>> {
         let chroot_path = self.validate_path(path)?;
         let request = GetChildrenRequest { path: chroot_path, watch };
         let receiver = self.send_request(OpCode::GetChildren2, &request);
         Ok(async move {
             let (body, watcher) = receiver.await?;
-            let mut buf = body.as_slice();
-            let response = record::unmarshal::<GetChildren2Response>(&mut buf)?;
-            Ok((response.children, response.stat, watcher))
+            let (children, end) = Names::unmarshal(body)?;
+            let stat = record::unmarshal::<Stat>(&mut children.bytes_from(end))?;
+            Ok((children, stat, watcher))
         })
     }
 
@@ -728,6 +741,12 @@ impl Client {
     /// # Notable errors
     /// * [Error::NoNode] if such node does not exist.
     pub fn get_children(&self, path: &str) -> impl Future<Output = Result<(Vec<String>, Stat)>> + Send {
+        let result = self.get_children_internally(path, false);
+        Self::map_wait(result, |(children, stat, _)| (children.to_vec(), stat))
+    }
+
+    /// Same as [Self::get_children], but leaves the names in the bytes of the reply.
+    pub fn get_names(&self, path: &str) -> impl Future<Output = Result<(Names, Stat)>> + Send {
         let result = self.get_children_internally(path, false);
         Self::map_wait(result, |(children, stat, _)| (children, stat))
     }
@@ -746,6 +765,17 @@ impl Client {
         &self,
         path: &str,
     ) -> impl Future<Output = Result<(Vec<String>, Stat, OneshotWatcher)>> + Send + '_ {
+        let result = self.get_children_internally(path, true);
+        Self::map_wait(result, |(children, stat, watcher)| {
+            (children.to_vec(), stat, watcher.into_oneshot(&self.chroot))
+        })
+    }
+
+    /// Same as [Self::get_and_watch_children], but leaves the names in the bytes of the reply.
+    pub fn get_and_watch_names(
+        &self,
+        path: &str,
+    ) -> impl Future<Output = Result<(Names, Stat, OneshotWatcher)>> + Send + '_ {
         let result = self.get_children_internally(path, true);
         Self::map_wait(result, |(children, stat, watcher)| (children, stat, watcher.into_oneshot(&self.chroot)))
     }
@@ -1755,27 +1785,12 @@ impl Connector {
     #[instrument(name = "connect", skip_all, fields(session))]
     async fn connect_internally(self, secure: bool, cluster: &str) -> Result<Client> {
         let (endpoints, chroot) = endpoint::parse_connect_string(cluster, secure)?;
-        let builder = Session::builder()
-            .with_session(self.session)
-            .with_authes(self.authes)
-            .with_readonly(self.readonly)
-            .with_detached(self.detached)
-            .with_session_timeout(self.session_timeout)
-            .with_connection_timeout(self.connection_timeout)
-            .with_max_frame_length(self.max_frame_length);
-        #[cfg(feature = "tls")]
-        let builder = builder.with_tls(self.tls);
-        #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
-        let builder = builder.with_sasl(self.sasl);
+        let server_version = self.server_version;
+        let mut endpoints = self.iterable(&endpoints);
         let (sender, receiver) = mpsc::unbounded();
         let sender = Arc::new(sender);
-        let mut session = builder.build(Arc::downgrade(&sender))?;
-        let mut endpoints = IterableEndpoints::from(endpoints.as_slice());
-        endpoints.reset();
-        if !self.fail_eagerly {
-            endpoints.cycle();
-        }
-        let mut buf = Vec::with_capacity(4096);
+        let mut session = self.build(Arc::downgrade(&sender), false)?;
+        let mut buf = Vec::with_capacity(READ_ROOM);
         let mut depot = Depot::new();
         let conn = session.start(&mut endpoints, &mut buf, &mut depot).await?;
         let session_info = session.session.clone();
@@ -1787,8 +1802,50 @@ impl Connector {
             session.serve(endpoints, conn, buf, depot, receiver).await;
         });
         let client =
-            Client::new(chroot.to_owned(), self.server_version, session_info, session_timeout, sender, state_watcher);
+            Client::new(chroot.to_owned(), server_version, session_info, session_timeout, sender, state_watcher);
         Ok(client)
+    }
+
+    fn iterable(&self, endpoints: &[EndpointRef]) -> IterableEndpoints {
+        let mut endpoints = IterableEndpoints::from(endpoints);
+        endpoints.reset();
+        if !self.fail_eagerly {
+            endpoints.cycle();
+        }
+        endpoints
+    }
+
+    fn build(self, requester: Weak<mpsc::UnboundedSender<Request>>, ending: bool) -> Result<Session> {
+        let builder = Session::builder()
+            .with_session(self.session)
+            .with_authes(self.authes)
+            .with_readonly(self.readonly)
+            .with_detached(self.detached)
+            .with_session_timeout(self.session_timeout)
+            .with_connection_timeout(self.connection_timeout)
+            .with_max_frame_length(self.max_frame_length)
+            .with_ending(ending);
+        #[cfg(feature = "tls")]
+        let builder = builder.with_tls(self.tls);
+        #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
+        let builder = builder.with_sasl(self.sasl);
+        builder.build(requester)
+    }
+
+    /// Ends the session of [Self::with_session], whose own client may be connected: it is presented and closed in one go,
+    /// so that its client can't come back in between. Returns once a server has answered the close, or no longer knows a
+    /// session that it has granted before.
+    ///
+    /// Parameter `secure` chooses between [Self::connect] and [Self::secure_connect].
+    ///
+    /// # Notable errors
+    /// * [Error::SessionExpired] if the session was over before, or its password is wrong
+    /// * [Error::Timeout] if no server has said so within approximate [Self::session_timeout]
+    pub async fn end_session(self, secure: bool, cluster: &str) -> Result<()> {
+        let (endpoints, _) = endpoint::parse_connect_string(cluster, secure)?;
+        let endpoints = self.iterable(&endpoints);
+        // Nobody sends requests.
+        self.build(Weak::new(), true)?.end(endpoints).await
     }
 
     /// Connects to ZooKeeper cluster.

@@ -1,16 +1,8 @@
 use bytes::BufMut;
 
-use super::stat::Stat;
 use crate::acl::Acls;
 use crate::chroot::ChrootPath;
-use crate::record::{
-    DeserializableRecord,
-    DeserializeError,
-    DynamicRecord,
-    ReadingBuf,
-    SerializableRecord,
-    StaticRecord,
-};
+use crate::record::{DynamicRecord, SerializableRecord, StaticRecord};
 
 pub struct SyncRequest<'a> {
     pub path: ChrootPath<'a>,
@@ -114,22 +106,6 @@ impl SerializableRecord for OneshotWatchRequest<'_> {
 impl DynamicRecord for OneshotWatchRequest<'_> {
     fn serialized_len(&self) -> usize {
         self.path.serialized_len() + bool::record_len()
-    }
-}
-
-pub struct GetChildren2Response {
-    pub children: Vec<String>,
-    pub stat: Stat,
-}
-
-impl DeserializableRecord<'_> for GetChildren2Response {
-    type Error = DeserializeError;
-
-    fn deserialize(buf: &mut ReadingBuf<'_>) -> Result<GetChildren2Response, Self::Error> {
-        let children = Vec::<String>::deserialize(buf)?;
-        let stat = Stat::deserialize(buf)?;
-        let response = GetChildren2Response { children, stat };
-        Ok(response)
     }
 }
 

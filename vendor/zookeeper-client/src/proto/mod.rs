@@ -24,7 +24,6 @@ pub use self::data::{
     CreateRequest,
     DeleteRequest,
     ExistsRequest,
-    GetChildren2Response,
     GetChildrenRequest,
     GetRequest,
     PersistentWatchRequest,

@@ -34,18 +34,9 @@ pub struct Depot {
 
 impl Depot {
     pub fn new() -> Self {
-        let writing_capacity = 128usize;
-        Depot {
-            xid: Default::default(),
-            sasl: false,
-            pending_authes: Vec::with_capacity(5),
-            writing_slices: Vec::with_capacity(writing_capacity),
-            writing_operations: VecDeque::with_capacity(writing_capacity),
-            written_operations: HashMap::with_capacity(128),
-            pending_operations: VecDeque::with_capacity(32),
-            watching_paths: HashMap::with_capacity(32),
-            unwatching_paths: HashMap::with_capacity(32),
-        }
+        // Most sessions have one or two requests in flight: room for more is made when it is needed, as there may be
+        // thousands of sessions in a process.
+        Default::default()
     }
 
     /// Reset state and clear buffered operations from previous run except `pending_authes`.

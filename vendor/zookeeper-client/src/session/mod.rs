@@ -46,6 +46,11 @@ use crate::tls::TlsOptions;
 pub const PASSWORD_LEN: usize = 16;
 pub const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 
+/// Bytes of room that a session keeps for what its server sends.
+pub const READ_ROOM: usize = 4096;
+/// Bytes of room that are made for a frame before they arrive, as its length is the server's word.
+const ROOM_ON_TRUST: usize = 1 << 20;
+
 #[derive(Default)]
 pub struct Builder {
     #[cfg(feature = "tls")]
@@ -59,6 +64,7 @@ pub struct Builder {
     session_timeout: Duration,
     connection_timeout: Duration,
     max_frame_length: usize,
+    ending: bool,
 }
 
 impl Builder {
@@ -100,6 +106,11 @@ impl Builder {
         Self { max_frame_length, ..self }
     }
 
+    /// To end the session at once, in place of serving it.
+    pub fn with_ending(self, ending: bool) -> Self {
+        Self { ending, ..self }
+    }
+
     pub fn build(self, requester: Weak<mpsc::UnboundedSender<Request>>) -> Result<Session, Error> {
         let session = match self.session {
             Some(session) => {
@@ -135,6 +146,8 @@ impl Builder {
 
             configured_connection_timeout: self.connection_timeout,
             max_frame_length: self.max_frame_length,
+            ending: self.ending,
+            granted: false,
 
             last_zxid: session.last_zxid,
             last_recv: now,
@@ -171,6 +184,9 @@ pub struct Session {
 
     configured_connection_timeout: Duration,
     max_frame_length: usize,
+    ending: bool,
+    /// A server has granted the session once.
+    granted: bool,
 
     last_zxid: i64,
     last_recv: Instant,
@@ -468,6 +484,7 @@ impl Session {
             let span = Span::current();
             span.record("session", display(session_id));
         }
+        self.granted = true;
         self.session.password.clear();
         self.session.password.extend_from_slice(response.password);
         self.session.readonly = response.readonly;
@@ -503,8 +520,22 @@ impl Session {
         }
         let consumed_bytes = recved.len() - reading.len();
         recved.drain(..consumed_bytes);
+        Self::fit_room(recved);
         self.last_recv = Instant::now();
         Ok(())
+    }
+
+    /// Makes room for the frame that is under way at once, where doubling would take up to twice its bytes, and gives
+    /// back what a long one before has left.
+    fn fit_room(recved: &mut Vec<u8>) {
+        let length = recved.get(..4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+        let frame = length.map_or(0, |length| 4 + u32::from_be_bytes(length) as usize);
+        let room = frame.min(ROOM_ON_TRUST.max(2 * recved.len())).max(READ_ROOM);
+        if recved.capacity() < room {
+            recved.reserve_exact(room - recved.len());
+        } else if recved.capacity() > room {
+            recved.shrink_to(room);
+        }
     }
 
     async fn serve_connecting(
@@ -532,7 +563,7 @@ impl Session {
                     }
                 },
             }
-            if self.session_state.is_connected() && !pinged {
+            if self.session_state.is_connected() && !pinged && !self.ending {
                 // Send opcode other than `auth` and `sasl` to get possible AuthFailed if
                 // "zookeeper.enforce.auth.enabled".
                 pinged = true;
@@ -677,6 +708,10 @@ impl Session {
         #[cfg(any(feature = "sasl-digest-md5", feature = "sasl-gssapi"))]
         self.send_sasl(depot, endpoint.host)?;
         self.send_authes(depot);
+        if self.ending {
+            // Without waiting for the session to be granted, so that its own client can't come back in between.
+            depot.push_session(SessionOperation::new_without_body(OpCode::CloseSession));
+        }
         self.watch_manager.resend_watches(self.last_zxid, depot);
         self.last_send = Instant::now();
         self.last_recv = self.last_send;
@@ -691,6 +726,17 @@ impl Session {
                 info!("succeeds to establish session to {}", endpoint);
                 Ok(conn)
             },
+        }
+    }
+
+    /// Ends the session, where [Builder::with_ending] was asked for.
+    ///
+    /// Errors with [Error::SessionExpired] if no server has ever granted it.
+    pub async fn end(mut self, mut endpoints: IterableEndpoints) -> Result<(), Error> {
+        let mut buf = Vec::with_capacity(READ_ROOM);
+        match self.start(&mut endpoints, &mut buf, &mut Depot::new()).await {
+            Err(Error::SessionExpired) if self.granted => Ok(()),
+            ended => ended.map(drop),
         }
     }
 

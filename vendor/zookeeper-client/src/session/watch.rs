@@ -181,7 +181,7 @@ struct Watch {
 
 impl Watch {
     fn new() -> Self {
-        Watch { watchers: Vec::with_capacity(5) }
+        Watch { watchers: Vec::with_capacity(1) }
     }
 
     fn is_empty(&self) -> bool {
@@ -245,7 +245,7 @@ pub struct WatchManager {
 }
 
 /// Maximum number of paths kept in `cached_paths` for reuse.
-const CACHED_PATHS_MAX: usize = 1000;
+const CACHED_PATHS_MAX: usize = 16;
 
 impl WatchManager {
     pub fn new(
@@ -253,12 +253,12 @@ impl WatchManager {
         state_receiver: sync::watch::Receiver<SessionState>,
     ) -> Self {
         WatchManager {
-            cached_paths: LinkedHashSet::with_capacity(CACHED_PATHS_MAX),
-            cached_watches: Vec::with_capacity(100),
+            cached_paths: LinkedHashSet::new(),
+            cached_watches: Vec::new(),
 
             next_watcher_id: 1,
-            watches: HashMap::with_capacity(20),
-            watching_paths: HashMap::with_capacity(20),
+            watches: HashMap::new(),
+            watching_paths: HashMap::new(),
 
             requester,
             state_receiver: state_receiver.into(),

@@ -1,0 +1,60 @@
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+
+/**
+ * A line of the suite's: what all requests have, and what acquires and releases do. Only `open` has more, and is read as a tree:
+ * that is too slow for what comes with every acquire, in code that in a short trial no compiler has come to yet.
+ */
+final class Request {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private final String line;
+    String kind = "";
+    long id;
+    /** The contender; -1 for none. */
+    int contender = -1;
+    /** Of `cancel`. */
+    long of;
+    String on = "";
+    String mode = "write";
+    /** -1 for none, as of `holdMicros`. */
+    long timeoutMillis = -1;
+    long holdMicros = -1;
+
+    Request() {
+        line = "";
+    }
+
+    Request(String line) throws IOException {
+        this.line = line;
+        try (JsonParser in = JSON.createParser(line)) {
+            if (in.nextToken() != JsonToken.START_OBJECT) throw new IOException("not an object: " + line);
+            for (String field = in.nextFieldName(); field != null; field = in.nextFieldName()) {
+                in.nextToken();
+                switch (field) {
+                    case "t" -> kind = in.getText();
+                    case "id" -> id = in.getLongValue();
+                    case "c" -> contender = in.getIntValue();
+                    case "of" -> of = in.getLongValue();
+                    case "on" -> on = in.getText();
+                    case "mode" -> mode = in.getText();
+                    case "timeout_ms" -> timeoutMillis = in.getLongValue();
+                    case "hold_us" -> holdMicros = in.getLongValue();
+                    default -> in.skipChildren();
+                }
+            }
+        }
+    }
+
+    /** All of it. */
+    JsonNode tree() {
+        try {
+            return JSON.readTree(line);
+        } catch (IOException unreadable) {
+            throw new UncheckedIOException(unreadable);
+        }
+    }
+}

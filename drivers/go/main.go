@@ -1,0 +1,386 @@
+// Go's lock as a contender of zklockbench, by version 1 of its driver protocol (docs/drivers.md).
+//
+// The lock is zk.Lock of github.com/samuel/go-zookeeper, whose Lock() knows no timeout, no cancellation and no way to learn
+// that the lock was lost. So this driver gives up for it: it answers that the wait is over, lets the call go on, and if that
+// is granted all the same, releases at once and tells so as `late`. Until then its node stands in the queue.
+//
+// What came later, as github.com/go-zookeeper/zk, is the same lock but for two things: the number of a node is what follows
+// its last "lock-" or "__" instead of its last "-", so that other nodes below the lock do not stop it, as Python's kazoo's
+// would; and LockWithData.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"path"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/samuel/go-zookeeper/zk"
+	"golang.org/x/sys/unix"
+)
+
+// The library's version, set when this is compiled.
+var release = "unknown"
+
+// message is a line of the protocol, in or out.
+type message = map[string]interface{}
+
+type request struct {
+	T         string
+	ID        int64
+	V         []int
+	C         *int
+	Connect   string
+	Auth      string
+	SessionMs int64 `json:"session_ms"`
+	On        string
+	TimeoutMs *int64 `json:"timeout_ms"`
+	HoldUs    *int64 `json:"hold_us"`
+	Of        int64
+}
+
+// contender has a client, and a goroutine that does all that is asked of it, one after the other.
+type contender struct {
+	number   int
+	requests chan request
+	// The acquires that are to end, by their numbers.
+	cancels chan int64
+	// Of the goroutine that reads.
+	lastAcquire int64
+
+	conn    *zk.Conn
+	chroot  string
+	held    map[string]*zk.Lock
+	session chan message
+	expired int32
+}
+
+// call is an acquire of the library's, and what became of it.
+type call struct {
+	lock     *zk.Lock
+	err      error
+	from, to int64
+}
+
+var output sync.Mutex
+
+func main() {
+	if os.Getenv("ZKLOCKBENCH_DRIVER") != "1" {
+		fmt.Fprintln(os.Stderr, "a driver of zklockbench: zklockbench run quick --driver go=drivers/go/run --strategies go:Lock")
+		os.Exit(2)
+	}
+	contenders := map[int]*contender{}
+	acquires := map[int64]*contender{}
+	lines := bufio.NewReaderSize(os.Stdin, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var asked request
+		if err := json.Unmarshal(line, &asked); err != nil {
+			log.Fatalf("not a request: %v: %q", err, line)
+		}
+		var c *contender
+		if asked.C != nil {
+			c = contenders[*asked.C]
+		}
+		switch {
+		case asked.T == "hello":
+			say(ready())
+		case asked.T == "echo" && asked.C == nil:
+			say(message{"id": asked.ID, "ok": message{"now": now()}})
+		case asked.T == "open" && asked.C != nil:
+			c = &contender{
+				number: *asked.C, requests: make(chan request, 64), cancels: make(chan int64, 64),
+				held: map[string]*zk.Lock{}, session: make(chan message, 1),
+			}
+			contenders[c.number] = c
+			c.requests <- asked
+			go c.serve()
+		case asked.T == "cancel":
+			// Its contender has one acquire at a time, and skips what is about another one.
+			if waits := acquires[asked.Of]; waits != nil {
+				waits.cancels <- asked.Of
+			}
+			say(message{"id": asked.ID, "ok": message{}})
+		case asked.T == "acquire" || asked.T == "release" || asked.T == "echo" || asked.T == "close":
+			if c == nil {
+				say(message{"id": asked.ID, "err": "bad-request", "message": "there is no such contender"})
+				continue
+			}
+			if asked.T == "acquire" {
+				delete(acquires, c.lastAcquire)
+				acquires[asked.ID], c.lastAcquire = c, asked.ID
+			}
+			if asked.T == "close" {
+				delete(contenders, c.number)
+			}
+			c.requests <- asked
+		default:
+			say(message{"id": asked.ID, "err": "unsupported"})
+		}
+	}
+}
+
+func ready() message {
+	return message{
+		"t": "ready", "v": 1, "driver": "go 1", "contenders": 4096, "hold": true, "clock": "monotonic",
+		"inside": message{"samuel/go-zookeeper": release, "go": strings.TrimPrefix(runtime.Version(), "go")},
+		"locks": message{"Lock": message{
+			"summary": "Go's Lock, by samuel/go-zookeeper itself", "modes": []string{"write"},
+			"timeout": "emulated", "cancel": "emulated", "token": "czxid", "order": "fifo",
+		}},
+	}
+}
+
+func (c *contender) serve() {
+	for asked := range c.requests {
+		switch asked.T {
+		case "open":
+			c.open(asked)
+		case "acquire":
+			c.acquire(asked)
+		case "release":
+			c.release(asked, "ok")
+		case "echo":
+			say(message{"id": asked.ID, "ok": message{"now": now()}})
+		case "close":
+			held := []string{}
+			for on := range c.held {
+				held = append(held, on)
+			}
+			if c.conn != nil {
+				c.conn.Close()
+			}
+			say(message{"id": asked.ID, "ok": message{"held": held}})
+			return
+		}
+	}
+}
+
+func (c *contender) open(asked request) {
+	// The library knows no chroot.
+	servers := asked.Connect
+	if at := strings.Index(servers, "/"); at >= 0 {
+		servers, c.chroot = servers[:at], servers[at:]
+	}
+	timeout := time.Duration(asked.SessionMs) * time.Millisecond
+	connected := make(chan struct{})
+	conn, _, err := zk.Connect(strings.Split(servers, ","), timeout, zk.WithLogger(log.Default()), zk.WithLogInfo(false),
+		zk.WithEventCallback(func(event zk.Event) {
+			<-connected
+			c.told(event)
+		}))
+	if err != nil {
+		say(message{"id": asked.ID, "err": "refused", "message": err.Error()})
+		return
+	}
+	c.conn = conn
+	close(connected)
+	if timeout < 10*time.Second {
+		timeout = 10 * time.Second
+	}
+	select {
+	case session := <-c.session:
+		if asked.Auth != "" {
+			if err := conn.AddAuth("digest", []byte(asked.Auth)); err != nil {
+				say(failed(asked.ID, err, "no"))
+				return
+			}
+		}
+		say(message{"id": asked.ID, "ok": session})
+	case <-time.After(timeout):
+		say(message{"id": asked.ID, "err": "connection", "held": "no", "message": "no session in time"})
+	}
+}
+
+// told is called for each event by the client's own goroutine, which must not wait for anything else of the client. (Its
+// channel of events would do, too, but loses those for which it has no room.)
+func (c *contender) told(event zk.Event) {
+	if event.Type != zk.EventSession {
+		return
+	}
+	tell := message{"t": "event", "c": c.number, "at": now()}
+	switch event.State {
+	case zk.StateDisconnected:
+		tell["what"] = "suspended"
+	case zk.StateExpired:
+		atomic.StoreInt32(&c.expired, 1)
+		tell["what"] = "expired"
+	case zk.StateHasSession:
+		// After an expiry the client has another session.
+		id := fmt.Sprintf("0x%x", uint64(c.conn.SessionID()))
+		tell["what"], tell["session"] = "connected", id
+		select {
+		case c.session <- message{
+			"session": id,
+			// Neither is exported. They are written by the goroutine that this runs on.
+			"session_ms": private(c.conn, "sessionTimeoutMs").Int(),
+			"password":   fmt.Sprintf("%x", private(c.conn, "passwd").Bytes()),
+		}:
+		default:
+		}
+	default:
+		return
+	}
+	say(tell)
+}
+
+func (c *contender) acquire(asked request) {
+	var timeout <-chan time.Time
+	if asked.TimeoutMs != nil {
+		timeout = time.After(time.Duration(*asked.TimeoutMs) * time.Millisecond)
+	}
+	if len(c.cancels) > 0 && c.isCancelled(asked.ID) {
+		say(message{"id": asked.ID, "err": "cancelled"})
+		return
+	}
+	// A lock of its own for each acquire: one that was given up is still waiting in its own.
+	done := make(chan call, 1)
+	lock := zk.NewLock(c.conn, c.chroot+asked.On, zk.WorldACL(zk.PermAll))
+	go func() {
+		from := now()
+		err := lock.Lock()
+		done <- call{lock, err, from, now()}
+	}()
+	for {
+		select {
+		case got := <-done:
+			c.granted(asked, got)
+			return
+		case <-timeout:
+			say(message{"id": asked.ID, "err": "timeout"})
+			go c.releaseLate(asked, done)
+			return
+		case id := <-c.cancels:
+			if id == asked.ID {
+				say(message{"id": asked.ID, "err": "cancelled"})
+				go c.releaseLate(asked, done)
+				return
+			}
+		}
+	}
+}
+
+// isCancelled says whether that acquire was cancelled before it began; what is left of earlier ones is forgotten.
+func (c *contender) isCancelled(acquire int64) bool {
+	cancelled := false
+	for len(c.cancels) > 0 {
+		cancelled = <-c.cancels == acquire || cancelled
+	}
+	return cancelled
+}
+
+func (c *contender) granted(asked request, got call) {
+	if got.err != nil {
+		// The library may have left its node in the queue.
+		say(stamped(failed(asked.ID, got.err, "maybe"), got.from, got.to))
+		return
+	}
+	c.held[asked.On] = got.lock
+	if atomic.LoadInt32(&c.expired) != 0 {
+		// The client has a new session by now and goes on with that, but this contender's is over.
+		got.lock.Unlock()
+		delete(c.held, asked.On)
+		say(stamped(failed(asked.ID, zk.ErrSessionExpired, "no"), got.from, got.to))
+		return
+	}
+	node := private(got.lock, "lockPath").String()
+	_, stat, err := c.conn.Exists(node)
+	if err != nil {
+		say(stamped(failed(asked.ID, err, "maybe"), got.from, got.to))
+		return
+	}
+	ok := message{"node": path.Base(node), "token": strconv.FormatInt(stat.Czxid, 10)}
+	say(stamped(message{"id": asked.ID, "ok": ok}, got.from, got.to))
+	if asked.HoldUs != nil {
+		// Looking up the token is a part of the hold.
+		time.Sleep(time.Duration(got.to+*asked.HoldUs-now()) * time.Microsecond)
+		c.release(asked, "released")
+	}
+}
+
+// releaseLate waits for a call that was given up, and releases what it gets.
+func (c *contender) releaseLate(asked request, done chan call) {
+	got := <-done
+	if got.err != nil {
+		return
+	}
+	// Without its session the node is gone.
+	for err := got.lock.Unlock(); err == zk.ErrConnectionClosed || err == zk.ErrNoServer; err = got.lock.Unlock() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	say(message{"t": "event", "what": "late", "c": c.number, "of": asked.ID, "on": asked.On, "from": got.to, "to": now()})
+}
+
+func (c *contender) release(asked request, word string) {
+	lock := c.held[asked.On]
+	if lock == nil {
+		say(message{"id": asked.ID, "err": "bad-request", "message": "it is not held"})
+		return
+	}
+	delete(c.held, asked.On)
+	from := now()
+	err := lock.Unlock()
+	to := now()
+	if err != nil {
+		say(stamped(failed(asked.ID, err, "maybe"), from, to))
+		return
+	}
+	say(stamped(message{"id": asked.ID, word: message{}}, from, to))
+}
+
+func failed(id int64, err error, held string) message {
+	word := "crash"
+	switch err {
+	case zk.ErrSessionExpired, zk.ErrNoNode:
+		word = "session"
+	case zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing:
+		word = "connection"
+	case zk.ErrNoAuth, zk.ErrAuthFailed:
+		word = "refused"
+	}
+	return message{"id": id, "err": word, "held": held, "message": err.Error()}
+}
+
+func stamped(answer message, from, to int64) message {
+	answer["from"], answer["to"] = from, to
+	return answer
+}
+
+// private is a field that the library keeps for itself.
+func private(of interface{}, field string) reflect.Value {
+	return reflect.ValueOf(of).Elem().FieldByName(field)
+}
+
+// now is the clock of the protocol, which Go's own time does not show: CLOCK_MONOTONIC in microseconds.
+func now() int64 {
+	var at unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &at); err != nil {
+		log.Fatal(err)
+	}
+	return at.Nano() / 1000
+}
+
+// say writes a line at once.
+func say(what message) {
+	line, err := json.Marshal(what)
+	if err != nil {
+		log.Fatal(err)
+	}
+	output.Lock()
+	defer output.Unlock()
+	if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
+		os.Exit(1)
+	}
+}

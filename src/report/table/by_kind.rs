@@ -1,0 +1,92 @@
+//! Requests by kind, as they were counted on the wire.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Table, numbers, words};
+use crate::report::document::{Column, Value};
+use crate::results::record::{CountedTurns, Counting};
+use crate::words::measure::RequestKind;
+use crate::words::units::number;
+
+pub(super) const HOW: &str = "counted on the wire, in a trial of its own in which nothing is timed";
+
+/// A row: whose it is, and what was counted.
+pub(super) struct CountedRow<'a> {
+    pub labels: Vec<Value>,
+    pub counting: &'a Counting,
+}
+
+/// A row for each of these, with a column for each kind of request that occurs in any.
+pub(super) fn table(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Table {
+    let counts = || rows.iter().map(|row| &row.counting.counted);
+    let kinds: Vec<RequestKind> = RequestKind::ALL
+        .into_iter()
+        .filter(|kind| counts().any(|counts| counts.requests.get(*kind) > 0))
+        .collect();
+    let has_multis = counts().any(|counts| !counts.parts_of_multis.is_empty());
+    let has_others = counts().any(|counts| !counts.other_requests.is_empty());
+    let row = |row: &CountedRow<'_>| {
+        let counts = &row.counting.counted;
+        let per = |times: u64| times as f64 / counts.acquired.max(1) as f64;
+        let each = |times: u64| Value::Amount(per(times));
+        let by_name = |named: &BTreeMap<String, u64>| {
+            let told = named.iter().map(|(name, times)| format!("{} {name}", number(per(*times))));
+            let told: Vec<String> = told.collect();
+            Value::or_missing((!told.is_empty()).then(|| told.join(", ")), Value::Text)
+        };
+        let own = row.labels.iter().cloned().chain([Value::Count(counts.acquired)]);
+        let kinds = kinds.iter().map(|kind| each(counts.requests.get(*kind)));
+        let multis = has_multis.then(|| by_name(&counts.parts_of_multis));
+        let others = has_others.then(|| by_name(&counts.other_requests));
+        let sums = [
+            each(counts.all_requests()),
+            each(counts.notifications.total()),
+            Value::or_missing(row.counting.by_release, each),
+            each(counts.bytes_sent + counts.bytes_received),
+        ];
+        own.chain(kinds).chain(multis).chain(others).chain(sums).collect()
+    };
+    let places = labels.len();
+    let columns = labels
+        .into_iter()
+        .chain([numbers("acquisitions", 4)])
+        .chain(kinds.iter().map(|kind| numbers(heading(*kind), 0)))
+        .chain(has_multis.then(|| words("in multis")))
+        .chain(has_others.then(|| words("others")))
+        .chain([
+            numbers("requests", 1),
+            numbers("notifications", 1),
+            numbers("fan-out", 2),
+            numbers("bytes", 3),
+        ])
+        .collect();
+    Table { columns, labels: places, rows: rows.iter().map(row).collect() }
+}
+
+/// What stands in the table.
+pub(super) fn legend(rows: &[CountedRow<'_>]) -> String {
+    let turns: BTreeSet<&str> = rows.iter().map(|row| row.counting.turns.told()).collect();
+    let all = rows.iter().filter(|row| row.counting.turns == CountedTurns::All).count();
+    let told = match turns.len() {
+        1 => turns.into_iter().collect(),
+        _ => format!("each contender's first turn left out, but not in {all} of the rows"),
+    };
+    format!("Requests by kind, per acquisition: {HOW}; {told}. A watch: the read sets one.")
+}
+
+const fn heading(kind: RequestKind) -> &'static str {
+    match kind {
+        RequestKind::Create => "create",
+        RequestKind::Delete => "delete",
+        RequestKind::GetChildren => "children",
+        RequestKind::GetChildrenWatch => "children, watch",
+        RequestKind::GetData => "data",
+        RequestKind::GetDataWatch => "data, watch",
+        RequestKind::Exists => "exists",
+        RequestKind::ExistsWatch => "exists, watch",
+        RequestKind::SetData => "set data",
+        RequestKind::Multi => "multi",
+        RequestKind::Sync => "sync",
+        RequestKind::RemoveWatches => "remove watches",
+    }
+}

@@ -1,0 +1,82 @@
+//! Locks that a driver holds by itself, for so long as it is told.
+
+use serde_json::{Value, json};
+
+use super::finding::{Seen, Tried, Trouble, wrong};
+use super::stage::{Contender, SOON, Stage, said};
+use crate::world::driver::protocol::How;
+
+/// Long enough to look at the lock meanwhile, on a busy host, too.
+const HELD: u64 = 400_000;
+
+/// Two answers for one acquire: at the grant, and when it has been released.
+pub(super) async fn by_itself(stage: &mut Stage<'_>) -> Tried {
+    if !stage.says("hold") {
+        return Ok(Seen::NotTried("`hold` is not declared".into()));
+    }
+    let on = stage.place().await?;
+    let (one, two) = stage.two().await?;
+    let asked = asks(stage, one, &on, HELD, &[]).await?;
+    let grant = stage.granted(asked, SOON).await?;
+    stage.is_held(one, &on, Some(&grant)).await?;
+    let other = asks(stage, two, &on, 0, &[]).await?;
+    if stage.abilities.cancel != How::None {
+        let driver = stage.driver().await?;
+        let cancel = driver.ask("`cancel`", json!({ "t": "cancel", "of": asked }));
+        driver.answer(cancel, SOON).await?;
+    }
+    let released = stage.driver().await?.release_of(asked, SOON).await?;
+    if released.answer.err.is_some() {
+        return wrong(format!("it did not release: {}", said(&released.answer)));
+    }
+    let held = released.came.saturating_sub(grant.came);
+    if let (Some(to), Some(from)) = (grant.answer.to, released.answer.from) {
+        if from.saturating_sub(to) + 1_000 < HELD {
+            return wrong(format!(
+                "asked to hold for {HELD} µs, its stamps show {} µs",
+                from.saturating_sub(to)
+            ));
+        }
+    } else if held + 5_000 < HELD {
+        return wrong(format!("asked to hold for {HELD} µs, `released` came {held} µs after the grant"));
+    }
+    let second = stage.granted(other, SOON).await?;
+    if let (Some(inside), Some(out)) = (second.answer.to, released.answer.to)
+        && inside + 1_000 < released.answer.from.unwrap_or(out)
+    {
+        return wrong(format!(
+            "by its own stamps the next one was inside at {inside}, before {out}, when the first one left"
+        ));
+    }
+    let driver = stage.driver().await?;
+    driver.release_of(other, SOON).await?;
+    stage.leaves(one, &on).await?;
+    stage.leaves(two, &on).await?;
+    if stage.has_timeouts() {
+        stage.takes(one, &on).await?;
+        let late = asks(stage, two, &on, 0, &[("timeout_ms", 50.into())]).await?;
+        let answered = stage.driver().await?.answer(late, SOON).await?.answer;
+        if answered.err.as_deref() != Some("timeout") {
+            return wrong(format!("a hold that was not granted in time was answered `{}`", said(&answered)));
+        }
+        stage.releases(one, &on).await?;
+    }
+    stage.done(&[one, two]).await?;
+    Ok(Seen::Fine(format!(
+        "{HELD} µs took {held} µs as seen from here, with two answers in order; 0 µs, too"
+    )))
+}
+
+async fn asks(
+    stage: &mut Stage<'_>,
+    who: Contender,
+    on: &str,
+    hold_us: u64,
+    more: &[(&str, Value)],
+) -> Result<u64, Trouble> {
+    let mut acquire = json!({ "t": "acquire", "c": who.c, "on": on, "mode": "write", "hold_us": hold_us });
+    for (name, value) in more {
+        acquire[*name] = value.clone();
+    }
+    Ok(stage.driver().await?.ask("`acquire`", acquire))
+}

@@ -1,0 +1,65 @@
+//! Locks that join by count believe a number. A server that tells a wrong one is found before the first trial; one that tells
+//! it afterwards only is found by what comes of it.
+
+use zklockbench::words::error::Exit;
+use zklockbench::words::verdict::Verdict;
+
+use crate::support::lying::{Lies, LyingServer};
+use crate::support::{ensemble, trials};
+
+/// Each with how many may be inside.
+const LOCKS: [&str; 4] = [
+    "\"count\"",
+    "{ name = \"curator-mutex\", join = \"count\" }",
+    "{ name = \"predecessor-watch\", join = \"count\" }",
+    "{ name = \"count-semaphore\", leases = 2 }",
+];
+
+fn scenario(strategy: &str) -> String {
+    format!(
+        "strategies = [{strategy}]\ncontenders = 6\nhold = \"20ms\"\nwarm_up = \"0s\"\nacquisitions = 30\n"
+    )
+}
+
+#[tokio::test]
+async fn a_server_that_counts_nobody_but_the_newcomer_is_refused_before_the_first_trial() {
+    let local = ensemble::alone().await;
+    for strategy in LOCKS {
+        let lying = LyingServer::before(&local.connect(), Lies::Always);
+        let refused = trials::try_one_by(&lying.connect, &local, &scenario(strategy)).await.unwrap_err();
+        assert_eq!((refused.exit(), lying.lies_told()), (Exit::Environment, 2), "{strategy}");
+        let told = refused.to_string();
+        for said in
+            ["with 2 in the queue, the reply to the join counts 1", &lying.connect, "join = \"create\""]
+        {
+            assert!(told.contains(said), "{strategy}: {told}");
+        }
+        // Others may be used there.
+        let other = trials::try_one_by(&lying.connect, &local, &scenario("\"predecessor-watch\"")).await;
+        assert_eq!(other.unwrap().judged.verdict, Verdict::Held);
+    }
+}
+
+#[tokio::test]
+async fn one_that_lies_only_where_locks_are_is_found_to_have_let_two_in() {
+    let local = ensemble::alone().await;
+    for strategy in LOCKS {
+        let lying = LyingServer::before(&local.connect(), Lies::OutsideOf("/counting/"));
+        let trial = trials::try_one_by(&lying.connect, &local, &scenario(strategy)).await.unwrap();
+        assert!(lying.lies_told() > 6, "{strategy}: {}", lying.lies_told());
+        let found = format!("{strategy}: {:?}, {:?}", trial.judged.verdict, trial.evidence);
+        assert!(matches!(trial.judged.verdict, Verdict::Violated(_)), "{found}");
+    }
+}
+
+#[tokio::test]
+async fn by_the_same_wire_without_a_lie_they_hold() {
+    let local = ensemble::alone().await;
+    for strategy in LOCKS {
+        let honest = LyingServer::before(&local.connect(), Lies::Never);
+        let trial = trials::try_one_by(&honest.connect, &local, &scenario(strategy)).await.unwrap();
+        let found = format!("{strategy}: {:?}, {:?}", trial.judged.verdict, trial.evidence);
+        assert_eq!((&trial.judged.verdict, honest.lies_told()), (&Verdict::Held, 0), "{found}");
+        assert!(trial.errors.is_empty(), "{strategy}: {:?}", trial.errors);
+    }
+}

@@ -1,0 +1,429 @@
+//! `cohort` on a real ensemble: what a process sends and what it hands on, how often in a row, and what becomes of it when
+//! somebody gives up, dies, or loses the session that the node belongs to.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use zklockbench::lock::{AcquireError, Held, HoldOver};
+use zklockbench::record::{Counted, Trial, figures};
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::words::measure::RequestKind;
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::zk::{Access, Failure, Session, SessionState, Target, reactor};
+
+use crate::support::contender::{Contender, LONG, Waiting};
+use crate::support::ensemble::shared;
+use crate::support::proxy::Proxy;
+use crate::support::sessions::{Scene, scene};
+use crate::support::trials;
+
+const SHORT: Duration = Duration::from_millis(300);
+
+fn params(size: u64, turns: u64) -> Params {
+    Params::from([
+        ("contenders_per_process".to_owned(), ParamValue::Count(size)),
+        ("max_local_turns".to_owned(), ParamValue::Count(turns)),
+    ])
+}
+
+/// Contender number so many, of processes of ten that may hand on nine times.
+async fn one(scene: &Scene, number: usize) -> Contender {
+    one_of(shared(), scene, number, &params(10, 10)).await
+}
+
+async fn one_of(connect: &str, scene: &Scene, number: usize, params: &Params) -> Contender {
+    Contender::numbered(connect, ("cohort", number), params, scene).await
+}
+
+fn token(held: &Held) -> (i64, u32) {
+    (held.node.as_ref().unwrap().czxid, held.turn)
+}
+
+async fn ends(session: Session) {
+    let target = Target { connect: shared().into(), access: Access::default() };
+    target.expire(session.key(), LONG).await.unwrap();
+}
+
+/// Holds by the first one's node, and is the second of its process; a third one of it waits.
+struct HandedOn {
+    first: Contender,
+    second: Contender,
+    held: Held,
+    third: Waiting,
+}
+
+async fn handed_on(first: Contender, scene: &Scene) -> HandedOn {
+    let mut first = first;
+    let held = first.acquire(Mode::Write).await.unwrap();
+    let second = one(scene, 1).await.queue_up().await;
+    let third = one(scene, 2).await.queue_up().await;
+    let before = token(&held);
+    first.release(held).await.unwrap();
+    let (second, held) = second.over().await;
+    let held = held.unwrap();
+    assert_eq!(token(&held), (before.0, 1));
+    HandedOn { first, second, held, third }
+}
+
+#[test]
+fn a_process_of_four_sends_what_one_sends_and_its_node_goes_with_the_last_turn() {
+    reactor::block_on(async {
+        let scene = scene(shared()).await;
+        let mut first = one(&scene, 0).await;
+        let held = first.acquire(Mode::Write).await.unwrap();
+        let mut waits = Vec::new();
+        for number in 1..4 {
+            waits.push(one(&scene, number).await.queue_up().await);
+        }
+        let mut tokens = vec![token(&held)];
+        first.release(held).await.unwrap();
+        for waiting in waits {
+            let (mut next, held) = waiting.over().await;
+            let held = held.unwrap();
+            tokens.push(token(&held));
+            assert_eq!(scene.nodes().await, 1);
+            next.release(held).await.unwrap();
+            assert_eq!(next.kinds(), [""; 0]);
+        }
+        assert_eq!(first.kinds(), ["create", "get_children", "delete"]);
+        assert_eq!(scene.nodes().await, 0);
+        assert!(tokens.is_sorted_by(|one, next| one.0 == next.0 && one.1 + 1 == next.1), "{tokens:?}");
+        // And again, by whoever comes
+        let held = first.acquire(Mode::Write).await.unwrap();
+        assert!(token(&held) > tokens[3] && held.turn == 0);
+        first.release(held).await.unwrap();
+    });
+}
+
+#[test]
+fn taken_three_times_by_one_owner_it_goes_on_with_the_last_release() {
+    reactor::block_on(async {
+        let scene = scene(shared()).await;
+        let mut owner = one(&scene, 0).await;
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(owner.acquire(Mode::Write).await.unwrap());
+        }
+        let waiting = one(&scene, 1).await.queue_up().await;
+        for inner in held {
+            assert!(!waiting.is_over());
+            owner.release(inner).await.unwrap();
+        }
+        waiting.serve().await;
+        assert_eq!(owner.kinds(), ["create", "get_children", "delete"]);
+    });
+}
+
+/// A turn. Places are those in the order of all entries.
+#[derive(Debug)]
+struct Entry {
+    process: usize,
+    contender: usize,
+    token: (i64, u32),
+    /// How many entries there were when it asked.
+    asked: usize,
+    /// How many there were when its node was known to be in the queue; `None` for a turn that was handed on.
+    queued: Option<usize>,
+}
+
+type Entries = Rc<RefCell<Vec<Entry>>>;
+
+/// Acquires; with how many entries there were when its node was known to be in the queue.
+async fn acquire(contender: &mut Contender, entries: &Entries) -> (Held, Option<usize>) {
+    let trace = Rc::clone(&contender.trace);
+    trace.borrow_mut().clear();
+    let mut queued = None;
+    let mut acquire = pin!(contender.acquire(Mode::Write));
+    let held = poll_fn(|cx| {
+        let polled = acquire.as_mut().poll(cx);
+        // The list is asked for as soon as the create is answered.
+        if trace.borrow().iter().any(|sent| sent.kind == RequestKind::GetChildren) {
+            queued.get_or_insert_with(|| entries.borrow().len());
+        }
+        polled
+    });
+    let held = held.await.unwrap();
+    (held, queued)
+}
+
+async fn contend(
+    mut contender: Contender,
+    (number, process): (usize, usize),
+    times: usize,
+    entries: Entries,
+) -> Contender {
+    for _ in 0..times {
+        let asked = entries.borrow().len();
+        let (held, queued) = acquire(&mut contender, &entries).await;
+        let entry = Entry { process, contender: number, token: token(&held), asked, queued };
+        entries.borrow_mut().push(entry);
+        let before = entries.borrow().len();
+        reactor::sleep(Duration::from_millis(1)).await;
+        assert_eq!(entries.borrow().len(), before, "another was inside");
+        contender.release(held).await.unwrap();
+    }
+    contender
+}
+
+/// So many turns of each contender of three processes of that size, all of them busy, in the order of the entries.
+fn three_busy_processes(size: usize, turns: usize, times: usize) -> Vec<Entry> {
+    reactor::block_on(async {
+        let scene = scene(shared()).await;
+        let entries = Entries::default();
+        let mut tasks = Vec::new();
+        for number in 0..3 * size {
+            let one = one_of(shared(), &scene, number, &params(size as u64, turns as u64)).await;
+            let contending = contend(one, (number, number / size), times, Rc::clone(&entries));
+            tasks.push(reactor::spawn_local(contending));
+        }
+        let mut done = Vec::new();
+        for task in tasks {
+            done.push(task.await);
+        }
+        assert_eq!(scene.nodes().await, 0);
+        drop(done);
+        let entries = entries.take();
+        assert_eq!(entries.len(), 3 * size * times);
+        entries
+    })
+}
+
+/// The most turns that one and the same other had from a wait's beginning to its end, of all waits; `other` names those that
+/// matter to the waiter.
+fn most_turns_of_another(
+    entries: &[Entry],
+    begin: impl Fn(&Entry) -> Option<usize>,
+    other: impl Fn(&Entry, &Entry) -> Option<usize>,
+) -> usize {
+    let waits = entries.iter().enumerate().filter_map(|(end, waiter)| Some((begin(waiter)?, end, waiter)));
+    let most = waits.map(|(begin, end, waiter)| {
+        let mut turns = BTreeMap::<usize, usize>::new();
+        for name in entries[begin..end].iter().filter_map(|passed| other(waiter, passed)) {
+            *turns.entry(name).or_default() += 1;
+        }
+        turns.into_values().max().unwrap_or(0)
+    });
+    most.max().unwrap_or(0)
+}
+
+#[test]
+fn while_a_process_waits_no_other_has_more_than_k_turns_and_tokens_only_grow() {
+    for (size, turns) in [(3, 1), (3, 2), (4, 4), (2, 5)] {
+        let entries = three_busy_processes(size, turns, 40);
+        assert!(entries.is_sorted_by(|one, next| one.token < next.token), "{entries:?}");
+        let of_node = entries.chunk_by(|one, next| one.token.0 == next.token.0).map(<[Entry]>::len).max();
+        let of_process = most_turns_of_another(
+            &entries,
+            |waiter| waiter.queued,
+            |waiter, passed| (passed.process != waiter.process).then_some(passed.process),
+        );
+        let of_neighbour = most_turns_of_another(
+            &entries,
+            |waiter| Some(waiter.asked),
+            |waiter, passed| (passed.process == waiter.process).then_some(passed.contender),
+        );
+        // Each has all that it may have at times, and none ever has more
+        assert_eq!((of_node, of_process), (Some(turns), turns), "{size} contenders a process");
+        // And within a process all take turns
+        assert_eq!(of_neighbour, 1, "{size} contenders a process, {turns} turns");
+    }
+}
+
+#[test]
+fn when_its_time_is_up_a_process_hands_on_no_more() {
+    reactor::block_on(async {
+        let scene = scene(shared()).await;
+        let mut params = params(10, 100);
+        params.insert("max_local_time".into(), ParamValue::Duration(Duration::from_millis(50)));
+        let mut first = one_of(shared(), &scene, 0, &params).await;
+        let held = first.acquire(Mode::Write).await.unwrap();
+        let next = one_of(shared(), &scene, 1, &params).await.queue_up().await;
+        let before = token(&held);
+        first.release(held).await.unwrap();
+        let (mut next, held) = next.over().await;
+        let held = held.unwrap();
+        assert!(held.turn == 0 && token(&held) > before);
+        next.release(held).await.unwrap();
+    });
+}
+
+#[test]
+fn whoever_gives_up_within_its_process_or_in_front_of_it_leaves_nothing_and_keeps_nobody_out() {
+    reactor::block_on(async {
+        let scene = scene(shared()).await;
+        let mut other = one(&scene, 10).await;
+        let outside = other.acquire(Mode::Write).await.unwrap();
+        // Given a process whose first one waits in the queue, with others behind it
+        let first = one(&scene, 0).await.queue_up().await;
+        let third = one(&scene, 2).await.queue_up().await;
+        let fourth = one(&scene, 3).await.queue_up().await;
+        let mut second = one(&scene, 1).await;
+        assert_eq!(scene.nodes().await, 2);
+        // When one gives up within the process, and then the one in the queue
+        let ended = second.acquire_within(SHORT, Mode::Write).await;
+        assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
+        assert_eq!((second.kinds(), scene.nodes().await), (vec![], 2));
+        third.cancel.cancel();
+        let third = third.gone().await;
+        assert_eq!(third.kinds(), [""; 0]);
+        first.cancel.cancel();
+        first.gone().await;
+        // Then the next one of the process queues up in its place, and gets in
+        scene.has_nodes(2).await;
+        assert!(!fourth.is_over());
+        other.release(outside).await.unwrap();
+        fourth.serve().await;
+        assert_eq!(scene.nodes().await, 0);
+    });
+}
+
+#[test]
+fn when_the_session_of_the_node_ends_its_holder_is_told_and_the_process_goes_on_with_another() {
+    reactor::block_on(async {
+        // Given one that holds by another's node, and one of another process behind it
+        let scene = scene(shared()).await;
+        let HandedOn { first, mut second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
+        let outside = one(&scene, 10).await.queue_up().await;
+        let before = token(&held);
+        // When the session of the node ends
+        ends(first.session.clone()).await;
+        // Then the holder is told, though its own session lives
+        assert_eq!(second.hold_on(LONG).await, HoldOver::Lost);
+        assert!(!second.session.is_over());
+        let (mut outside, next) = outside.over().await;
+        let next = next.unwrap();
+        assert_eq!(second.release(held).await.unwrap_err(), Failure::SessionExpired);
+        // And the next one of the process queues up with its own session, behind the other process
+        scene.has_nodes(2).await;
+        assert!(!third.is_over() && token(&next) > before);
+        outside.release(next).await.unwrap();
+        let (mut third, held) = third.over().await;
+        let held = held.unwrap();
+        assert_eq!((held.turn, scene.nodes_of(third.session.id()).await.len()), (0, 1));
+        third.release(held).await.unwrap();
+        // And who comes back with the session that is over is told so
+        let mut first = first;
+        let ended = first.acquire(Mode::Write).await;
+        assert_eq!(ended.unwrap_err(), AcquireError::Failed(Failure::SessionExpired));
+        assert_eq!(scene.nodes().await, 0);
+    });
+}
+
+#[test]
+fn while_the_session_of_the_node_is_not_connected_nothing_is_handed_on() {
+    reactor::block_on(async {
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let first = one_of(&proxy.connect, &scene, 0, &params(10, 10)).await;
+        let HandedOn { first, mut second, held, third } = handed_on(first, &scene).await;
+        let before = token(&held);
+        proxy.cut();
+        let mut states = first.session.states();
+        while states.peek_state() == SessionState::SyncConnected {
+            states.changed().await;
+        }
+        // Whoever looks after the node hears of it at the same time.
+        reactor::sleep(Duration::from_millis(20)).await;
+        // When it is released meanwhile
+        let mut release = Box::pin(second.release(held));
+        assert!(reactor::timeout(SHORT, &mut release).await.is_none());
+        assert!(!third.is_over(), "the node may be gone by now");
+        // Then the release is that of the node, as soon as that is known to be there
+        proxy.mend();
+        release.await.unwrap();
+        let (mut third, held) = third.over().await;
+        let held = held.unwrap();
+        assert!(held.turn == 0 && token(&held) > before);
+        third.release(held).await.unwrap();
+        assert_eq!(scene.nodes().await, 0);
+    });
+}
+
+#[test]
+fn one_that_dies_while_it_holds_by_anothers_node_hands_on() {
+    reactor::block_on(async {
+        let scene = scene(shared()).await;
+        let HandedOn { first, second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
+        drop(second.lock);
+        let (mut third, next) = third.over().await;
+        let next = next.unwrap();
+        assert_eq!(token(&next), (token(&held).0, 2));
+        third.release(next).await.unwrap();
+        scene.has_nodes(0).await;
+        assert_eq!(first.kinds(), ["create", "get_children", "delete"]);
+    });
+}
+
+fn lock(size: u64, turns: u64) -> String {
+    format!("{{ name = \"cohort\", contenders_per_process = {size}, max_local_turns = {turns} }}")
+}
+
+#[tokio::test]
+async fn a_batch_costs_what_its_model_says_whatever_the_processes_and_their_turns() {
+    for (contenders, size, turns) in [(12, 4, 2), (7, 3, 10), (6, 3, 1), (5, 10, 2)] {
+        let strategy = lock(size, turns);
+        let lines = format!(
+            "strategies = [{strategy}]\ncontenders = {contenders}\nload = \"batch\"\nhold = \"5ms\"\n\
+             session_timeout = \"20s\"\n"
+        );
+        let trial = trials::run_one(&lines).await;
+        assert_eq!(trial.judged.verdict, Verdict::Held, "{strategy}");
+        assert!(trial.accounting.iter().any(|line| line.what == Counted::Writes && line.servers.is_some()));
+        for line in &trial.accounting {
+            assert_ne!(line.agrees(), Some(false), "{contenders} {strategy}: {line:?}");
+        }
+    }
+}
+
+fn closed(strategy: &str, contenders: usize, duration: &str, more: &str) -> String {
+    format!(
+        "strategies = [{strategy}]\ncontenders = {contenders}\nhold = \"0ms\"\nduration = \"{duration}\"\n\
+         warm_up = \"500ms\"\nwarm_up_at_most = \"1s\"\nsession_timeout = \"20s\"\n{more}"
+    )
+}
+
+fn requests(trial: &Trial) -> f64 {
+    figures::REQUESTS_PER_ACQUISITION.of(trial).unwrap()
+}
+
+#[tokio::test]
+async fn processes_on_two_threads_exclude_each_other_and_send_half_a_request_an_acquisition() {
+    let lines = closed(&lock(10, 10), 20, "2s", "").replace("\"0ms\"", "\"1ms\"");
+    let trial = trials::run_one_on_threads(&lines, 2).await;
+    assert_eq!(trial.judged.verdict, Verdict::Held, "{:?}", trial.evidence);
+    assert!(trial.errors.is_empty(), "{:?}", trial.errors);
+    println!("{:.3} requests an acquisition", requests(&trial));
+    assert!((0.45..0.65).contains(&requests(&trial)), "{}", requests(&trial));
+}
+
+/// How far the most and the fewest are apart, in parts of the fewest.
+fn spread(turns: &[u64]) -> f64 {
+    let (most, fewest) = (turns.iter().max().unwrap(), turns.iter().min().unwrap());
+    (most - fewest) as f64 / *fewest as f64
+}
+
+#[tokio::test]
+#[ignore = "long: a hundred contenders"]
+async fn a_hundred_in_ten_processes_get_five_times_what_they_get_of_curators_mutex() {
+    let mut rates = Vec::new();
+    for strategy in ["\"curator-mutex\"", &lock(10, 10)] {
+        let trial = trials::run_one(&closed(strategy, 100, "10s", "")).await;
+        let acquired: Vec<u64> = trial.tallies.iter().map(|tally| tally.acquired).collect();
+        let of_process: Vec<u64> = acquired.chunks(10).map(|process| process.iter().sum()).collect();
+        let longest = trial.tallies.iter().map(|tally| tally.longest_wait_us).max();
+        let within = acquired.chunks(10).map(spread).fold(0.0, f64::max);
+        println!(
+            "{strategy}: {} acquired, {:.2} requests each, {:?}; by process {of_process:?}, {:.3} apart, within one at most \
+             {within:.3} apart, longest wait {longest:?} us",
+            trial.measured.acquired(),
+            requests(&trial),
+            trial.judged.verdict,
+            spread(&of_process),
+        );
+        rates.push(trial.measured.acquired());
+    }
+    assert!(rates[1] >= 5 * rates[0], "{rates:?}");
+}

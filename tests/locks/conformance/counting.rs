@@ -1,0 +1,410 @@
+//! Locks that join by one multi, whose reply tells who is before.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use zklockbench::lock::AcquireError;
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::zk::{NodeKind, reactor};
+
+use crate::support::contender::Contender;
+use crate::support::rehearsal::{Lines, Subject, lines, subject};
+use crate::support::sessions::{Scene, scene};
+use crate::support::{ensemble, trials};
+
+fn by_count() -> Params {
+    Params::from([("join".to_owned(), ParamValue::Word("count".into()))])
+}
+
+fn counting(name: &'static str) -> Subject {
+    subject(name).word("join", "count")
+}
+
+const BARE: [&str; 3] = ["count", "baton", "predecessor-watch"];
+const MARKED: [&str; 2] = ["curator-mutex", "ahead"];
+
+#[test]
+fn alone_each_of_them_gets_in_by_one_request_and_leaves_by_another() {
+    for name in BARE {
+        assert_eq!(counting(name).alone(), lines("multi create n-; setData .\n delete n-0"), "{name}");
+    }
+    for name in MARKED {
+        let expected = "multi create _c_<id>-lock-; setData .\n delete _c_<id>-lock-0";
+        assert_eq!(counting(name).alone(), lines(expected), "{name}");
+    }
+    let expected = "multi create _c_<id>-lease-; setData .\n delete _c_<id>-lease-0";
+    assert_eq!(subject("count-semaphore").alone(), lines(expected));
+    assert_eq!(subject("count").alone(), counting("count").alone(), "it needs not be told");
+}
+
+#[test]
+fn nobody_lists_behind_one_and_those_behind_more_wait_as_their_lock_does() {
+    let [first, second, third, last] = counting("predecessor-watch").queue();
+    assert_eq!(first, lines("multi create n-; setData .\n delete n-0"));
+    assert_eq!(second, lines("multi create n-; setData .\n get_data_watch n-0\n delete n-1"));
+    for (waiter, own) in [(third, 2), (last, 3)] {
+        let before = own - 1;
+        let expected = format!(
+            "multi create n-; setData .\n get_children .\n get_data_watch n-{before}\n get_children .\n delete n-{own}"
+        );
+        assert_eq!(waiter, lines(&expected));
+    }
+    let [first, second, third, last] = counting("baton").queue();
+    assert_eq!(first, lines("multi create n-; setData .\n delete n-0"));
+    let expected = "multi create n-; setData .\n get_data_watch n-0\n multi setData n-2; delete n-1";
+    assert_eq!(second, lines(expected));
+    let join = "multi create n-; setData .\n";
+    let expected =
+        format!("{join} get_data_watch n-2\n get_children_watch n-1\n multi setData n-3; delete n-2");
+    assert_eq!(third, lines(&expected));
+    let expected = format!(
+        "{join} get_data_watch n-3\n get_children_watch n-2\n multi setData n-4; delete n-3\n get_children .\n delete n-3"
+    );
+    assert_eq!(last, lines(&expected));
+}
+
+#[test]
+fn marked_names_tell_nobodys_number_so_whoever_is_not_alone_lists() {
+    let join = "multi create _c_<id>-lock-; setData .\n get_children .\n";
+    let [first, second, third, _] = counting("curator-mutex").queue();
+    assert_eq!(first, lines("multi create _c_<id>-lock-; setData .\n delete _c_<id>-lock-0"));
+    for (waiter, own) in [(second, 1), (third, 2)] {
+        let before = own - 1;
+        let rest =
+            format!("get_data_watch _c_<id>-lock-{before}\n get_children .\n delete _c_<id>-lock-{own}");
+        assert_eq!(waiter, lines(&format!("{join}{rest}")));
+    }
+    let [_, second, third, _] = counting("ahead").queue();
+    assert_eq!(second, lines(&format!("{join} get_data_watch _c_<id>-lock-0\n delete _c_<id>-lock-1")));
+    let rest = "get_data_watch _c_<id>-lock-1\n get_data_watch _c_<id>-lock-0\n get_children .\n delete _c_<id>-lock-2";
+    assert_eq!(third, lines(&format!("{join}{rest}")));
+}
+
+#[test]
+fn the_second_who_runs_out_of_patience_leaves_no_node_and_the_third_waits_on() {
+    for name in BARE {
+        let (sent, left) = counting(name).timed_out();
+        let expected = "multi create n-; setData .\n get_data_watch n-0\n delete n-1";
+        assert_eq!((sent, left), (lines(expected), 1), "{name}");
+    }
+    let [_, second, _, _] = counting("predecessor-watch").middle_leaves();
+    assert_eq!(second, lines("multi create n-; setData .\n get_data_watch n-0\n delete n-1"));
+}
+
+#[test]
+fn a_try_for_a_lock_that_is_taken_is_answered_by_the_join_and_leaves_nothing() {
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let try_lock = Params::from([("blocking".to_owned(), ParamValue::Bool(false))]);
+        let mut holder = Contender::with("count", &Params::new(), &scene).await;
+        let mut one = Contender::with("count", &try_lock, &scene).await;
+        let held = holder.acquire(Mode::Write).await.unwrap();
+        // Given as many tries in vain as would make an acquire that waits stop counting
+        for time in 1..=5 {
+            one.trace.borrow_mut().clear();
+            assert_eq!(one.acquire(Mode::Write).await.unwrap_err(), AcquireError::TimedOut);
+            assert_eq!(kinds(&sent(&one, &scene)), ["multi", "delete"], "{time}");
+        }
+        assert_eq!(one.session.get_children(&scene.lock).await.unwrap().len(), 1);
+        // Then the next is let in once the holder has gone
+        holder.release(held).await.unwrap();
+        assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"]);
+        // And who joins by a create needs a list to know it
+        let by_create = Params::from([
+            ("join".to_owned(), ParamValue::Word("create".into())),
+            ("blocking".to_owned(), ParamValue::Bool(false)),
+        ]);
+        let mut other = Contender::with("count", &by_create, &scene).await;
+        assert_eq!(kinds(&turn(&mut other, &scene).await), ["create", "get_children", "delete"]);
+        let held = one.acquire(Mode::Write).await.unwrap();
+        other.trace.borrow_mut().clear();
+        assert_eq!(other.acquire(Mode::Write).await.unwrap_err(), AcquireError::TimedOut);
+        assert_eq!(kinds(&sent(&other, &scene)), ["create", "get_children", "delete"]);
+        one.release(held).await.unwrap();
+    });
+}
+
+#[test]
+fn the_token_is_the_transaction_that_created_the_node() {
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        for name in
+            ["count", "curator-mutex", "curator-read-write", "ahead", "predecessor-watch", "count-semaphore"]
+        {
+            let mut one = Contender::with(name, &by_count(), &scene).await;
+            let node = one.acquire(Mode::Write).await.unwrap().node.unwrap();
+            let found = one.session.exists(&node.path).await.unwrap().unwrap();
+            assert_eq!(node.czxid, found.czxid, "{name}");
+            one.die().await;
+        }
+    });
+}
+
+/// Acquires and releases; what it sent for that.
+async fn turn(one: &mut Contender, scene: &Scene) -> Lines {
+    one.trace.borrow_mut().clear();
+    let held = one.acquire(Mode::Write).await.unwrap();
+    one.release(held).await.unwrap();
+    sent(one, scene)
+}
+
+fn sent(one: &Contender, scene: &Scene) -> Lines {
+    let first_word = |path: &str| path.split(' ').next().unwrap_or_default().replace(&scene.lock, ".");
+    let trace = one.trace.borrow();
+    trace.iter().map(|sent| format!("{} {}", sent.kind.name(), first_word(&sent.path))).collect()
+}
+
+fn kinds(sent: &Lines) -> Vec<&str> {
+    sent.iter().map(|line| line.split(' ').next().unwrap_or_default()).collect()
+}
+
+/// What a contender sends to join behind another, and then to get in and out.
+async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines) {
+    one.trace.borrow_mut().clear();
+    let mut other = Contender::of("predecessor-watch", scene).await;
+    let held = other.acquire(Mode::Write).await.unwrap();
+    let waiting = one.queue_up().await;
+    other.release(held).await.unwrap();
+    other.die().await;
+    let one = waiting.serve().await;
+    let lines = sent(&one, scene);
+    (one, lines)
+}
+
+#[test]
+fn after_three_turns_behind_others_it_creates_until_it_finds_itself_first_again() {
+    for name in MARKED {
+        reactor::block_on(async {
+            let scene = scene(ensemble::shared()).await;
+            let mut one = Contender::with(name, &by_count(), &scene).await;
+            // Given one that has been behind another three times
+            for _ in 0..3 {
+                let sent;
+                (one, sent) = turn_behind_another(one, &scene).await;
+                assert_eq!(kinds(&sent)[0], "multi", "{name}");
+            }
+            // Then it creates, behind another as well as alone
+            let (mut one, sent) = turn_behind_another(one, &scene).await;
+            assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
+            assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");
+            // And counts again, once it was alone
+            assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"], "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_bare_name_makes_it_of_use_to_be_the_second_and_not_to_find_a_strangers_node() {
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let mut one = Contender::with("predecessor-watch", &by_count(), &scene).await;
+        for _ in 0..5 {
+            let sent;
+            (one, sent) = turn_behind_another(one, &scene).await;
+            assert_eq!(kinds(&sent), ["multi", "get_data_watch", "delete"]);
+        }
+        // Given a node that is nobody's place
+        scene.add_foreign_child().await;
+        let in_vain = ["multi", "get_data_watch", "get_children", "delete"];
+        // Then it looks for the one before it, who isn't there, and finds itself first in a list
+        for _ in 0..3 {
+            assert_eq!(kinds(&turn(&mut one, &scene).await), in_vain);
+        }
+        // Until it has seen three times that this is of no use
+        for _ in 0..3 {
+            assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"]);
+        }
+    });
+}
+
+#[test]
+fn who_may_not_write_to_the_directory_creates_from_then_on() {
+    for name in
+        ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"]
+    {
+        reactor::block_on(async {
+            let scene = scene(ensemble::shared()).await;
+            scene.forbid_writing().await;
+            let mut one = Contender::with(name, &by_count(), &scene).await;
+            let first = turn(&mut one, &scene).await;
+            assert_eq!(kinds(&first)[..2], ["multi", "create"], "{name}");
+            let second = turn(&mut one, &scene).await;
+            assert!(
+                kinds(&second)[0] == "create" && !kinds(&second).contains(&"multi"),
+                "{name}: {second:?}"
+            );
+            assert_eq!(scene.nodes().await, 0, "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_directory_that_has_gone_since_the_last_turn_is_made_again() {
+    for name in
+        ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"]
+    {
+        reactor::block_on(async {
+            let scene = scene(ensemble::shared()).await;
+            let mut one = Contender::with(name, &by_count(), &scene).await;
+            turn(&mut one, &scene).await;
+            scene.delete_all().await;
+            let sent = turn(&mut one, &scene).await;
+            let kinds = kinds(&sent);
+            assert_eq!((kinds[0], kinds[kinds.len() - 2]), ("multi", "multi"), "{name}: {sent:?}");
+            assert!(kinds.contains(&"create"), "{name}: {sent:?}");
+        });
+    }
+}
+
+/// Acquires and releases, and looks each time whether anybody else is inside.
+async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell<i32>>) -> i32 {
+    let mut acquired = 0;
+    while left.get() > 0 {
+        let held = contender.acquire(Mode::Write).await.unwrap();
+        assert!(!inside.replace(true), "two inside at once");
+        left.set(left.get() - 1);
+        acquired += 1;
+        if left.get() % 4 == 0 {
+            // Gives another's request the time to come in between.
+            reactor::sleep(Duration::from_micros(500)).await;
+        }
+        assert!(inside.replace(false), "somebody else has left");
+        contender.release(held).await.unwrap();
+        if left.get() % 3 == 0 {
+            // So that it is alone now and then.
+            reactor::sleep(Duration::from_millis(3)).await;
+        }
+    }
+    acquired
+}
+
+/// So many turns among contenders of these locks on one queue, each joining as it says; how many each had.
+fn mixed(locks: &[(&str, bool)], turns: i32) -> Vec<i32> {
+    reactor::block_on(async {
+        let scene = scene(ensemble::shared()).await;
+        let (inside, left) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(turns)));
+        let mut running = Vec::new();
+        for (name, counts) in locks {
+            let params = if *counts { by_count() } else { Params::new() };
+            let contender = Contender::with(name, &params, &scene).await;
+            running.push(reactor::spawn_local(contend(contender, Rc::clone(&inside), Rc::clone(&left))));
+        }
+        let mut acquired = Vec::new();
+        for task in running {
+            acquired.push(task.await);
+        }
+        assert_eq!(scene.nodes().await, 0);
+        acquired
+    })
+}
+
+#[test]
+fn who_counts_and_who_lists_share_a_queue() {
+    let sides = &[("curator-read-write", true), ("curator-read-write", false), ("curator-read-write", true)];
+    let curators: &[(&str, bool)] =
+        &[("curator-mutex", true), ("curator-mutex", false), ("ahead", true), ("ahead", false)];
+    let predecessors =
+        &[("predecessor-watch", true), ("predecessor-watch", false), ("predecessor-watch", true)];
+    let batons = &[("count", true), ("baton", false), ("baton", true), ("baton", false)];
+    let two = &[("count", true), ("count", true)];
+    for locks in [curators, sides, predecessors, batons, two] {
+        let acquired = mixed(locks, 800);
+        assert!(acquired.iter().sum::<i32>() >= 800);
+        assert!(acquired.iter().all(|count| *count > 50), "{locks:?}: {acquired:?}");
+    }
+}
+
+#[test]
+fn alone_a_reader_and_a_writer_are_in_by_one_request_and_who_is_not_alone_lists() {
+    let readwrite = counting("curator-read-write");
+    for (mode, kind) in [(Mode::Read, "__READ__"), (Mode::Write, "__WRIT__")] {
+        let [one] = readwrite.queue_of([mode]);
+        assert_eq!(one, lines(&format!("multi create _c_<id>-{kind}; setData .\n delete _c_<id>-{kind}0")));
+    }
+    // The count doesn't tell of what kind the others are: a reader behind a reader lists, and is in.
+    let read = "multi create _c_<id>-__READ__; setData .\n";
+    let [first, second, writer, last] = readwrite.queue_of([Mode::Read, Mode::Read, Mode::Write, Mode::Read]);
+    assert_eq!(first, lines(&format!("{read} delete _c_<id>-__READ__0")));
+    assert_eq!(second, lines(&format!("{read} get_children .\n delete _c_<id>-__READ__1")));
+    let expected = "multi create _c_<id>-__WRIT__; setData .\n get_children .\n get_data_watch _c_<id>-__READ__1\n \
+                    get_children .\n delete _c_<id>-__WRIT__2";
+    assert_eq!(writer, lines(expected));
+    let expected = format!(
+        "{read} get_children .\n get_data_watch _c_<id>-__WRIT__2\n get_children .\n delete _c_<id>-__READ__3"
+    );
+    assert_eq!(last, lines(&expected));
+    // Nor would it be in time to tell a writer that takes the read side as well
+    let listed =
+        "create _c_<id>-__READ__0\n get_children .\n delete _c_<id>-__WRIT__0\n delete _c_<id>-__READ__0";
+    let expected = format!("multi create _c_<id>-__WRIT__; setData .\n {listed}");
+    assert_eq!(readwrite.downgrade().owner, lines(&expected));
+}
+
+fn leases(count: u64) -> Subject {
+    subject("count-semaphore").with("leases", ParamValue::Count(count))
+}
+
+#[test]
+fn whoever_finds_room_is_in_by_one_request_and_the_others_watch_as_many_as_there_are_leases() {
+    let [first, second, third, last] = leases(2).queue();
+    let join = "multi create _c_<id>-lease-; setData .\n";
+    assert_eq!(first, lines(&format!("{join} delete _c_<id>-lease-0")));
+    assert_eq!(second, lines(&format!("{join} delete _c_<id>-lease-1")));
+    for (waiter, own) in [(third, 2), (last, 3)] {
+        let (near, far) = (own - 1, own - 2);
+        let expected = format!(
+            "{join} get_children .\n get_data_watch _c_<id>-lease-{near}\n get_data_watch _c_<id>-lease-{far}\n \
+             get_children .\n delete _c_<id>-lease-{own}"
+        );
+        assert_eq!(waiter, lines(&expected));
+    }
+}
+
+#[test]
+fn an_uncontended_semaphore_takes_two_requests_and_two_writes_where_curators_takes_seven_and_four() {
+    let ours = leases(3).again(2).remove(1);
+    assert_eq!(ours, lines("multi create _c_<id>-lease-; setData .\n delete _c_<id>-lease-1"));
+    let curators = subject("curator-semaphore").with("leases", ParamValue::Count(3)).again(2).remove(1);
+    let writes = curators.iter().filter(|line| line.starts_with("create ") || line.starts_with("delete "));
+    assert_eq!((curators.len(), writes.count()), (7, 4), "{curators:?}");
+}
+
+#[test]
+fn room_that_a_later_holder_makes_is_filled_by_the_first_who_waits() {
+    // The second of three holders leaves first, and then the third: both who wait are in before the first has left.
+    let lease = leases(3).queue_served([Mode::Write; 5], [1, 2, 3, 4, 0]);
+    assert_eq!(lease[0], lines("multi create _c_<id>-lease-; setData .\n delete _c_<id>-lease-0"));
+}
+
+#[test]
+fn strangers_nodes_raise_the_count_and_cost_a_list_not_the_lock() {
+    reactor::block_on(async {
+        for name in
+            ["count", "curator-mutex", "curator-read-write", "ahead", "predecessor-watch", "count-semaphore"]
+        {
+            let scene = scene(ensemble::shared()).await;
+            scene.add_foreign_child().await;
+            let stranger = scene.session().await;
+            let path = format!("{}/x", scene.lock);
+            stranger.create(&path, &[], NodeKind::Ephemeral).await.unwrap();
+            let mut one = Contender::with(name, &by_count(), &scene).await;
+            let held = one.acquire(Mode::Write).await.unwrap();
+            let mut other = Contender::with(name, &by_count(), &scene).await;
+            assert!(other.acquire_within(Duration::from_millis(100), Mode::Write).await.is_err(), "{name}");
+            one.release(held).await.unwrap();
+        }
+    });
+}
+
+#[tokio::test]
+async fn several_are_inside_together_but_never_more_than_there_are_leases() {
+    let lines = "strategies = [{ name = \"count-semaphore\", leases = 3 }]\ncontenders = 8\n\
+                 hold = \"100ms\"\nduration = \"2s\"\n";
+    let trial = trials::run_one(lines).await;
+    assert_eq!(trial.judged.verdict, Verdict::Held);
+    assert!(trial.errors.is_empty(), "{:?}", trial.errors);
+    // One at a time could have been inside 20 times.
+    assert!(trial.measured.acquired() > 24, "{}", trial.measured.acquired());
+}

@@ -1,0 +1,119 @@
+//! Habits of Java's `LockInternals` that show only when an object is used again, can be asked to let go, or finds
+//! that its directory is removed under it.
+
+use std::time::Duration;
+
+use zklockbench::lock::AcquireError;
+use zklockbench::words::catalog::Mode::{Read, Write};
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::world::zk::{Failure, reactor};
+
+use crate::support::contender::{Contender, Waiting, settled};
+use crate::support::ensemble::shared;
+use crate::support::proxy::{Fate, Proxy};
+use crate::support::sessions::scene;
+
+/// How the protocol numbers a create whose reply tells the node's stat, and that of a container.
+const CREATE2: i32 = 15;
+const CREATE_CONTAINER: i32 = 19;
+
+/// Starts an acquire, and returns when a request of that kind is done and its reply is held back.
+async fn start_and_hold(proxy: &Proxy, kind: i32, contender: Contender, mode: Mode) -> Waiting {
+    proxy.strike(Fate::ReplyHeld, kind, 1);
+    let acquiring = Waiting::start(contender, mode);
+    while !proxy.has_struck() {
+        reactor::sleep(Duration::from_millis(5)).await;
+    }
+    acquiring
+}
+
+#[test]
+fn an_object_whose_acquire_has_timed_out_is_woken_in_its_next_one_by_the_watch_that_it_left() {
+    reactor::block_on(async {
+        let scene = scene(shared()).await;
+        let mut holder = Contender::of("curator-mutex", &scene).await;
+        let held = holder.acquire(Write).await.unwrap();
+        // Given one that has given up waiting for the holder
+        let mut late = Contender::of("curator-mutex", &scene).await;
+        let ended = late.acquire_within(Duration::from_millis(200), Write).await;
+        assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
+        late.trace.borrow_mut().clear();
+        // And that waits again, behind another
+        let next = Contender::of("curator-mutex", &scene).await.queue_up().await;
+        let late = Waiting::start(late, Write);
+        settled([&late]).await;
+        // When the holder releases, for which only that other waits
+        holder.release(held).await.unwrap();
+        settled([&next, &late]).await;
+        assert!(!late.is_over());
+        next.serve().await;
+        // Then the holder's end has made it look once for nothing
+        let again = ["get_children", "get_data_watch"];
+        let expected = [&["create"], &again[..], &again[..], &["get_children", "delete"]].concat();
+        assert_eq!(late.serve().await.kinds(), expected);
+    });
+}
+
+#[test]
+fn a_node_whose_holder_can_be_asked_to_let_go_is_empty_and_any_other_has_the_clients_address() {
+    reactor::block_on(async {
+        for (revocation, data) in [("none", &b"127.0.0.1"[..]), ("allowed", b"")] {
+            let params = [("revocation".to_owned(), ParamValue::Word(revocation.to_owned()))].into();
+            let scene = scene(shared()).await;
+            let mut holder = Contender::with("curator-mutex", &params, &scene).await;
+            let held = holder.acquire(Write).await.unwrap();
+            let path = held.node.clone().unwrap().path;
+            assert_eq!(scene.session().await.get_data(&path).await.unwrap().0, data, "{revocation}");
+            holder.release(held).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_acquire_whose_directory_is_removed_before_its_second_create_starts_over_as_often_as_the_policy_allows()
+{
+    let retries = |times| {
+        Params::from([
+            ("retry".to_owned(), ParamValue::Word("n-times".to_owned())),
+            ("retry_times".to_owned(), ParamValue::Count(times)),
+        ])
+    };
+    reactor::block_on(async {
+        for (times, expected) in [(1, Ok(())), (0, Err(AcquireError::Failed(Failure::NoNode)))] {
+            let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+            scene.delete_all().await;
+            // Given one that has made its lock's directory and does not know it yet
+            let one = Contender::by_with(&proxy.connect, "curator-mutex", &retries(times), &scene).await;
+            let acquiring = start_and_hold(&proxy, CREATE_CONTAINER, one, Write).await;
+            // When that is removed
+            scene.delete_all().await;
+            proxy.let_go();
+            let (mut one, ended) = acquiring.over().await;
+            assert_eq!(ended.as_ref().map(drop).map_err(Clone::clone), expected, "{times}");
+            if let Ok(held) = ended {
+                one.release(held).await.unwrap();
+            }
+            scene.restore().await;
+        }
+    });
+}
+
+#[test]
+fn a_writer_that_reads_as_well_is_in_whatever_its_list_shows() {
+    reactor::block_on(async {
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let mut owner = Contender::by(&proxy.connect, "curator-read-write", &scene).await;
+        let write = owner.acquire(Write).await.unwrap();
+        let session = owner.session.id();
+        // Given its reader's node, which is deleted before it has listed
+        let reading = start_and_hold(&proxy, CREATE2, owner, Read).await;
+        let nodes = scene.nodes_of(session).await;
+        scene.delete(nodes.into_iter().filter(|path| path.contains("__READ__"))).await;
+        proxy.let_go();
+        // Then it reads all the same, and lets both sides go
+        let (mut owner, read) = reading.over().await;
+        owner.release(read.unwrap()).await.unwrap();
+        owner.release(write).await.unwrap();
+        assert_eq!(scene.nodes().await, 0);
+    });
+}

@@ -1,0 +1,41 @@
+//! A session is ended from outside, as the fault `expire` does, while its own client comes back at once.
+
+use std::time::Duration;
+
+use zklockbench::world::zk::{Access, Failure, SessionKey, Target, reactor};
+
+use crate::support::ensemble::shared;
+use crate::support::sessions::scene;
+
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+fn target() -> Target {
+    Target { connect: shared().into(), access: Access::default() }
+}
+
+#[test]
+fn a_session_is_ended_though_its_own_client_takes_the_connection_back_at_once() {
+    reactor::block_on(async {
+        let scene = scene(shared()).await;
+        for _ in 0..20 {
+            let session = scene.session().await;
+            target().expire(session.key(), AT_ONCE).await.unwrap();
+            reactor::timeout(AT_ONCE, session.over()).await.expect("its client is told");
+        }
+    });
+}
+
+#[test]
+fn a_session_of_another_program_is_not_ended_by_a_wrong_password() {
+    reactor::block_on(async {
+        let scene = scene(shared()).await;
+        let session = scene.session().await;
+        let wrong = SessionKey::of_another(session.id(), Some(vec![7; 16]));
+        let refused = target().expire(wrong, AT_ONCE).await;
+        assert!(matches!(refused, Err(Failure::Refused(_))), "{refused:?}");
+        // Its connection was broken, as the server looks at the password later.
+        reactor::sleep(Duration::from_secs(1)).await;
+        assert!(!session.is_over());
+        session.exists(&scene.lock).await.unwrap();
+    });
+}

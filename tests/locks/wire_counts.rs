@@ -1,0 +1,72 @@
+//! What is counted on the wire, against what the session counts itself.
+
+use zklockbench::lock;
+use zklockbench::record::CountedTurns;
+use zklockbench::words::measure::RequestKind;
+
+use crate::support::trials;
+
+/// Every kind with how often it was sent, but for those that were not.
+fn kinds(counts: &zklockbench::words::measure::WireCounts) -> Vec<(&'static str, u64)> {
+    let sent = counts.requests.iter().filter(|(_, times)| *times > 0);
+    sent.map(|(kind, times)| (kind.name(), times)).collect()
+}
+
+#[tokio::test]
+async fn each_lock_sends_and_receives_on_the_wire_what_its_session_counts() {
+    let names: Vec<String> = lock::cards().iter().map(|card| format!("\"{}\"", card.name)).collect();
+    let lines = format!(
+        "strategies = [{}]\ncontenders = 6\nhold = \"1ms\"\nduration = \"300ms\"\npoll_interval = \"5ms\"\norder = \"as-written\"\n",
+        names.join(", ")
+    );
+    let mut compared = 0;
+    for (name, counting) in names.iter().zip(trials::count(&lines).await) {
+        assert_eq!(counting.missing, None, "{name}");
+        let client = counting.client.unwrap();
+        println!(
+            "{name}: {} acquired, {:?}, by release {:?} (client {}, unknown {}), {:?}, bytes {} {} (client {} {})",
+            counting.whole.acquired,
+            kinds(&counting.whole),
+            counting.whole_by_release,
+            client.notifications.by_release(),
+            client.notifications.cause_unknown,
+            counting.by_release_missing,
+            counting.whole.bytes_sent,
+            counting.whole.bytes_received,
+            client.bytes_sent,
+            client.bytes_received,
+        );
+        assert_eq!(counting.disagreements(), [], "{name}");
+        assert!(counting.whole_by_release.is_some(), "{name}: {:?}", counting.by_release_missing);
+        compared += u32::from(client.unseen == 0);
+    }
+    assert!(compared > 10);
+}
+
+#[tokio::test]
+async fn an_acquisition_of_curator_mutex_is_so_many_requests_of_each_kind_to_the_unit() {
+    let lines = "strategies = [\"curator-mutex\"]\ncontenders = [1, 5]\nhold = \"3ms\"\nduration = \"1s\"\n";
+    let [alone, queued] = <[_; 2]>::try_from(trials::count(lines).await).unwrap();
+    assert_eq!((alone.turns, queued.turns), (CountedTurns::AfterTheFirst, CountedTurns::AfterTheFirst));
+    let acquired = alone.counted.acquired;
+    assert!(acquired > 10 && queued.counted.acquired > 10);
+    let each = [("create", acquired), ("delete", acquired), ("get_children", acquired)];
+    assert_eq!(kinds(&alone.counted), each);
+    assert_eq!((alone.by_release, alone.counted.notifications.total()), (Some(0), 0));
+    for counting in [&alone, &queued] {
+        let (wire, client) = (&counting.whole, counting.client.unwrap());
+        for kind in RequestKind::ALL {
+            assert_eq!(wire.requests.get(kind), client.requests.get(kind), "{}", kind.name());
+            assert_eq!(wire.succeeded.get(kind), client.succeeded.get(kind), "{}", kind.name());
+        }
+        assert_eq!(counting.whole_by_release, Some(client.notifications.by_release()));
+        assert_eq!((wire.bytes_sent, wire.bytes_received), (client.bytes_sent, client.bytes_received));
+        assert_eq!(wire.acquired, client.acquired());
+        // Pings and the like are none of the lock's.
+        assert_eq!(wire.apart.connects, wire.apart.closes);
+        assert!(wire.other_requests.is_empty());
+    }
+    // Who waits looks at the node before its own once more, and a release wakes one.
+    assert!(queued.counted.requests.get(RequestKind::GetDataWatch) > 0);
+    assert!(queued.by_release.is_some_and(|woken| woken > 0 && woken <= queued.counted.acquired));
+}

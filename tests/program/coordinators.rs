@@ -1,0 +1,163 @@
+//! Locks of drivers that this suite ships beyond Curator's and kazoo's own: baton in Java, Redis, etcd.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::program::{Bench, stderr, stdout};
+use crate::support::skip;
+
+const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
+const REDIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/redis");
+const ETCD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/etcd");
+
+/// Whether the machine has the programs and what Debian's Python needs to speak to them.
+fn has(programs: &[&str], python: &str) -> bool {
+    let there = |program: &&str| Path::new("/usr/bin").join(program).exists();
+    let can_import = || {
+        Command::new("/usr/bin/python3").args(["-c", python]).output().is_ok_and(|told| told.status.success())
+    };
+    let all = programs.iter().all(there) && can_import();
+    if !all {
+        skip::skipped(format!(
+            "this machine lacks one of {programs:?}, or `{python}` fails in Debian's Python"
+        ));
+    }
+    all
+}
+
+/// A server script of a driver, which is told to end what it has started.
+struct Servers {
+    script: String,
+    directory: tempfile::TempDir,
+    port: (&'static str, &'static str),
+    addresses: String,
+}
+
+impl Servers {
+    fn up(script: String, port: (&'static str, &'static str)) -> Self {
+        let mut servers =
+            Self { script, directory: tempfile::tempdir().unwrap(), port, addresses: String::new() };
+        let up = servers.told("up");
+        assert!(up.status.success(), "{}", stderr(&up));
+        servers.addresses = stdout(&up).trim().to_owned();
+        servers
+    }
+
+    fn told(&self, what: &str) -> Output {
+        let mut command = Command::new(&self.script);
+        command.arg(what).arg(self.directory.path()).env(self.port.0, self.port.1);
+        command.output().unwrap()
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.told("down");
+    }
+}
+
+#[test]
+#[ignore = "long: servers of three systems"]
+fn baton_and_count_in_java_lose_neither_their_place_nor_the_lock_when_replies_are_lost() {
+    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
+        return skip::skipped("this machine has no Curator in /usr/share/java");
+    }
+    let bench = Bench::new();
+    let lock = |name: &str| format!("{{ driver = \"curator\", lock = \"{name}\", retry_sleep = \"100ms\" }}");
+    let fault = |kind: &str, request: &str, at: u32| {
+        format!(
+            "[[fault]]\nkind = \"{kind}\"\nrequest = \"{request}\"\ntarget = \"any\"\nat = \"{at}s\"\ntimes = 2\nevery = \"1s\"\n"
+        )
+    };
+    let scenario = format!(
+        "name = \"lost\"\nstrategies = [{}, {}]\ncontenders = 5\nhold = \"3ms\"\nduration = \"9s\"\nwarm_up = \"0s\"\n\
+         repetitions = 1\nsession_timeout = \"6s\"\n[ensemble]\nservers = 1\n{}{}{}",
+        lock("Baton"),
+        lock("Count"),
+        fault("drop-reply", "create", 1),
+        fault("drop-reply", "release", 3),
+        fault("drop-request", "release", 5),
+    );
+    let output = bench.run_driven("curator", CURATOR, &scenario);
+    let trials = bench.stored().trials;
+    for trial in &trials {
+        let strategy = &trial.spec.strategy.label;
+        // An acquire or release that was given up, or a node left behind, would be among the errors, or end what follows.
+        assert!(trial.measured.acquired() > 50, "{strategy}: {}", stderr(&output));
+        assert!(trial.errors.is_empty() && !trial.is_violated(), "{strategy}: {:?}", trial.errors);
+    }
+    assert_eq!((trials.len(), output.status.code()), (2, Some(0)), "{}", stderr(&output));
+}
+
+#[test]
+fn a_semaphore_of_curators_lets_as_many_inside_as_it_has_leases() {
+    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
+        return skip::skipped("this machine has no Curator in /usr/share/java");
+    }
+    let bench = Bench::new();
+    let scenario = "name = \"leases\"\nstrategies = [{ driver = \"curator\", lock = \"InterProcessSemaphoreV2\", leases = 2 }, \
+         { driver = \"curator\", lock = \"InterProcessMultiLock\", members = 2 }]\ncontenders = 5\nhold = \"20ms\"\n\
+         duration = \"3s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
+    let output = bench.run_driven("curator", CURATOR, scenario);
+    let trials = bench.stored().trials;
+    assert_eq!((trials.len(), output.status.code()), (2, Some(0)), "{}", stderr(&output));
+    assert!(trials.iter().all(|trial| trial.measured.acquired() > 10 && trial.errors.is_empty()));
+}
+
+#[test]
+#[ignore = "long: servers of three systems"]
+fn two_are_inside_when_a_redis_primary_dies_before_its_replica_has_the_key() {
+    if !has(&["redis-server", "redis-cli"], "import redis") {
+        return;
+    }
+    let bench = Bench::new();
+    let mut command = Command::new(format!("{REDIS}/primary-dies"));
+    command.args(["SetNx", "--data-dir", "data"]).current_dir(bench.dir.path()).env("REDIS_PORT", "6440");
+    command
+        .env("ZKLOCKBENCH", env!("CARGO_BIN_EXE_zklockbench"))
+        .env("ZKLOCKBENCH_COLD", "1")
+        .env("ZKLOCKBENCH_NO_CHARTS", "1");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(bench.stored().trials[0].is_violated());
+}
+
+#[test]
+#[ignore = "long: servers of three systems"]
+fn locks_in_redis_and_etcd_are_measured_beside_our_own() {
+    if !has(&["redis-server", "redis-cli", "etcd", "curl"], "import redis") {
+        return;
+    }
+    let bench = Bench::new();
+    let redis = Servers::up(format!("{REDIS}/server"), ("REDIS_PORT", "6450"));
+    let etcd = Servers::up(format!("{ETCD}/server"), ("ETCD_PORT", "6550"));
+    let scenario = bench.scenario(
+        "name = \"others\"\nstrategies = [\"redis:SetNx\", \"redis:SetNxLocalFirst\", \"redis:SetNxWait\", \"etcd:Mutex\", \
+         \"baton\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"2s\"\nwarm_up = \"100ms\"\nacquire_timeout = \"1s\"\n\
+         repetitions = 1\n[ensemble]\nservers = 1\n",
+    );
+    let drivers =
+        [format!("redis='{REDIS}/run' {}", redis.addresses), format!("etcd='{ETCD}/run' {}", etcd.addresses)];
+    let mut words = vec!["run", scenario.to_str().unwrap(), "--data-dir", "data", "--no-floor"];
+    words.extend(drivers.iter().flat_map(|driver| ["--driver", driver.as_str()]));
+    let output = bench.output(&words);
+    let trials = bench.stored().trials;
+    for trial in &trials {
+        let strategy = &trial.spec.strategy.label;
+        assert!(trial.measured.acquired() > 10, "{strategy}: {}", stderr(&output));
+        assert!(trial.errors.is_empty() && !trial.is_violated(), "{strategy}: {:?}", trial.errors);
+    }
+    assert_eq!(trials.len(), 5, "{}", stderr(&output));
+}
+
+#[test]
+#[ignore = "long: servers of three systems"]
+fn a_waiter_of_etcds_lock_learns_only_from_the_holders_release_that_its_lease_is_gone() {
+    if !has(&["etcd", "curl"], "import http.client") {
+        return;
+    }
+    let etcd = Servers::up(format!("{ETCD}/server"), ("ETCD_PORT", "6570"));
+    let address = etcd.addresses.split(' ').next().unwrap();
+    let output = Command::new(format!("{ETCD}/waiter-loses-lease")).arg(address).output().unwrap();
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+}

@@ -1,0 +1,94 @@
+//! What the page on drivers shows is what the published schemas of their messages allow.
+
+use serde_json::{Value, json};
+use zklockbench::world::driver::protocol;
+
+struct Schemas(Value);
+
+impl Schemas {
+    fn allow(&self, message: &str, line: &Value) -> bool {
+        jsonschema::validator_for(&self.0[message]).unwrap().is_valid(line)
+    }
+
+    /// What a driver may say.
+    fn allow_from_driver(&self, line: &Value) -> bool {
+        ["ready", "refused", "answer", "event"].iter().any(|message| self.allow(message, line))
+    }
+}
+
+fn page() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/drivers.md")).unwrap()
+}
+
+/// The lines of the whole session: whether a driver says it, and what it is. What continues a line is part of it.
+fn session() -> Vec<(bool, Value)> {
+    let page = page();
+    let (_, session) = page.split_once("## A whole session").unwrap();
+    let mut lines: Vec<(bool, String)> = Vec::new();
+    for line in session.split("```").nth(1).unwrap().lines() {
+        if let Some(said) = line.strip_prefix("→ ") {
+            lines.push((false, said.to_owned()));
+        } else if let Some(said) = line.strip_prefix("← ") {
+            lines.push((true, said.to_owned()));
+        } else if let Some((_, last)) = lines.last_mut() {
+            last.push_str(line.trim());
+        }
+    }
+    let messages = lines.into_iter().filter(|(_, line)| line.starts_with('{'));
+    messages.map(|(from_driver, line)| (from_driver, serde_json::from_str(&line).unwrap())).collect()
+}
+
+#[test]
+fn every_line_of_the_session_on_the_page_is_as_the_schemas_say() {
+    let (schemas, session) = (Schemas(protocol::schemas()), session());
+    assert!(session.len() > 12, "{session:?}");
+    for (from_driver, line) in &session {
+        let allowed =
+            if *from_driver { schemas.allow_from_driver(line) } else { schemas.allow("request", line) };
+        assert!(allowed, "{line}");
+    }
+}
+
+#[test]
+fn what_the_suite_reads_of_the_session_is_what_the_schemas_allow() {
+    let answers = session().into_iter().filter(|(from_driver, line)| *from_driver && line["t"] != "ready");
+    for (_, line) in answers {
+        let read = protocol::Line::read(line.to_string().as_bytes());
+        assert!(read.is_ok(), "{line}: {read:?}");
+    }
+}
+
+#[test]
+fn examples_in_the_text_are_allowed_too() {
+    let schemas = Schemas(protocol::schemas());
+    let page = page();
+    let examples = page.split('`').filter(|part| part.starts_with("{\"id\"") || part.starts_with("{\"t\""));
+    let examples: Vec<Value> = examples
+        .map(|text| serde_json::from_str(text).unwrap_or_else(|why| panic!("{text}: {why}")))
+        .collect();
+    assert!(examples.len() >= 2);
+    for example in examples {
+        assert!(schemas.allow_from_driver(&example), "{example}");
+    }
+}
+
+#[test]
+fn what_is_no_message_is_not_allowed() {
+    let schemas = Schemas(protocol::schemas());
+    for wrong in [
+        json!({ "id": 1 }),
+        json!({ "id": 1, "ok": {}, "err": "busy" }),
+        json!({ "id": "1", "ok": {} }),
+        json!({ "t": "event", "c": 1, "what": "tired" }),
+        json!({ "t": "ready", "v": 1, "driver": "my 1", "locks": { "L": { "timeout": "native" } } }),
+        json!({ "t": "ready", "v": 1, "driver": "my 1", "locks": { "L": { "timeout": "soon", "cancel": "none" } } }),
+        json!({ "t": "refused" }),
+    ] {
+        assert!(!schemas.allow_from_driver(&wrong), "{wrong}");
+    }
+    for wrong in [json!({ "t": "acquire", "id": 1 }), json!({ "t": "tomorrow", "id": 1 })] {
+        assert!(!schemas.allow("request", &wrong), "{wrong}");
+    }
+    assert!(schemas.allow_from_driver(&json!({ "id": 1, "ok": { "later": 1 }, "later": 2 })));
+    assert_eq!(schemas.0["version"], protocol::VERSION);
+}
