@@ -57,8 +57,9 @@ there. It is set again from every list that shows another near one. A far one th
 and a watch on the next. After a reconnection the client sets its watches again, and a node that went meanwhile is
 reported as deleted. So nobody is left behind when a holder dies, a session expires or a waiter leaves.
 Lost create response: the node is looked for by its uuid after a sync (without it, a server that lags could hide a
-node that was created), before another is created; any other request that hits a lost connection is sent again, as
-Curator's policy allows. Timed out or cancelled: deletes its own node.
+node that was created), before another is created. A create that a server applies even later is deleted by the
+contender's next list. Any other request that hits a lost connection is sent again, as Curator's policy
+allows. Timed out or cancelled: deletes its own node.
 Numbers wrap past 2^31; distances are compared on the circle, so this lock keeps working. Stock clients in the same
 queue compare differently and do not.
 
@@ -150,7 +151,7 @@ pub(super) async fn join_and_list(
             Ok((node, names)) => return Ok((Joined::untold(node), names.ok())),
             Err(Failure::NoNode) => {}
             Err(Failure::ConnectionLoss) => {
-                if let Some(joined) = find_synced(session, lock, &name, RETRY).await? {
+                if let Some(joined) = find_synced(session, lock, &name, RETRY, joining).await? {
                     return Ok((joined, None));
                 }
             }
@@ -175,6 +176,7 @@ impl Ahead {
                 Some(names) => names,
                 None => RETRY.around(|| session.get_children(&self.lock)).await?,
             };
+            self.joining.late.delete(session, &self.lock, &names, node).await?;
             let before = node.nearest_before(&names, 2)?;
             if take(&mut is_first_look) {
                 self.joining.learn_from(node, &names, 1);

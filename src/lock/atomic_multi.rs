@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use futures_util::future::{join, try_join_all};
 
-use super::creating::{MarkedName, created_or_found, make_from_leaf};
+use super::creating::{LateCreates, MarkedName, created_or_found, make_from_leaf};
 use super::curator_multi::{MEMBERS, PARAMS, directories};
 use super::queue_node::{Standing, if_there, watch_data};
 use super::retry::Retry;
@@ -27,7 +27,8 @@ made, and stay. The fencing token is the transaction of the multi, which is the 
 not report that of a node created in a multi (ZOOKEEPER-4026), but the stat that comes back for the set data does.
 Release: one multi deletes all nodes.
 A lost connection: the request is sent again, as Curator's policy allows; after a lost create the nodes are looked
-for by their uuid, after a sync, before others are created, after a lost release they may be found gone.
+for by their uuid, after a sync, before others are created, and deleted where a server applies them even later;
+after a lost release they may be found gone.
 
 Requests for m members: m + 2 uncontended, 2m + 3 contended. An acquire takes one round trip and a commit, where
 curator-multi takes two round trips and a commit for each member; a handoff two round trips and a commit. Fan-out
@@ -49,12 +50,16 @@ only go.",
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),
     },
-    build: |config: &LockConfig| Box::new(AtomicMulti { members: directories(config), nodes: Vec::new() }),
+    build: |config: &LockConfig| {
+        let (members, late) = (directories(config), LateCreates::default());
+        Box::new(AtomicMulti { members, nodes: Vec::new(), late })
+    },
 };
 
 struct AtomicMulti {
     members: Vec<String>,
     nodes: Vec<QueueNode>,
+    late: LateCreates,
 }
 
 /// The names in each member's queue.
@@ -85,7 +90,13 @@ impl AtomicMulti {
         created_or_found(
             RETRY,
             async || self.create_with_parents(session, &name.prefix).await,
-            async || Ok(if_there(self.find(session, &name.mark).await)?.flatten()),
+            async || {
+                let found = if_there(self.find(session, &name.mark).await)?.flatten();
+                if found.is_none() {
+                    self.late.expect(&name);
+                }
+                Ok(found)
+            },
         )
         .await
     }
@@ -147,14 +158,17 @@ impl AtomicMulti {
         mut lists: Lists,
         patience: &Patience,
     ) -> Acquired<()> {
-        while let Some(predecessor) = self.first_obstacle(nodes, &lists)? {
+        loop {
+            for ((member, names), node) in self.members.iter().zip(&lists).zip(nodes) {
+                self.late.delete(session, member, names, node).await?;
+            }
+            let Some(predecessor) = self.first_obstacle(nodes, &lists)? else { return Ok(()) };
             lists.clear();
             if let Some(mut watch) = RETRY.around(|| watch_data(session, &predecessor)).await? {
                 patience.wait(watch.changed()).await?;
             }
             lists = RETRY.around(|| self.list(session)).await?;
         }
-        Ok(())
     }
 
     /// The node just before the own one, in the first member where there is one.

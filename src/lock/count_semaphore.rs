@@ -51,8 +51,7 @@ many as `leases` before its own. So whoever is inside is among the `leases` lowe
 Progress: whoever waits has watches on `leases` nodes before its own that were there when they were set. While all of
 these are there, there is no room for it; when one goes, it looks. So it looks at the latest when there is room, and is
 not woken by others that go.
-Lost reply to the join: the node is looked for by its uuid after a sync, before another is created; any other request that
-hits a lost connection is sent again. Timed out or cancelled: deletes its own node. Crash: the session's end frees the
+Lost reply to the join: as ahead. Any other request that hits a lost connection is sent again. Timed out or cancelled: deletes its own node. Crash: the session's end frees the
 lease. Its own node is gone while it waits -> the acquire fails.
 
 Where it breaks: each waiter has as many watches as there are leases, so it is for a few leases, not for hundreds. Every
@@ -137,6 +136,7 @@ impl CountSemaphore {
             if take(&mut is_first_look) {
                 self.joining.learn_from(node, &names, leases);
             }
+            self.joining.late.delete(session, &self.lock, &names, node).await?;
             let before = node.nearest_before(&names, leases)?;
             if before.len() < leases {
                 return Ok(());

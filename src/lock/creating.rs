@@ -4,9 +4,13 @@
 //! The name of such a node carries a mark of its own. After a create whose outcome is open the queue is
 //! looked through for the mark before another node is created.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
 use super::QueueNode;
+use super::queue_node::if_there;
 use super::retry::Retry;
-use crate::world::zk::{Failure, NodeKind, Session, reactor, sequence_of};
+use crate::world::zk::{Failure, Names, NodeKind, Session, reactor, sequence_of};
 
 /// Creates a directory and its missing ancestors as container nodes, which the server removes when they are
 /// empty.
@@ -102,6 +106,50 @@ pub async fn created_or_found<T>(
     }
 }
 
+/// Creates that got no answer and whose nodes were not found. They may still come.
+///
+/// A server that stands still keeps what its clients have sent: a create, and also a request to connect again that the client
+/// has given up for another server. When it goes on, the latter moves the session back to it, so the leader takes the former
+/// from it. `SessionMovedException` does not help then, and nothing that is asked before does. The node stands in the queue as
+/// long as the session lives, in front of the contender that no longer knows of it.
+#[derive(Debug, Clone, Default)]
+pub struct LateCreates(RefCell<VecDeque<String>>);
+
+impl LateCreates {
+    /// More than are likely to be under way for one contender.
+    const REMEMBERED: usize = 8;
+
+    pub fn expect(&self, name: &MarkedName) {
+        let mut marks = self.0.borrow_mut();
+        marks.truncate(Self::REMEMBERED - 1);
+        marks.push_front(name.mark.clone());
+    }
+
+    /// Deletes the nodes that have come by now, as a list shows them beside the contender's own.
+    ///
+    /// # Errors
+    /// The delete's failure.
+    pub async fn delete(
+        &self,
+        session: &Session,
+        lock: &str,
+        names: &Names,
+        own: &QueueNode,
+    ) -> Result<(), Failure> {
+        // Nearly always there is nothing to compare the names with.
+        if self.0.borrow().is_empty() {
+            return Ok(());
+        }
+        let is_expected = |name: &str| self.0.borrow().iter().any(|mark| name.starts_with(mark));
+        let is_late = |name: &&str| *name != own.name() && is_expected(name);
+        let late: Vec<String> = names.iter().filter(is_late).map(|name| format!("{lock}/{name}")).collect();
+        for path in late {
+            if_there(Retry::USUAL.around(|| session.delete(&path)).await)?;
+        }
+        Ok(())
+    }
+}
+
 pub async fn find_marked(
     session: &Session,
     lock: &str,
@@ -122,10 +170,11 @@ pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Opt
 }
 
 /// The race that locks without a queue are: everybody tries to create the same node, and one succeeds. One contender's
-/// tries within one acquire.
+/// tries.
 #[derive(Debug, Default)]
 pub struct Race {
-    /// A create was answered by nothing, so the node that is there may be the own one.
+    /// A create got no answer, so the node that is there may be the own one: also in a later acquire, as a server that stood
+    /// still may apply it late (see [`LateCreates`]).
     reply_lost: bool,
 }
 

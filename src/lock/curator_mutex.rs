@@ -58,8 +58,7 @@ task at every release, 1.5 N on average over a queue of N. Without it a release 
 join = \"count\" (not in Curator): the create becomes a multi that also sets the directory's data to nothing; the directory's
 stat in its reply counts the nodes there. One -> held without a list: 2 requests uncontended. `count` has the proof and
 what it takes. It overwrites what others keep in the directory, where Curator keeps nothing, and wakes whoever watches
-that; Java's clients can be in the same queue. A lost reply: the node is looked for by its uuid after a sync. After
-three acquires in a row behind others it creates, until it finds itself first again.
+that; Java's clients can be in the same queue. A lost reply: as ahead. After three acquires in a row behind others it creates, until it finds itself first again.
 
 Exclusion and progress: as predecessor-watch.
 Where it breaks: names are four times as long as bare ones, so large queues cost more bytes. A holder is not

@@ -128,6 +128,7 @@ impl CuratorQueue {
             if take(&mut is_first_look) {
                 self.joining.learn_from(node, &names, 1);
             }
+            self.joining.late.delete(session, &self.lock, &names, node).await?;
             let Some(awaited) = awaited(node, &names)? else { return Ok(()) };
             drop(names);
             let path = format!("{}/{awaited}", self.lock);
@@ -300,23 +301,30 @@ async fn join_and_find(
         retry,
         async || in_containers(session, lock, &join).await,
         async || match syncs {
-            true => find_synced(session, lock, name, retry).await,
+            true => find_synced(session, lock, name, retry, joining).await,
             false => find_created(session, lock, name, retry).await,
         },
     )
     .await
 }
 
-/// As [`find_created`], after all that the leader had committed.
+/// As [`find_created`], after all that the leader had begun; what isn't there then is expected later.
+///
+/// A follower has its sync answered behind the proposals that are under way; at the leader the session's own requests keep
+/// their order, those that came by another server included (`CommitProcessor.pendingRequests`).
 pub async fn find_synced(
     session: &Session,
     lock: &str,
     name: &MarkedName,
     retry: Retry,
+    joining: &Joining,
 ) -> Result<Option<Joined>, Failure> {
-    // The server that the session is on now may not have applied what the other one had committed.
     retry.around(|| session.sync(lock)).await?;
-    find_created(session, lock, name, retry).await
+    let found = find_created(session, lock, name, retry).await?;
+    if found.is_none() {
+        joining.late.expect(name);
+    }
+    Ok(found)
 }
 
 /// The node of a create whose reply was lost, which only a list tells the place of. A directory that is missing has none.

@@ -36,7 +36,7 @@ winner.",
     },
     build: |config: &LockConfig| {
         let directory = format!("{}/exclusive_lock", config.path);
-        Box::new(EphemeralChild { node: format!("{directory}/lock"), directory })
+        Box::new(EphemeralChild { node: format!("{directory}/lock"), directory, race: Race::default() })
     },
 };
 
@@ -54,14 +54,14 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
 struct EphemeralChild {
     directory: String,
     node: String,
+    race: Race,
 }
 
 #[async_trait(?Send)]
 impl Strategy for EphemeralChild {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let mut race = Race::default();
         loop {
-            if let Some(node) = self.try_create(session, &mut race).await? {
+            if let Some(node) = self.try_create(session).await? {
                 return Ok(Held::by(node));
             }
             let (names, mut watch) = session.get_children_and_watch(&self.directory).await?;
@@ -77,9 +77,9 @@ impl Strategy for EphemeralChild {
 impl EphemeralChild {
     /// One try, which makes the directory when it is missing. Whether that was made does not matter when the
     /// reply is lost: the next try tells.
-    async fn try_create(&self, session: &Session, race: &mut Race) -> Result<Option<QueueNode>, Failure> {
+    async fn try_create(&mut self, session: &Session) -> Result<Option<QueueNode>, Failure> {
         loop {
-            match race.try_create(session, &self.node).await {
+            match self.race.try_create(session, &self.node).await {
                 Err(Failure::NoNode) => {}
                 tried => return tried,
             }

@@ -73,6 +73,7 @@ watch on an absent node: it fires at the next create, even the contender's own."
             node: format!("{}/lock", config.path),
             by_data: config.is("watch", "data"),
             retries: config.is("wait", "retry").then(|| config.duration("retry_interval", RETRY_INTERVAL)),
+            race: Race::default(),
         })
     },
 };
@@ -94,14 +95,14 @@ struct EphemeralNode {
     by_data: bool,
     /// How long a loser sleeps, if it does not watch.
     retries: Option<Duration>,
+    race: Race,
 }
 
 #[async_trait(?Send)]
 impl Strategy for EphemeralNode {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let mut race = Race::default();
         loop {
-            if let Some(node) = race.try_create(session, &self.node).await? {
+            if let Some(node) = self.race.try_create(session, &self.node).await? {
                 return Ok(Held::by(node));
             }
             if let Some(pause) = self.retries {

@@ -12,7 +12,7 @@
 
 use std::cell::Cell;
 
-use super::creating::make_containers;
+use super::creating::{LateCreates, make_containers};
 use super::lately::Lately;
 use super::{LockConfig, QueueNode, has_word};
 use crate::words::catalog::{LockCard, Param, ParamKind, Params};
@@ -51,6 +51,8 @@ pub struct Joining {
     is_forbidden: Cell<bool>,
     /// Whether to know the count was of use, or would have been, in the last acquires.
     was_of_use: Lately,
+    /// Of a queue whose nodes can be recognised.
+    pub late: LateCreates,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +76,12 @@ impl Joined {
 
 impl Joining {
     pub fn by_create() -> Self {
-        Self { is_asked_for: false, is_forbidden: Cell::default(), was_of_use: Lately::default() }
+        Self {
+            is_asked_for: false,
+            is_forbidden: Cell::default(),
+            was_of_use: Lately::default(),
+            late: LateCreates::default(),
+        }
     }
 
     pub fn of(param: &Param, config: &LockConfig) -> Self {

@@ -142,8 +142,9 @@ impl Protection {
     /// Where it breaks, in a sentence or two.
     pub fn hazard(self) -> Option<&'static str> {
         (self == Self::Unsynced).then_some(
-            "A server that lags can hide its node: after a lost response to its create it looks for the node without a\n\
-             sync. It then makes a second one, and the first keeps its place until the session ends.",
+            "After a lost response to its create it looks for the node once, and without a sync. A server that lags can hide\n\
+             it, and one that stood still can apply the create later. It then has a second node, and the first keeps its place\n\
+             until the session ends.",
         )
     }
 }

@@ -22,3 +22,4 @@ mod negative_controls;
 mod overlapping_faults;
 #[path = "../support/mod.rs"]
 mod support;
+mod uncommitted_creates;

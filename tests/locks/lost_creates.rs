@@ -1,8 +1,11 @@
 //! Creates that are lost more than once: each time their node is looked for.
 
+use futures_util::future::join;
 use zklockbench::lock::AcquireError;
 use zklockbench::words::catalog::Mode::Write;
-use zklockbench::world::zk::{Failure, reactor};
+use zklockbench::words::catalog::{ParamValue, Params};
+use zklockbench::words::measure::RequestKind;
+use zklockbench::world::zk::{Failure, NodeKind, Sent, reactor};
 
 use crate::support::contender::Contender;
 use crate::support::ensemble::shared;
@@ -10,9 +13,10 @@ use crate::support::proxy::Fate::{ReplyLost, RequestLost};
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::sessions::{Scene, scene};
 
-/// How the protocol numbers a create whose reply tells the node's stat, and a sync.
+/// How the protocol numbers a create whose reply tells the node's stat, a sync, and a multi.
 const CREATE2: i32 = 15;
 const SYNC: i32 = 9;
+const MULTI: i32 = 14;
 
 /// Acquires by a connection on which that becomes of the first creates, one after the other.
 async fn acquire(name: &str, fates: &[Fate]) -> (Scene, Proxy, Contender, Result<(), AcquireError>) {
@@ -39,6 +43,61 @@ fn ahead_looks_after_a_sync_for_the_node_of_each_create_that_is_lost() {
             assert_eq!(scene.nodes().await, 1);
         }
     });
+}
+
+/// Locks that make another node after a lost create, by how they create it.
+const PROTECTED: [(&str, &[(&str, &str)], i32); 6] = [
+    ("ahead", &[], CREATE2),
+    ("curator-mutex", &[("join", "count")], MULTI),
+    ("count-semaphore", &[], MULTI),
+    ("atomic-multi", &[], MULTI),
+    ("ephemeral-node", &[], CREATE2),
+    ("ephemeral-child", &[], CREATE2),
+];
+
+/// Applies a create that was lost, as a server does that had stood still: the session is the same.
+async fn apply_late(one: &Contender, first: &Sent) {
+    let paths = first.path.split("; ").filter_map(|operation| match first.kind {
+        RequestKind::Create => Some(operation),
+        _ => operation.strip_prefix("create "),
+    });
+    for path in paths {
+        let kind = if path.ends_with('-') { NodeKind::EphemeralSequential } else { NodeKind::Ephemeral };
+        one.session.create(path, &[], kind).await.unwrap();
+    }
+}
+
+#[test]
+fn a_create_that_a_server_applies_when_its_contender_has_long_made_another_node_stops_nobody() {
+    for (name, params, create) in PROTECTED {
+        reactor::block_on(async {
+            let word =
+                |(name, word): &(&str, &str)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()));
+            let params: Params = params.iter().map(word).collect();
+            let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+            // Given a create that was lost, and an acquisition by another one
+            let mut one = Contender::by_with(&proxy.connect, name, &params, &scene).await;
+            if create == CREATE2 {
+                // The lock's directories have to be there.
+                let held = one.acquire(Write).await.unwrap();
+                one.release(held).await.unwrap();
+            }
+            let sent = one.trace.borrow().len();
+            proxy.strike(RequestLost, create, 1);
+            let held = one.acquire(Write).await.unwrap();
+            one.release(held).await.unwrap();
+            assert!(proxy.has_struck() && scene.nodes().await == 0, "{name}");
+            // When a server applies the first one now, and both this contender and another want the lock
+            let first = one.trace.borrow()[sent].clone();
+            apply_late(&one, &first).await;
+            assert!(scene.nodes().await > 0, "{name}");
+            let other = Contender::with(name, &params, &scene).await.queue_up().await;
+            let one = one.queue_up().await;
+            // Then both get it, and nothing is left
+            join(one.serve(), other.serve()).await;
+            assert_eq!(scene.nodes().await, 0, "{name}");
+        });
+    }
 }
 
 #[test]

@@ -62,6 +62,8 @@ struct Journal {
 
 #[derive(Default)]
 struct State {
+    /// The server that connections lead to.
+    server: Mutex<String>,
     muted: AtomicBool,
     /// The session's end goes unanswered on the connection that it was told by.
     ended: AtomicBool,
@@ -80,9 +82,9 @@ impl Proxy {
         let server = servers.split([',', '/']).next().unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = listener.local_addr().unwrap().to_string();
-        let state = Arc::new(State::default());
+        let state = Arc::new(State { server: Mutex::new(server), ..State::default() });
         let of_listener = Arc::clone(&state);
-        thread::spawn(move || listen(&listener, &server, &of_listener));
+        thread::spawn(move || listen(&listener, &of_listener));
         Self { connect, state }
     }
 
@@ -106,6 +108,11 @@ impl Proxy {
     pub fn passed(&self) -> (u64, u64) {
         let State { to_server, to_client, .. } = &*self.state;
         (to_server.load(Ordering::SeqCst), to_client.load(Ordering::SeqCst))
+    }
+
+    /// New connections lead to another server from now on.
+    pub fn lead_to(&self, server: &str) {
+        server.clone_into(&mut self.state.server.lock().unwrap());
     }
 
     pub fn mend(&self) {
@@ -154,7 +161,7 @@ impl Drop for Proxy {
     }
 }
 
-fn listen(listener: &TcpListener, server: &str, state: &Arc<State>) {
+fn listen(listener: &TcpListener, state: &Arc<State>) {
     for client in listener.incoming() {
         let client = client.unwrap();
         if state.over.load(Ordering::SeqCst) {
@@ -163,7 +170,7 @@ fn listen(listener: &TcpListener, server: &str, state: &Arc<State>) {
         if state.cut.load(Ordering::SeqCst) {
             continue;
         }
-        let server = TcpStream::connect(server).unwrap();
+        let server = TcpStream::connect(&*state.server.lock().unwrap()).unwrap();
         for stream in [&client, &server] {
             stream.set_nodelay(true).unwrap();
         }
