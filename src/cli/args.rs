@@ -323,6 +323,9 @@ pub struct TortureArgs {
     /// The seed [default: a random one, which is printed]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(..=SEEDS))]
     pub seed: Option<u64>,
+    /// Draw only these strategies [default: all that promise to exclude]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub strategies: Vec<String>,
     /// Print the scenarios of about as many rounds without running them
     #[arg(long)]
     pub show: bool,

@@ -48,6 +48,14 @@ fn print<T: Listed>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
+/// The strategy of that name.
+///
+/// # Errors
+/// When there is none.
+pub fn strategy(name: &str) -> Result<LockCard, Error> {
+    find(name, lock::cards())
+}
+
 fn find<T: Listed>(name: &str, all: Vec<T>) -> Result<T, Error> {
     let names: Vec<&str> = all.iter().map(T::name).collect();
     all.into_iter().find(|one| one.name() == name).ok_or_else(|| {

@@ -18,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 use super::args::TortureArgs;
 use super::runs::command::{self, RunPlace};
 use super::runs::series::{Folders, Opening, Series};
-use super::{drivers, output};
+use super::{drivers, listing, output};
 use crate::lock;
+use crate::words::catalog::LockCard;
 use crate::words::catalog::fault::{Capability, FaultCard};
 use crate::words::error::{Error, Exit};
 use crate::words::units::as_a_word;
@@ -36,7 +37,7 @@ const ROUNDS: &str = "rounds";
 pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     let faults = Faults::without(fault::cards(), why_not(&args));
-    let mut rounds = Rounds::new(seed, lock::cards(), faults);
+    let mut rounds = Rounds::new(seed, chosen(&args.strategies)?, faults);
     if args.show {
         if output::as_json() {
             return Err(Error::usage(
@@ -72,6 +73,9 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
 /// What rounds it is about: another driver has other ones.
 fn asked(seed: u64, args: &TortureArgs) -> serde_json::Value {
     let mut asked = json!({ "seed": seed, "data_dir": args.data_dir, "compose": args.compose });
+    if !args.strategies.is_empty() {
+        asked["strategies"] = args.strategies.clone().into();
+    }
     if !drivers::options().is_empty() {
         asked["drivers"] = drivers::options().into();
     }
@@ -81,7 +85,26 @@ fn asked(seed: u64, args: &TortureArgs) -> serde_json::Value {
 /// The line by which the same rounds are drawn again, on servers of the same kind.
 fn again(seed: u64, args: &TortureArgs) -> String {
     let (minutes, drivers) = (args.minutes, drivers::options());
-    format!("zklockbench torture --minutes {minutes} --seed {seed}{}{drivers}", servers(args))
+    let strategies = match args.strategies.join(",") {
+        named if named.is_empty() => named,
+        named => format!(" --strategies {}", as_a_word(&named)),
+    };
+    format!("zklockbench torture --minutes {minutes} --seed {seed}{strategies}{}{drivers}", servers(args))
+}
+
+/// The locks of these names, or all.
+///
+/// # Errors
+/// When there is no such lock, or it doesn't promise to exclude.
+fn chosen(names: &[String]) -> Result<Vec<LockCard>, Error> {
+    if names.is_empty() {
+        return Ok(lock::cards());
+    }
+    let cards = names.iter().map(|name| match listing::strategy(name)? {
+        card if card.guarantees.exclusive => Ok(card),
+        card => Err(Error::usage(format!("--strategies: `{}` doesn't promise to exclude", card.name))),
+    });
+    cards.collect()
 }
 
 /// By what a round is listed.
@@ -236,5 +259,28 @@ mod tests {
             of(&["--compose", "my own/it's.yaml"]),
             r"zklockbench torture --minutes 7 --seed 3 --compose 'my own/it'\''s.yaml'"
         );
+    }
+
+    fn refused(names: &[&str]) -> String {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        chosen(&names).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn only_locks_that_there_are_and_that_exclude_can_be_chosen() {
+        let drawn = |names: Vec<String>| -> Vec<&'static str> {
+            let rounds =
+                Rounds::new(1, chosen(&names).unwrap(), Faults { cards: Vec::new(), left_out: Vec::new() });
+            let named = |text: &str| {
+                ["baton", "count", "kazoo"].into_iter().find(|name| text.contains(&format!("\"{name}\"")))
+            };
+            rounds.take(8).filter_map(|round| named(&round.text)).collect()
+        };
+        let names = drawn(vec!["count".into(), "baton".into()]);
+        assert_eq!(names.len(), 8);
+        assert!(names.contains(&"count") && names.contains(&"baton") && !names.contains(&"kazoo"));
+        assert!(refused(&["countt"]).contains("did you mean `count`?"));
+        assert!(refused(&["baton", "no-lock"]).contains("doesn't promise to exclude"));
+        assert!(chosen(&[]).unwrap().len() > 20);
     }
 }
