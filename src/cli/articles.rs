@@ -65,7 +65,9 @@ fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
 }
 
 fn is_one(dir: &Path) -> bool {
-    [layout::RUN, layout::CALIBRATION, CURATOR_WATCHES].iter().any(|file| disk::has(dir, file))
+    [layout::RUN, layout::PACKED, layout::CALIBRATION, CURATOR_WATCHES]
+        .iter()
+        .any(|file| disk::has(dir, file))
 }
 
 #[derive(Default)]
@@ -118,6 +120,8 @@ fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {
     let name = name.unwrap_or_else(|| dir.display().to_string());
     if disk::has(dir, layout::RUN) {
         evidence.runs.push(Named { name, what: results::read(dir)? });
+    } else if disk::has(dir, layout::PACKED) {
+        evidence.runs.push(Named { name, what: results::read_packed(dir)? });
     } else if disk::has(dir, CURATOR_WATCHES) {
         let what = CuratorWatches::read(&dir.join(CURATOR_WATCHES))?;
         evidence.curators.push(Named { name, what });

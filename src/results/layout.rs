@@ -12,6 +12,8 @@ use crate::words::units::{one_line, shown};
 pub const REPORT: &str = "report.html";
 /// What is true of the run as a whole. It is written last: a directory without it is not whole.
 pub const RUN: &str = "run.json";
+/// A whole run, packed to be kept; its directory has no [`RUN`].
+pub const PACKED: &str = "run.tar.gz";
 /// One row for each trial, every number that one would plot.
 pub const SUMMARY: &str = "summary.csv";
 /// One row for each second of each trial.

@@ -6,6 +6,7 @@
 //!
 //! Uses: words, scenario, record.
 
+mod archive;
 mod baselines;
 mod calibration;
 mod digest;
@@ -21,6 +22,7 @@ mod timeline;
 mod versioned;
 mod writer;
 
+pub use archive::read_packed;
 pub use baselines::{
     Baseline, BaselineFile, add as add_baseline, by_commit as baselines_by_commit,
     is_store as is_store_of_baselines, list as baselines, runs_of,
