@@ -455,7 +455,7 @@ impl Inner {
         }
     }
 
-    fn answered(&self, answer: Answer) -> Result<(), String> {
+    fn answered(&self, answer: Answer) -> Result<Told, String> {
         let id = answer.id;
         let mut all = locked(&self.pending);
         let Some(pending) = all.remove(&id) else {
@@ -482,9 +482,7 @@ impl Inner {
             }
             End::None | End::Follows { .. } | End::Tells { .. } => {}
         }
-        drop(all);
-        let _ = pending.to.send(answer);
-        Ok(())
+        Ok(Told { to: pending.to, answer })
     }
 
     fn told(&self, event: &Event) -> Result<(), String> {
@@ -549,10 +547,22 @@ fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'sta
     std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
 }
 
-/// Reads answers and events until the output ends, or the driver has failed.
+/// An answer, and whom it is for.
+struct Told {
+    to: oneshot::Sender<Answer>,
+    answer: Answer,
+}
+
+fn pass_on(told: &mut Vec<Told>) {
+    // Whoever awaits it no longer does not matter.
+    told.drain(..).for_each(|Told { to, answer }| drop(to.send(answer)));
+}
+
+/// Reads answers and events until the output ends, or the driver has failed. What has come in one piece is passed on together:
+/// whoever awaits it would be woken for each line.
 fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
     let mut output = BufReader::with_capacity(LONGEST_LINE, output);
-    let mut line = Vec::new();
+    let (mut line, mut answered) = (Vec::new(), Vec::new());
     let (mut is_ready, mut foreign) = (false, 0);
     loop {
         line.clear();
@@ -593,9 +603,18 @@ fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sende
         }
         let arrived = clock::now();
         let told = Line::read(&line).and_then(|told| match told {
-            Line::Answer(answer) => inner.answered(Answer { arrived, ..*answer }),
-            Line::Event(event) => inner.told(&event),
+            Line::Answer(answer) => {
+                answered.push(inner.answered(Answer { arrived, ..*answer })?);
+                Ok(())
+            }
+            Line::Event(event) => {
+                pass_on(&mut answered);
+                inner.told(&event)
+            }
         });
+        if told.is_err() || !output.buffer().contains(&b'\n') {
+            pass_on(&mut answered);
+        }
         if let Err(why) = told {
             inner.fails(garbage(why, &line));
             return drain(output);
