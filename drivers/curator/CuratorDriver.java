@@ -39,6 +39,12 @@ public class CuratorDriver {
     static final ObjectMapper JSON = new ObjectMapper();
     /** Not System.out, which writes a line and its end apart. */
     static final OutputStream OUT = new FileOutputStream(FileDescriptor.out);
+    /** What is to be written with the next line, or within HELD_BACK_MS; guarded by OUT. */
+    static final StringBuilder heldBack = new StringBuilder();
+    static final int HELD_BACK_MS = 20;
+    static final int HELD_BACK_CHARS = 32 << 10;
+    /** How many acquires of a contender may be out at once. */
+    static final int AHEAD = 64;
     /** For a contender whose number is another's now, or when all ends. */
     static final Request END = new Request();
     static final Map<Integer, Contender> contenders = new ConcurrentHashMap<>();
@@ -54,6 +60,9 @@ public class CuratorDriver {
             System.err.println("This is a driver of zklockbench: zklockbench run SCENARIO --driver curator=drivers/curator/run");
             System.exit(2);
         }
+        Thread later = new Thread(CuratorDriver::writeLater, "held-back");
+        later.setDaemon(true);
+        later.start();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             Request request = new Request(line);
@@ -74,7 +83,7 @@ public class CuratorDriver {
 
     static void hello() {
         ObjectNode ready = JSON.createObjectNode().put("t", "ready").put("v", 1).put("driver", "curator 1.1")
-            .put("hold", true).put("clock", "monotonic").put("tls", true);
+            .put("hold", true).put("ahead", AHEAD).put("clock", "monotonic").put("tls", true);
         ready.putObject("inside").put("curator", version()).put("java", System.getProperty("java.version"));
         Locks.declare(ready.putObject("locks"));
         write(ready.toString());
@@ -107,6 +116,8 @@ public class CuratorDriver {
             return;
         }
         if (request.kind.equals("acquire")) acquiring.put(request.id, contender);
+        // Acquires may still be out then.
+        if (request.kind.equals("close")) contender.interruptWait(request.id);
         contender.requests.add(request);
     }
 
@@ -125,9 +136,10 @@ public class CuratorDriver {
         CuratorFramework client;
         JsonNode opened;
         InterProcessLock held;
-        /** The acquire that it is in, and one that is to end before it has begun; 0 for none. */
+        /** The acquire that it is in, the last one that was cancelled, and the last one that was released by itself; 0 for none. */
         long waitsIn;
         long cancelled;
+        long released;
 
         Contender(int number) {
             super("contender-" + number);
@@ -139,15 +151,16 @@ public class CuratorDriver {
             requests.add(END);
         }
 
+        /** Those that come before it, too: the suite counts on. */
         synchronized void interruptWait(long id) {
             cancelled = id;
-            if (waitsIn == id) interrupt();
+            if (waitsIn != 0 && waitsIn <= id) interrupt();
         }
 
-        /** False where it was cancelled before. */
-        synchronized boolean begins(long id) {
-            if (cancelled == id) return false;
-            waitsIn = id;
+        /** False where it was cancelled before, or what it comes after has not been released. */
+        synchronized boolean begins(Request request) {
+            if (request.id <= cancelled || request.after >= 0 && request.after != released) return false;
+            waitsIn = request.id;
             return true;
         }
 
@@ -260,8 +273,8 @@ public class CuratorDriver {
             InterProcessLock lock = lock(request.on, request.mode);
             long granted;
             try {
-                if (!begins(request.id)) {
-                    fail(request, "cancelled", "no", null);
+                if (!begins(request)) {
+                    tell(failure(request, "cancelled", "no", null).toString());
                     return;
                 }
                 boolean got = true;
@@ -303,19 +316,26 @@ public class CuratorDriver {
         /** Lets it go, and writes what came of that behind the lines that are to be written first. */
         void release(Request request, String word, String before) {
             String told;
+            long from = now();
             try {
                 if (held == null) {
-                    told = failure(request, "bad-request", "no", "nothing is held");
+                    told = failure(request, "bad-request", "no", "nothing is held").toString();
                 } else {
-                    long from = now();
                     held.release();
                     told = line(request, word, "{}", from, now());
-                    held = null;
+                    // One that may be taken again is released as often as it was taken.
+                    if (!held.isAcquiredInThisProcess()) held = null;
+                    released = request.id;
                 }
             } catch (Exception error) {
-                told = failure(request, word(error), "maybe", error.toString());
+                told = failure(request, word(error), "maybe", error.toString()).put("from", from).put("to", now()).toString();
             }
-            write(before + told);
+            tell(before + told);
+        }
+
+        /** While more is to be done, and the suite waits for nothing, lines may be written together. */
+        void tell(String lines) {
+            if (requests.isEmpty()) write(lines); else hold(lines);
         }
     }
 
@@ -369,23 +389,52 @@ public class CuratorDriver {
     }
 
     static void fail(Request request, String word, String held, String message) {
-        write(failure(request, word, held, message));
+        write(failure(request, word, held, message).toString());
     }
 
-    static String failure(Request request, String word, String held, String message) {
+    static ObjectNode failure(Request request, String word, String held, String message) {
         ObjectNode answer = JSON.createObjectNode().put("id", request.id).put("err", word).put("held", held);
-        return (message == null ? answer : answer.put("message", message)).toString();
+        return message == null ? answer : answer.put("message", message);
     }
 
-    /** Whole lines, in one write. */
+    /** Whole lines, in one write, behind those that were held back. */
     static void write(String message) {
-        byte[] line = (message + "\n").getBytes(StandardCharsets.UTF_8);
         synchronized (OUT) {
-            try {
-                OUT.write(line);
-            } catch (IOException closed) {
-                // Nobody reads any more; the end of input comes, too.
-            }
+            heldBack.append(message).append('\n');
+            flush();
         }
+    }
+
+    static void hold(String lines) {
+        synchronized (OUT) {
+            if (heldBack.length() == 0) OUT.notify();
+            heldBack.append(lines).append('\n');
+            if (heldBack.length() > HELD_BACK_CHARS) flush();
+        }
+    }
+
+    static void writeLater() {
+        try {
+            while (true) {
+                synchronized (OUT) {
+                    while (heldBack.length() == 0) OUT.wait();
+                }
+                Thread.sleep(HELD_BACK_MS);
+                synchronized (OUT) {
+                    flush();
+                }
+            }
+        } catch (InterruptedException never) {
+            // Nobody interrupts it.
+        }
+    }
+
+    private static void flush() {
+        try {
+            OUT.write(heldBack.toString().getBytes(StandardCharsets.UTF_8));
+        } catch (IOException closed) {
+            // Nobody reads any more; the end of input comes, too.
+        }
+        heldBack.setLength(0);
     }
 }

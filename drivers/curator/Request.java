@@ -18,6 +18,8 @@ final class Request {
     int contender = -1;
     /** Of `cancel`. */
     long of;
+    /** Of an acquire: the one before it; -1 for none. */
+    long after = -1;
     String on = "";
     String mode = "write";
     /** -1 for none, as of `holdMicros`. */
@@ -39,6 +41,7 @@ final class Request {
                     case "id" -> id = in.getLongValue();
                     case "c" -> contender = in.getIntValue();
                     case "of" -> of = in.getLongValue();
+                    case "after" -> after = in.getLongValue();
                     case "on" -> on = in.getText();
                     case "mode" -> mode = in.getText();
                     case "timeout_ms" -> timeoutMillis = in.getLongValue();

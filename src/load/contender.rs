@@ -159,6 +159,8 @@ impl Contender {
         if self.shared.open.is_some() {
             return self.next_arrival(&drain).await;
         }
+        // What was sent ahead is taken back, with all that it has come to, before the contender ends.
+        let drain = if self.strategy.is_ahead() { CancellationToken::new() } else { drain };
         let intended = self.pace.intended_start(&drain).await?;
         let intended = self.come_in(intended, &drain).await?;
         Some(self.pace.turn(intended))
@@ -400,6 +402,8 @@ impl Contender {
         self.recorder.write_released(session, hold.left, hold.returned, failure);
         let now = clock::now();
         match hold.released {
+            // The driver has gone on by itself then.
+            Ok(()) if hold.behind.is_some() => self.pace.done(hold.returned),
             Ok(()) => self.pace.done(now),
             Err(failure) => self.pause_after(now, &failure),
         }

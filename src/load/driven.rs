@@ -49,7 +49,9 @@ pub fn record_of(shared: &Shared) -> Option<DriverRecord> {
             contenders_each: each.iter().copied().max().unwrap_or(0),
             clock_fits: pipe.clock_fits,
             held_by_itself: shared.leaves_holds_to_driver(),
-            out_of_order: shared.lock_states.iter().map(LockState::out_of_order).sum(),
+            ahead: processes.ahead(),
+            out_of_order: shared.lock_states.iter().map(LockState::out_of_order).sum::<u64>()
+                + processes.told_out_of_order(),
             echo: EchoTimes::of(pipe.reader),
             contender_echo: EchoTimes::of(pipe.contender),
             echo_under_load: EchoTimes::of(pipe.under_load),

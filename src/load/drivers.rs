@@ -70,6 +70,13 @@ impl Drivers {
             && self.0.iter().all(|driver| driver.as_ref().is_some_and(|one| one.processes.can_hold()))
     }
 
+    /// Has acquires of so many contenders sent ahead, if that can be asked of what serves them.
+    pub fn send_ahead(&self, contenders: usize) {
+        if let [Some(driver)] = &self.0[..] {
+            driver.processes.send_ahead(contenders);
+        }
+    }
+
     pub async fn measure_at_rest(&self) {
         for driver in self.all() {
             driver.processes.measure_at_rest().await;

@@ -315,7 +315,7 @@ impl LockState {
         let after = past.latest.range(entered..).next().map(|(since, hold)| (*since, *hold));
         let beside =
             before.filter(|(_, (until, _))| *until > entered).or(after.filter(|(since, _)| *since < left));
-        past.out_of_order += u64::from(after.is_some());
+        past.out_of_order += u64::from(after.is_some() && hold.behind.is_none());
         past.latest.insert(entered, (left, Occupant { contender, sequence, czxid, entered }));
         while past.latest.len() > PAST_HOLDS_KEPT {
             past.latest.pop_first();
@@ -326,11 +326,12 @@ impl LockState {
         self.entered.fetch_max(entered, Ordering::AcqRel);
         self.handed_over.fetch_max(left, Ordering::AcqRel);
         self.releases.fetch_add(1, Ordering::AcqRel);
-        Before {
-            released: before.map_or(0, |(_, (until, _))| until),
-            entered: before.map(|(since, _)| since),
-            beside: beside.map(|(_, (_, occupant))| occupant),
-        }
+        // Where many become known at once, not all of them are known here.
+        let (released, entered) = match hold.behind {
+            Some(behind) => (behind.released, behind.entered),
+            None => (before.map_or(0, |(_, (until, _))| until), before.map(|(since, _)| since)),
+        };
+        Before { released, entered, beside: beside.map(|(_, (_, occupant))| occupant) }
     }
 
     /// How many holds became known after others that had begun later: the times from one holder to the next are too long there.
@@ -496,7 +497,14 @@ mod tests {
     #[test]
     fn holds_that_are_over_overlap_or_follow_whatever_the_order_in_which_they_become_known() {
         let state = || LockState::new("/l".into(), 3, LockKind::Mutex, 1);
-        let hold = |entered, left| PastHold { entered, left, returned: left, released: Ok(()) };
+        let hold = |entered, left| PastHold {
+            called: 1,
+            entered,
+            left,
+            returned: left,
+            released: Ok(()),
+            behind: None,
+        };
         let holds = [(0, hold(10, 20)), (1, hold(25, 30)), (2, hold(30, 31))];
         for order in [[0, 1, 2], [0, 2, 1], [2, 1, 0]] {
             let lock_state = state();

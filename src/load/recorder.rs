@@ -205,6 +205,9 @@ impl Recorder {
         hold: &PastHold,
     ) -> AcquiredLock {
         let before = self.lock_state().has_held(self.id, held, hold);
+        // One that was sent ahead was called when its turn had come.
+        let called = if hold.behind.is_some() { hold.called } else { attempt.called };
+        let attempt = Attempt { called, ..attempt };
         let entry = self.entered(session, held, attempt, hold.entered, before);
         self.note_of_hold(hold.left, session, Deed::Leaves { alone: false });
         self.note_left(hold.left);
@@ -221,9 +224,13 @@ impl Recorder {
     ) -> AcquiredLock {
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
-        let kept_out_us = lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
+        let mut kept_out_us =
+            lock_state.kept_out_us(claim.mode, acquired).saturating_sub(attempt.kept_out_us);
         lock_state.waits_no_longer(claim);
-        let overtaken = lock_state.serve(attempt.arrival);
+        let mut overtaken = lock_state.serve(attempt.arrival);
+        if let Some(behind) = held.told.hold.as_ref().and_then(|hold| hold.behind) {
+            (kept_out_us, overtaken) = (behind.kept_out_us, behind.overtaken);
+        }
         if let Some(inside) = before.beside {
             self.note_overlap(inside, acquired);
         }

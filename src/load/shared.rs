@@ -21,9 +21,9 @@ use crate::record::{FencingCounts, Utilisation};
 use crate::scenario::schedule::{Coming, coming};
 use crate::scenario::{self, Load, Settling, Slice, Stop, TrialSpec};
 use crate::words::catalog::{Holders, Params};
-use crate::words::clock::Stamp;
+use crate::words::clock::{self, Stamp};
 use crate::words::measure::Window;
-use crate::world::driver::Processes;
+use crate::world::driver::{HELD_BACK, Processes};
 use crate::world::ensemble::Started;
 use crate::world::proxy::Wire;
 use crate::world::zk::Target;
@@ -288,7 +288,33 @@ impl Shared {
             };
         let is_short = spec.kinds().iter().all(|kind| kind.hold.rarely_exceeded() <= LEFT_TO_DRIVER_AT_MOST);
         let can = self.drivers.all_can_hold();
-        let _ = self.driver_holds.set(is_simple && is_short && can);
+        let driver_holds = is_simple && is_short && can;
+        let _ = self.driver_holds.set(driver_holds);
+        if driver_holds && self.is_one_turn_after_the_other() {
+            self.drivers.send_ahead(self.count_own());
+        }
+    }
+
+    /// Whether a contender does nothing between its acquires, and it makes no difference when they are sent.
+    fn is_one_turn_after_the_other(&self) -> bool {
+        let spec = &self.spec;
+        let is_endless = matches!((&spec.load, spec.stop), (Load::Closed, Stop::After(_)));
+        let without_pause = |kind: &scenario::ClientKind| {
+            kind.hold.rarely_exceeded().is_zero() && kind.think.rarely_exceeded().is_zero()
+        };
+        // A history has when each acquire was asked for, in the order of what the suite does.
+        is_endless
+            && spec.acquire_timeout.is_none()
+            && spec.locks == 1
+            && !self.keeps_history
+            && spec.kinds().iter().all(without_pause)
+    }
+
+    /// Up to when all acquisitions are known: answers to those that are sent ahead may be held back.
+    pub fn known_until(&self) -> Stamp {
+        let sent_ahead = self.drivers.all().any(|driver| driver.processes.ahead().is_some());
+        let late = if sent_ahead { 2 * HELD_BACK } else { Duration::ZERO };
+        clock::now().saturating_sub(clock::micros(late))
     }
 
     pub fn leaves_holds_to_driver(&self) -> bool {

@@ -310,7 +310,7 @@ impl<'a> Conductor<'a> {
             full_crew: self.full_crew(window),
             arrived,
             dispersion: self.shared.open.as_ref().map(|open| open.dispersion(window)).unwrap_or_default(),
-            steady: Some(steady),
+            steady: Some(self.counted_anew(steady)),
             utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
             judged: Judged::none_yet(),
             // Contenders that were missing were missing from all that was measured; what happened later comes second.
@@ -605,7 +605,7 @@ impl<'a> Conductor<'a> {
         let longest = begin + clock::micros(spec.warm_up_at_most);
         self.until_cut_short(tokio::time::sleep(spec.warm_up)).await;
         let ended = loop {
-            match self.shared.series.steadiness(clock::now()) {
+            match self.shared.series.steadiness(self.shared.known_until()) {
                 Steadiness::Steady => break WarmUpEnd::Steady,
                 Steadiness::TooFew => break WarmUpEnd::TooFew,
                 Steadiness::NotYet if clock::now() >= longest || self.cut_short.is_some() => {
@@ -636,6 +636,12 @@ impl<'a> Conductor<'a> {
             backlog,
             queue: None,
         }
+    }
+
+    /// The same course, of whose last acquisitions some have become known since, where acquires are sent ahead.
+    fn counted_anew(&self, steady: Steady) -> Steady {
+        let (series, slots) = (&self.shared.series, steady.acquired.len());
+        Steady { acquired: series.acquisitions(slots), wait_us: series.waits_us(slots), ..steady }
     }
 
     /// Says what counts, and of an open load which arrivals are the last.

@@ -74,6 +74,11 @@ pub trait Strategy {
     /// caller then ends the session, which takes the node with it, unless a scenario has it go on carelessly.
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired;
 
+    /// Whether acquires are out whose outcome is still to be told, by as many further calls of [`Strategy::acquire`].
+    fn is_ahead(&self) -> bool {
+        false
+    }
+
     /// Waits until the hold ends, by itself or in a way that only the lock knows of; most know of none.
     async fn hold(&mut self, _: &Session, end: Pin<&mut dyn Future<Output = ()>>) -> HoldOver {
         end.await;

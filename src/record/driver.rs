@@ -16,6 +16,10 @@ pub struct DriverRecord {
     pub clock_fits: Option<bool>,
     /// Whether it held and released by itself, so that no handoff has the way to it in it.
     pub held_by_itself: bool,
+    /// How many acquires of a contender were sent ahead, to be done one after the other; missing where each was sent when the one
+    /// before was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<usize>,
     /// Of these holds, how many became known after others that had begun later: the handoffs around them are too long.
     pub out_of_order: u64,
     /// An echo of the thread that reads, before the load.

@@ -1,5 +1,6 @@
 //! `driver check` on an honest driver and on drivers that lie, each in one way; and what trials make of the same lies.
 
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -8,8 +9,10 @@ use zklockbench::record::Trial;
 
 use crate::support::foreign;
 use crate::support::program::{Answers, Bench, stderr, stdout};
+use crate::support::skip;
 
 const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
+const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
 const LYING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/lying/run");
 
 struct Checked {
@@ -115,6 +118,31 @@ fn a_second_answer_is_found() {
 #[test]
 fn a_contender_that_gets_the_lock_of_another_is_found() {
     is_found("swaps-contenders", &["exclusion", "timeout"], "which belongs to the session");
+}
+
+/// What is sent ahead only Curator's driver takes.
+#[test]
+fn acquires_that_are_sent_ahead_are_done_in_order_and_answers_of_others_are_found() {
+    let Some(python) = foreign::python() else { return };
+    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
+        return skip::skipped("this machine has no Curator in /usr/share/java");
+    }
+    let checked =
+        |lie: &str| {
+            let bench = Bench::new();
+            let driver = format!("env XDG_CACHE_HOME={} {lie}'{CURATOR}'", bench.path("cache").display());
+            let words =
+                ["driver", "check", &driver, "--lock", "InterProcessMutex", "--data-dir", "data", "--json"];
+            Checked::of(&bench.output(
+                &[&words[..], &["--only", "ahead", "--only", "hold", "--only", "reentrant"]].concat(),
+            ))
+        };
+    let honest = checked("");
+    assert_eq!((honest.code, honest.with("ok").len()), (Some(0), 3), "{}", honest.answer);
+    assert!(honest.seen("ahead").contains("5 at once were done in their order"), "{}", honest.answer);
+    let lies = checked(&format!("{python} '{LYING}' swaps-queued "));
+    assert_eq!((lies.code, lies.with("failed")), (Some(1), vec!["ahead"]), "{}", lies.answer);
+    assert!(lies.seen("ahead").contains("was done or answered before them"), "{}", lies.answer);
 }
 
 #[test]

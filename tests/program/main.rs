@@ -18,6 +18,7 @@ mod compose;
 mod coordinators;
 mod driver_check;
 mod drivers;
+mod drivers_ahead;
 mod endurance;
 mod engines;
 mod ensemble_lifecycle;

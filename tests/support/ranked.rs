@@ -73,6 +73,7 @@ pub fn not_counted(trial: &mut Trial) {
         contenders_each: 3,
         clock_fits: None,
         held_by_itself: false,
+        ahead: None,
         out_of_order: 0,
         echo: None,
         contender_echo: None,

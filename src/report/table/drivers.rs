@@ -25,7 +25,9 @@ const COLUMNS: [Column; 11] = [
 const LEGEND: &str = "Drivers, and what the way to them costs. Pipe: what the suite saw of an acquire, less the time within the \
                       library; it lies in the wait unless the clock is ours. Echo: a request that asks for nothing, there and \
                       back, before the load. Held by the driver: it held and released by itself, so that no handoff has the \
-                      pipe in it; held by the suite: each has one way in it, that of the request to release.";
+                      pipe in it; held by the suite: each has one way in it, that of the request to release. Ahead: so many \
+                      acquires of each contender were out at once, and done one after the other; an acquire then begins at \
+                      the release before, by the driver's clock, and has no way to the driver in it.";
 
 pub(super) fn table(view: &View<'_>) -> Option<ExplainedTable> {
     let driven = |cell: &Cell<'_>| cell.all().find_map(|trial: &Trial| trial.driver.clone());
@@ -56,7 +58,12 @@ fn row(label: Value, cell: &Cell<'_>, driver: &DriverRecord) -> Vec<Value> {
         driver.program.clone().into(),
         Value::Count(driver.processes as u64),
         clock.into(),
-        if driver.held_by_itself { "the driver" } else { "the suite" }.into(),
+        match driver.ahead {
+            Some(ahead) => format!("the driver, {ahead} ahead"),
+            None if driver.held_by_itself => "the driver".to_owned(),
+            None => "the suite".to_owned(),
+        }
+        .into(),
         pipe(0.5),
         pipe(0.99),
         echo(driver.echo),

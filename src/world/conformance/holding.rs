@@ -67,6 +67,95 @@ pub(super) async fn by_itself(stage: &mut Stage<'_>) -> Tried {
     )))
 }
 
+/// How many acquires are sent ahead, if a driver takes so many.
+const AHEAD: usize = 5;
+
+/// Acquires that are out at once: done one after the other, and none of them behind one that was cancelled, or after `close`.
+pub(super) async fn ahead(stage: &mut Stage<'_>) -> Tried {
+    let declared = stage.declared["ahead"].as_u64().and_then(|count| usize::try_from(count).ok());
+    let Some(declared) = declared.filter(|count| *count > 1) else {
+        return Ok(Seen::NotTried("`ahead` is not declared".into()));
+    };
+    if stage.abilities.cancel == How::None {
+        return Ok(Seen::NotTried("`cancel` is `none`, so that nothing is asked for ahead".into()));
+    }
+    let on = stage.place().await?;
+    let (one, two) = stage.two().await?;
+    let count = declared.min(AHEAD);
+    // All of them wait, and then get in.
+    stage.takes(two, &on).await?;
+    let out = asks_ahead(stage, one, &on, count).await?;
+    stage.queues(one, &on).await?;
+    let left = stage.releases(two, &on).await?;
+    let mut before = (left.answer.from.unwrap_or(0), left.came);
+    for id in &out {
+        let granted = stage.granted(*id, SOON).await?;
+        let released = stage.driver().await?.release_of(*id, SOON).await?;
+        if released.answer.err.is_some() {
+            return wrong(format!("it did not release: {}", said(&released.answer)));
+        }
+        let stamps =
+            [granted.answer.to, released.answer.from, released.answer.to].map(|at| at.unwrap_or(before.0));
+        if granted.came < before.1
+            || released.came < granted.came
+            || stamps[0] < before.0
+            || !stamps.is_sorted()
+        {
+            return wrong(format!(
+                "acquire {id} was sent after others, and was done or answered before them"
+            ));
+        }
+        before = (stamps[2], released.came);
+    }
+    stage.leaves(one, &on).await?;
+    // The cancel of one ends all of them, and what comes after them.
+    stage.takes(two, &on).await?;
+    let out = asks_ahead(stage, one, &on, count).await?;
+    stage.queues(one, &on).await?;
+    let driver = stage.driver().await?;
+    let cancel = driver.ask("`cancel`", json!({ "t": "cancel", "of": out[count - 1] }));
+    driver.answer(cancel, SOON).await?;
+    let late = asks(stage, one, &on, 0, &[("after", out[count - 1].into())]).await?;
+    are_cancelled(stage, &out, "they were cancelled").await?;
+    are_cancelled(stage, &[late], "what it comes after was cancelled").await?;
+    stage.leaves(one, &on).await?;
+    // And so does `close`.
+    let out = asks_ahead(stage, one, &on, count).await?;
+    stage.queues(one, &on).await?;
+    stage.closes(one).await?;
+    are_cancelled(stage, &out, "their contender was closed").await?;
+    stage.leaves(one, &on).await?;
+    stage.releases(two, &on).await?;
+    stage.done(&[two]).await?;
+    Ok(Seen::Fine(format!(
+        "{count} at once were done in their order; none was begun after a cancel, or after `close`"
+    )))
+}
+
+async fn asks_ahead(
+    stage: &mut Stage<'_>,
+    who: Contender,
+    on: &str,
+    count: usize,
+) -> Result<Vec<u64>, Trouble> {
+    let mut out: Vec<u64> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let after = out.last().map(|last| ("after", Value::from(*last)));
+        out.push(asks(stage, who, on, 0, after.as_slice()).await?);
+    }
+    Ok(out)
+}
+
+async fn are_cancelled(stage: &mut Stage<'_>, out: &[u64], why: &str) -> Result<(), Trouble> {
+    for id in out {
+        let answer = stage.driver().await?.answer(*id, SOON).await?.answer;
+        if answer.err.as_deref() != Some("cancelled") {
+            return wrong(format!("acquire {id} was answered `{}`, although {why}", said(&answer)));
+        }
+    }
+    Ok(())
+}
+
 async fn asks(
     stage: &mut Stage<'_>,
     who: Contender,

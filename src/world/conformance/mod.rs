@@ -123,6 +123,11 @@ const OF_LOCK: &[(&str, &str, OfLock)] = &[
     ("hold", "answer at the grant, hold, release, and answer `released`, or leave `hold` out", |stage| {
         holding::by_itself(stage).boxed_local()
     }),
+    (
+        "ahead",
+        "do acquires that come `after` others one by one and in order, and none behind one that was not released",
+        |stage| holding::ahead(stage).boxed_local(),
+    ),
     ("close while holding", "release what is held and end the session when asked to close", |stage| {
         endings::close_while_holding(stage).boxed_local()
     }),

@@ -166,8 +166,20 @@ pub(super) async fn is_killed(driver: &mut Conversation) -> Tried {
 
 /// Whether what it declares of its locks can be shown and asked for.
 pub(super) fn declares(driver: &Conversation) -> Tried {
-    let known =
-        ["t", "v", "driver", "inside", "system", "locks", "contenders", "session", "hold", "clock", "tls"];
+    let known = [
+        "t",
+        "v",
+        "driver",
+        "inside",
+        "system",
+        "locks",
+        "contenders",
+        "session",
+        "hold",
+        "ahead",
+        "clock",
+        "tls",
+    ];
     let fields = driver.declared.as_object().into_iter().flat_map(|fields| fields.keys());
     let unknown: Vec<&str> = fields.map(String::as_str).filter(|field| !known.contains(field)).collect();
     let locks: Vec<&str> = driver.ready.locks.keys().map(String::as_str).collect();
@@ -186,6 +198,9 @@ pub(super) fn declares(driver: &Conversation) -> Tried {
     }
     if driver.ready.contenders == 0 {
         return wrong("it takes 0 contenders");
+    }
+    if driver.ready.ahead > 0 && !driver.ready.hold {
+        return wrong("`ahead` without `hold`: what is sent ahead has a `hold_us`");
     }
     for field in ["hold", "tls", "clock"] {
         let fits = |value: &Value| if field == "clock" { value.is_string() } else { value.is_boolean() };

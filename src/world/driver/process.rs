@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{oneshot, watch};
 
 use super::child::{DriverChild, DriverCommand, LastLines};
+use super::past_turns::{Behind, PastTurn, PastTurns};
 use super::protocol::{
     Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, Request, VERSION, What, session_id,
 };
@@ -85,6 +86,14 @@ pub struct Asked {
     answer: oneshot::Receiver<Answer>,
 }
 
+/// An acquire that is out and whose hold the driver ends by itself.
+#[derive(Debug)]
+pub struct TurnAsked {
+    pub granted: Asked,
+    /// What it says when it has released, if it was granted.
+    pub released: Asked,
+}
+
 struct Pending {
     to: oneshot::Sender<Answer>,
     doing: &'static str,
@@ -107,8 +116,8 @@ enum End {
     None,
     /// If this answer grants the lock, another one tells when it was released, which has to come so long after.
     Follows { to: oneshot::Sender<Answer>, within: Duration },
-    /// This is the one that tells it.
-    Tells,
+    /// This is the one that tells it, after what the grant has told: when the library was called, and when it returned.
+    Tells { called: Option<u64>, entered: Option<u64> },
 }
 
 /// A process of a driver. Dropped, it is killed with all that it has started.
@@ -125,6 +134,8 @@ struct Inner {
     pending: Mutex<HashMap<u64, Pending>>,
     contenders: Mutex<HashMap<usize, watch::Sender<SessionState>>>,
     next: AtomicU64,
+    /// Holds that it has ended by itself, in the order in which it told them.
+    turns: Mutex<PastTurns>,
     late: AtomicU64,
     /// When the second began in which events are counted, and how many there were.
     events: Mutex<(Stamp, usize)>,
@@ -190,6 +201,7 @@ impl Process {
             pending: Mutex::default(),
             contenders: Mutex::default(),
             next: AtomicU64::new(1),
+            turns: Mutex::default(),
             late: AtomicU64::new(0),
             events: Mutex::default(),
             stopped: Mutex::default(),
@@ -211,7 +223,7 @@ impl Process {
             return Err(inner.fails(Mishap::NotStarted(error.to_string())));
         }
         let suite = format!("zklockbench {}", env!("CARGO_PKG_VERSION"));
-        inner.write(&Request::Hello { v: vec![VERSION], suite });
+        inner.write(&[Request::Hello { v: vec![VERSION], suite }]);
         match ready.recv_timeout(READY_WITHIN) {
             Ok(ready) => Ok(Self { inner, ready }),
             // The thread that reads has ended: it has said why.
@@ -230,20 +242,36 @@ impl Process {
         self.inner.ask(doing, within, request)
     }
 
-    /// Sends an acquire whose hold the driver ends by itself, within so long after the grant: the second is what it says then, if
-    /// the first grants the lock.
+    /// Sends so many acquires in one write, each made with its own number. The driver ends their holds by itself, each within so
+    /// long after its grant.
     pub fn ask_to_hold(
         &self,
-        doing: &'static str,
+        count: usize,
         within: Option<Duration>,
         released_within: Duration,
-        request: impl FnOnce(u64) -> Request,
-    ) -> (Asked, Asked) {
-        let (to, answer) = oneshot::channel();
-        let end = End::Follows { to, within: released_within };
-        let asked = self.inner.ask_until(doing, within, end, request);
-        let released = Asked { id: asked.id, asked: asked.asked, answer };
-        (asked, released)
+        mut request: impl FnMut(u64) -> Request,
+    ) -> Vec<TurnAsked> {
+        let mut requests = Vec::with_capacity(count);
+        let turns = (0..count).map(|_| {
+            let (to, answer) = oneshot::channel();
+            let granted =
+                self.inner.awaits("`acquire`", within, End::Follows { to, within: released_within });
+            requests.push(request(granted.id));
+            TurnAsked { released: Asked { id: granted.id, asked: granted.asked, answer }, granted }
+        });
+        let turns = turns.collect();
+        self.inner.write(&requests);
+        turns
+    }
+
+    /// What a hold came behind, of those that the driver has ended by itself.
+    pub fn behind(&self, called: Stamp, entered: Stamp) -> Behind {
+        locked(&self.inner.turns).behind(called, entered)
+    }
+
+    /// How many of these holds it told after others that had begun later.
+    pub fn told_out_of_order(&self) -> u64 {
+        locked(&self.inner.turns).out_of_order
     }
 
     /// Waits for the answer.
@@ -343,37 +371,34 @@ impl Inner {
         within: Option<Duration>,
         request: impl FnOnce(u64) -> Request,
     ) -> Asked {
-        self.ask_until(doing, within, End::None, request)
+        let asked = self.awaits(doing, within, End::None);
+        self.write(&[request(asked.id)]);
+        asked
     }
 
-    fn ask_until(
-        &self,
-        doing: &'static str,
-        within: Option<Duration>,
-        end: End,
-        request: impl FnOnce(u64) -> Request,
-    ) -> Asked {
+    /// Awaits the answer to a request that is to be written next: it may come at once.
+    fn awaits(&self, doing: &'static str, within: Option<Duration>, end: End) -> Asked {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
-        let due = within.map(|within| clock::now() + clock::micros(within));
-        // Before it is written: the answer may come at once.
-        locked(&self.pending).insert(id, Pending { to, doing, due, end });
         let asked = clock::now();
-        self.write(&request(id));
-        if self.failed.get().is_some() {
-            locked(&self.pending).remove(&id);
-        }
+        let due = within.map(|within| asked + clock::micros(within));
+        locked(&self.pending).insert(id, Pending { to, doing, due, end });
         Asked { id, asked, answer }
     }
 
-    fn write(&self, request: &Request) {
-        let mut line = serde_json::to_vec(request).unwrap_or_default();
-        line.push(b'\n');
-        let mut input = locked(&self.input);
-        let fits = input.put(&line);
-        drop(input);
+    fn write(&self, requests: &[Request]) {
+        let mut lines = Vec::new();
+        for request in requests {
+            lines.extend(serde_json::to_vec(request).unwrap_or_default());
+            lines.push(b'\n');
+        }
+        let fits = locked(&self.input).put(&lines);
         if !fits {
             self.fails(Mishap::DoesNotRead);
+        }
+        // What was awaited after that: nothing is answered any more.
+        if self.failed.get().is_some() {
+            locked(&self.pending).clear();
         }
     }
 
@@ -430,14 +455,14 @@ impl Inner {
         }
     }
 
-    fn answered(&self, answer: Answer) -> Result<(), String> {
+    fn answered(&self, answer: Answer) -> Result<Told, String> {
         let id = answer.id;
         let mut all = locked(&self.pending);
         let Some(pending) = all.remove(&id) else {
             return Err(format!("nothing with the id {id} is unanswered"));
         };
         match pending.end {
-            End::Tells if answer.ok.is_some() => return Err(format!("{id} was granted twice")),
+            End::Tells { .. } if answer.ok.is_some() => return Err(format!("{id} was granted twice")),
             End::None | End::Follows { .. } if answer.released.is_some() => {
                 return Err(format!(
                     "{id} is released, and was not granted, or not to be held by the driver"
@@ -445,13 +470,19 @@ impl Inner {
             }
             End::Follows { to, within } if answer.ok.is_some() => {
                 let due = Some(clock::now() + clock::micros(within));
-                all.insert(id, Pending { to, doing: "that a lock is released", due, end: End::Tells });
+                let end = End::Tells { called: answer.from, entered: answer.to };
+                all.insert(id, Pending { to, doing: "that a lock is released", due, end });
             }
-            End::None | End::Follows { .. } | End::Tells => {}
+            // Before it is passed on: who gets the answers to several contenders may look at them in any order.
+            End::Tells { called: Some(called), entered: Some(entered) } => {
+                let [called, entered] = [called, entered].map(clock::of_monotonic);
+                if let Some(left) = answer.from.map(clock::of_monotonic) {
+                    locked(&self.turns).add(entered, PastTurn { called, left });
+                }
+            }
+            End::None | End::Follows { .. } | End::Tells { .. } => {}
         }
-        drop(all);
-        let _ = pending.to.send(answer);
-        Ok(())
+        Ok(Told { to: pending.to, answer })
     }
 
     fn told(&self, event: &Event) -> Result<(), String> {
@@ -516,10 +547,22 @@ fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'sta
     std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
 }
 
-/// Reads answers and events until the output ends, or the driver has failed.
+/// An answer, and whom it is for.
+struct Told {
+    to: oneshot::Sender<Answer>,
+    answer: Answer,
+}
+
+fn pass_on(told: &mut Vec<Told>) {
+    // Whoever awaits it no longer does not matter.
+    told.drain(..).for_each(|Told { to, answer }| drop(to.send(answer)));
+}
+
+/// Reads answers and events until the output ends, or the driver has failed. What has come in one piece is passed on together:
+/// whoever awaits it would be woken for each line.
 fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
     let mut output = BufReader::with_capacity(LONGEST_LINE, output);
-    let mut line = Vec::new();
+    let (mut line, mut answered) = (Vec::new(), Vec::new());
     let (mut is_ready, mut foreign) = (false, 0);
     loop {
         line.clear();
@@ -560,9 +603,18 @@ fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sende
         }
         let arrived = clock::now();
         let told = Line::read(&line).and_then(|told| match told {
-            Line::Answer(answer) => inner.answered(Answer { arrived, ..*answer }),
-            Line::Event(event) => inner.told(&event),
+            Line::Answer(answer) => {
+                answered.push(inner.answered(Answer { arrived, ..*answer })?);
+                Ok(())
+            }
+            Line::Event(event) => {
+                pass_on(&mut answered);
+                inner.told(&event)
+            }
         });
+        if told.is_err() || !output.buffer().contains(&b'\n') {
+            pass_on(&mut answered);
+        }
         if let Err(why) = told {
             inner.fails(garbage(why, &line));
             return drain(output);
@@ -726,6 +778,47 @@ mod tests {
         let began = clock::now();
         process.close();
         assert!(clock::now() - began < 2_000_000 && process.failure().is_none());
+    }
+
+    #[tokio::test]
+    async fn acquires_that_are_sent_ahead_have_two_answers_each_and_what_came_before_is_known_with_them() {
+        // Given a driver that reads three acquires, two of one contender's, and then answers all
+        let turn = |id: u64, from: u64| {
+            format!(
+                r#"echo '{{"id":{id},"ok":{{}},"from":{from},"to":{}}}'; echo '{{"id":{id},"released":{{}},"from":{},"to":{}}}'; "#,
+                from + 10,
+                from + 12,
+                from + 15
+            )
+        };
+        let refused = r#"echo '{"id":3,"err":"cancelled"}'; "#;
+        let (first, second) = (turn(1, 1_000_000_000_000), turn(2, 1_000_000_000_011));
+        let process = Process::start_here(&driver(&format!(
+            "read a; read b; read c; {first}{second}{refused} sleep 60"
+        )))
+        .unwrap();
+        let acquire = |id| Request::Acquire {
+            id,
+            c: 0,
+            on: "/l".into(),
+            mode: crate::world::driver::protocol::WantedMode::Write,
+            leases: None,
+            timeout_ms: None,
+            hold_us: Some(0),
+            after: None,
+        };
+        let mut turns = process.ask_to_hold(3, None, SOON, acquire);
+        assert_eq!(turns.iter().map(|turn| turn.granted.id).collect::<Vec<_>>(), [1, 2, 3]);
+        // Then the last one is known to be over when the first one is looked at
+        assert_eq!(process.answer(&mut turns[2].granted).await.unwrap().err.as_deref(), Some("cancelled"));
+        for turn in &mut turns[..2] {
+            assert!(process.answer(&mut turn.granted).await.unwrap().ok.is_some());
+            assert!(process.answer(&mut turn.released).await.unwrap().released.is_some());
+        }
+        let at = |us: u64| clock::of_monotonic(1_000_000_000_000 + us);
+        let behind = process.behind(at(11), at(21));
+        assert_eq!((behind.released, behind.entered, behind.overtaken), (at(12), Some(at(10)), false));
+        assert_eq!((process.behind(at(0), at(10)).entered, process.told_out_of_order()), (None, 0));
     }
 
     #[test]

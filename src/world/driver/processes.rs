@@ -1,9 +1,9 @@
 //! The processes that take locks for the contenders of one trial: which process serves whom, and what a contender asks of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -12,7 +12,8 @@ use rand::seq::{IteratorRandom, SliceRandom};
 use tokio::sync::watch;
 
 use super::child::DriverCommand;
-use super::process::{Asked, DriverError, Mishap, Parameters, Process, locked};
+use super::past_turns::Behind;
+use super::process::{Asked, DriverError, Mishap, Parameters, Process, TurnAsked, locked};
 use super::protocol::{
     Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedTls, password_bytes,
     session_id,
@@ -29,6 +30,12 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How often what the pipes take is measured at rest, of each kind.
 const ECHOES: usize = 200;
 const ECHO_UNDER_LOAD_EVERY: Duration = Duration::from_millis(20);
+/// Answers to acquires that are sent ahead may be held back for so long.
+pub const HELD_BACK: Duration = Duration::from_millis(20);
+/// So many of these of all contenders together are out at once: more would only have to be taken back at the end...
+const AHEAD: usize = 1_600;
+/// ...but so many of each: while the answer to one is under way, the driver is to have another.
+const AHEAD_OF_EACH: usize = 4;
 /// A driver that has failed so often by itself in one trial is not started again in it.
 const FAILURES_AT_MOST: usize = 3;
 
@@ -59,6 +66,8 @@ pub struct Processes {
     /// How many sessions have been asked for.
     opened: AtomicUsize,
     pipe: Arc<Mutex<PipeEchoes>>,
+    /// How many acquires of each contender are sent ahead, where any are.
+    ahead: OnceLock<usize>,
 }
 
 impl std::fmt::Debug for Processes {
@@ -95,6 +104,8 @@ pub struct Granted {
 /// A hold that a driver has ended by itself, by its stamps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastHold {
+    /// When the library was called to take the lock.
+    pub called: Stamp,
     /// When the library had granted the lock.
     pub entered: Stamp,
     /// When it was called to release it.
@@ -102,6 +113,8 @@ pub struct PastHold {
     /// When it returned from that.
     pub returned: Stamp,
     pub released: Result<(), Failure>,
+    /// What it came behind, where its acquire was sent ahead.
+    pub behind: Option<Behind>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -146,7 +159,30 @@ impl Processes {
             late: AtomicU64::new(0),
             opened: AtomicUsize::new(0),
             pipe: Arc::default(),
+            ahead: OnceLock::new(),
         }
+    }
+
+    /// From now on the acquires of so many contenders are sent ahead, if one process serves all of them and can be asked to.
+    pub fn send_ahead(&self, contenders: usize) {
+        let fits = self.count() == 1 && self.wanted.abilities.cancel != How::None;
+        let declared = self.at_rest().next().map_or(0, |process| process.ready.ahead);
+        let each = declared.min((AHEAD / contenders.max(1)).max(AHEAD_OF_EACH));
+        if fits && each > 1 {
+            let _ = self.ahead.set(each);
+        }
+    }
+
+    /// How many acquires of a contender may be out at once, where they are sent ahead.
+    pub fn ahead(&self) -> Option<usize> {
+        self.ahead.get().copied()
+    }
+
+    /// How many holds that drivers have ended by themselves were told after others that had begun later, where acquires are sent
+    /// ahead.
+    pub fn told_out_of_order(&self) -> u64 {
+        let told = self.at_rest().map(|process| process.told_out_of_order());
+        self.ahead().map_or(0, |_| told.sum())
     }
 
     /// Whether contenders may leave short holds to the driver: it can hold by itself, and its clock was shown to be the suite's.
@@ -376,16 +412,73 @@ impl Link {
         let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         let within = timeout.map(|timeout| timeout + self.patience());
         let hold_us = hold.map(clock::micros);
-        let (c, on_path, leases) = (self.number, on.to_owned(), self.leases);
-        let request = |id| Request::Acquire { id, c, on: on_path, mode, leases, timeout_ms, hold_us };
-        let (mut asked, held) = match hold {
-            None => (self.process.ask("`acquire`", within, request), None),
-            Some(hold) => {
-                let ended_within = hold + self.patience();
-                let (asked, held) = self.process.ask_to_hold("`acquire`", within, ended_within, request);
-                (asked, Some(held))
-            }
+        let (c, leases) = (self.number, self.leases);
+        let request = |id| Request::Acquire {
+            id,
+            c,
+            on: on.to_owned(),
+            mode,
+            leases,
+            timeout_ms,
+            hold_us,
+            after: None,
         };
+        let held =
+            hold.and_then(|hold| self.process.ask_to_hold(1, within, hold + self.patience(), request).pop());
+        let (asked, held) = match held {
+            None => (self.process.ask("`acquire`", within, request), None),
+            Some(TurnAsked { granted, released }) => (granted, Some(released)),
+        };
+        self.outcome(asked, held, &VecDeque::new(), on, cancelled).await
+    }
+
+    /// Asks for the lock so many times more, each time after the last one that is out, to be released as soon as it is granted.
+    pub fn ask_ahead(&self, out: &mut VecDeque<TurnAsked>, count: usize, on: &str, mode: WantedMode) {
+        let mut after = out.back().map(|last| last.granted.id);
+        let (c, leases) = (self.number, self.leases);
+        out.extend(self.process.ask_to_hold(count, None, self.patience(), |id| Request::Acquire {
+            id,
+            c,
+            on: on.to_owned(),
+            mode,
+            leases,
+            timeout_ms: None,
+            hold_us: Some(0),
+            after: after.replace(id),
+        }));
+    }
+
+    /// Waits for the first one that is out. When `cancelled` ends, all of them are cancelled.
+    ///
+    /// # Errors
+    /// Why it was not granted; `None` where none is out.
+    pub async fn next_of(
+        &self,
+        out: &mut VecDeque<TurnAsked>,
+        on: &str,
+        cancelled: impl Future<Output = ()>,
+    ) -> Option<Result<Granted, NotGranted>> {
+        let TurnAsked { granted, released } = out.pop_front()?;
+        let outcome = self.outcome(granted, Some(released), out, on, cancelled).await;
+        Some(outcome.map(|granted| {
+            let behind = |hold: PastHold| PastHold {
+                behind: Some(self.process.behind(hold.called, hold.entered)),
+                ..hold
+            };
+            // The way there and back lies beside the acquires before it.
+            Granted { pipe_us: None, hold: granted.hold.map(behind), ..granted }
+        }))
+    }
+
+    /// What an acquire came to, with others that are out behind it.
+    async fn outcome(
+        &self,
+        mut asked: Asked,
+        held: Option<Asked>,
+        behind: &VecDeque<TurnAsked>,
+        on: &str,
+        cancelled: impl Future<Output = ()>,
+    ) -> Result<Granted, NotGranted> {
         let early = {
             let mut answer = std::pin::pin!(self.process.answer(&mut asked).fuse());
             let mut cancelled = std::pin::pin!(cancelled.fuse());
@@ -394,7 +487,7 @@ impl Link {
                 () = cancelled => None,
             }
         };
-        let Some(answered) = early else { return self.give_up(asked, held, on).await };
+        let Some(answered) = early else { return self.give_up(asked, held, behind, on).await };
         let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()));
         self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await
     }
@@ -414,29 +507,48 @@ impl Link {
         let at = to.filter(|_| fits).map(clock::of_monotonic);
         let hold = match held {
             None => None,
-            Some(held) => Some(self.hold_is_over(held, at).await.map_err(NotGranted::Failed)?),
+            Some(held) => {
+                let over = self.hold_is_over(held, from.map(clock::of_monotonic), at).await;
+                Some(over.map_err(NotGranted::Failed)?)
+            }
         };
         Ok(Granted { done, pipe_us, at, hold })
     }
 
     /// Waits until the driver has released what it held by itself since then.
-    async fn hold_is_over(&self, mut held: Asked, since: Option<Stamp>) -> Result<PastHold, Failure> {
+    async fn hold_is_over(
+        &self,
+        mut held: Asked,
+        called: Option<Stamp>,
+        since: Option<Stamp>,
+    ) -> Result<PastHold, Failure> {
         let answered = self.process.answer(&mut held).await;
         let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()))?;
-        let Some((entered, (from, to))) = since.zip(answered.from.zip(answered.to)) else {
+        let stamps = called.zip(since).zip(answered.from.zip(answered.to));
+        let Some(((called, entered), (from, to))) = stamps else {
+            done(answered)?;
             return Err(Failure::DriverInDoubt(
                 "it holds by itself and does not tell `from` and `to`".into(),
             ));
         };
         let (left, returned) = (clock::of_monotonic(from), clock::of_monotonic(to));
-        Ok(PastHold { entered, left, returned, released: done(answered).map(drop) })
+        let released = done(answered).map(drop);
+        Ok(PastHold { called, entered, left, returned, released, behind: None })
     }
 
     /// The wait is not wanted any more; its one answer has to come all the same.
-    async fn give_up(&self, mut asked: Asked, held: Option<Asked>, on: &str) -> Result<Granted, NotGranted> {
-        let of = asked.id;
+    async fn give_up(
+        &self,
+        mut asked: Asked,
+        held: Option<Asked>,
+        behind: &VecDeque<TurnAsked>,
+        on: &str,
+    ) -> Result<Granted, NotGranted> {
         if self.abilities.cancel != How::None {
-            self.process.expect(of, self.patience());
+            let mut ids = behind.iter().map(|turn| turn.granted.id);
+            ids.clone().chain([asked.id]).for_each(|id| self.process.expect(id, self.patience()));
+            // The last one: none of them may begin meanwhile.
+            let of = ids.next_back().unwrap_or(asked.id);
             drop(self.process.ask("`cancel`", Some(self.patience()), |id| Request::Cancel { id, of }));
         }
         let answered = self.process.answer(&mut asked).await;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use schemars::{JsonSchema, schema_for};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -56,10 +57,14 @@ pub enum Request {
         /// Hold it for that long by yourself, release it, and answer a second time.
         #[serde(skip_serializing_if = "Option::is_none")]
         hold_us: Option<u64>,
+        /// The acquire that comes before it: begin once that has been released; if it ends otherwise, answer `cancelled`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        after: Option<u64>,
     },
     /// Let the lock go.
     Release { id: u64, c: usize, on: String },
-    /// End a wait. The acquire gets its one answer, and so does this.
+    /// End a wait, and all acquires of the contender's that come before and after that one. Each gets its one answer, and so does
+    /// this.
     Cancel { id: u64, of: u64 },
     /// Answer at once: by the thread that reads or, with `c`, by the contender's own.
     Echo {
@@ -117,6 +122,9 @@ pub struct Ready {
     /// Whether its locks can hold by themselves, as `hold_us` asks them to.
     #[serde(default)]
     pub hold: bool,
+    /// How many acquires of a contender may be out at once, each after the one before, with `hold_us` 0.
+    #[serde(default)]
+    pub ahead: usize,
     /// Which clock its stamps are of; without it they are not used.
     #[serde(default)]
     pub clock: Option<DriverClock>,
@@ -385,14 +393,23 @@ impl Line {
     /// # Errors
     /// What is wrong with it, in words.
     pub fn read(line: &[u8]) -> Result<Self, String> {
-        let value: Value = serde_json::from_slice(line).map_err(|error| format!("not JSON: {error}"))?;
-        if value.get("t").is_some() {
-            return serde_json::from_value(value)
+        #[derive(Deserialize)]
+        struct Tagged {
+            t: Option<IgnoredAny>,
+        }
+        // Without a tree: two such lines come with every acquire that a driver releases by itself.
+        let is_event = match serde_json::from_slice::<Tagged>(line) {
+            Ok(Tagged { t }) => t.is_some(),
+            Err(error) if error.is_data() => false,
+            Err(error) => return Err(format!("not JSON: {error}")),
+        };
+        if is_event {
+            return serde_json::from_slice(line)
                 .map(Self::Event)
                 .map_err(|error| format!("not an event: {error}"));
         }
         let answer: Answer =
-            serde_json::from_value(value).map_err(|error| format!("not an answer: {error}"))?;
+            serde_json::from_slice(line).map_err(|error| format!("not an answer: {error}"))?;
         let said = [answer.ok.is_some(), answer.released.is_some(), answer.err.is_some()];
         if said.iter().filter(|said| **said).count() != 1 {
             return Err("an answer has one of `ok`, `released` and `err`".into());
@@ -432,6 +449,7 @@ mod tests {
             leases: None,
             timeout_ms: None,
             hold_us: Some(0),
+            after: None,
         };
         assert_eq!(
             serde_json::to_string(&acquire).unwrap(),
