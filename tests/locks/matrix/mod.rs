@@ -36,16 +36,16 @@ struct Played {
 }
 
 impl Played {
-    /// Java's question whether a watch is still set is `checkWatches`, which the client library here does not have.
     fn is_same(&self) -> bool {
-        let stands_in = |ours: &str, theirs: &str| {
-            let of = ours.strip_prefix("exists ");
-            of.is_some() && of == theirs.strip_prefix("checkWatches ")
-        };
         let mut both = self.ours.iter().zip(&self.theirs);
-        self.ours.len() == self.theirs.len()
-            && both.all(|(ours, theirs)| ours == theirs || stands_in(ours, theirs))
+        self.ours.len() == self.theirs.len() && both.all(|(ours, theirs)| agree(ours, theirs))
     }
+}
+
+/// Java's question whether a watch is still set is `checkWatches`, which the client library here does not have.
+fn agree(ours: &str, theirs: &str) -> bool {
+    let of = ours.strip_prefix("exists ");
+    ours == theirs || of.is_some() && of == theirs.strip_prefix("checkWatches ")
 }
 
 impl Column {

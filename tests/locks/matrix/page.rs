@@ -5,7 +5,7 @@ use std::iter::once;
 use zklockbench::world::ensemble::Role;
 
 use super::event::EVENTS;
-use super::{Column, Played};
+use super::{Column, Played, agree};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/conformance.md");
 
@@ -19,8 +19,7 @@ Made by `scripts/conformance`; tests compare it with what locks do.";
 const READING: &str = "\
 `.` is the lock's directory, `<own>` an identifier in the name of an own node (`<own 2>` of the next one that it made), `<other>`
 that of the holder. `[lost]`: the request did not reach the server; `[reply lost]`: it was carried out, and the connection broke
-before its answer arrived. Lines with `--` say what happened in between. In a block, `<` marks what is sent here only, `>` what
-is sent by the original only.
+before its answer arrived. Lines with `--` say what happened in between. In a block, `<` marks what is sent here only, `>` what is sent by the original only.
 
 Left out: pings, connecting, authentication, watches that are set anew after a reconnection, the session's end, Curator's looks
 at `/zookeeper/config`, and the looks at their own node by which the drivers of kazoo, Go and WriteLock learn the fencing token
@@ -28,10 +27,16 @@ after each grant. Requests of one kind with and without a `Stat` in the reply co
 asks whether a watch is still set, is `exists` on the same path here: the client library has no such request.
 
 Curator's locks try again once, after 300 ms (`retry_times = 1`, `retry_sleep = \"300ms\"`). Who waits, waits behind one holder,
-which releases when all has come to rest. `creates exhausted`: every create that the lock tries is lost, of the last one the
-reply only; kazoo tries for ever, and the multi-lock goes on to the next member while the node of the one before is deleted in the
-background, in no certain order. `timed out in back-off`: an acquire with 40 ms whose list's reply is lost. Go's lock knows no
-timeout, and WriteLock no back-off that begins with the first loss.";
+which releases when all has come to rest.
+
+- `creates exhausted`: every create that the lock tries is lost, of the last one the reply only. kazoo tries for ever. The
+  multi-lock goes on to the next member while the node of the one before is deleted in the background, in no certain order.
+- `timed out`: Go's lock knows no timeout; WriteLock's driver gives up for it, by `unlock`.
+- `timed out in back-off`: an acquire with 40 ms whose list's reply is lost. WriteLock does not pause after a first loss.
+- `session expired`: what kazoo is granted by another session than it began with is released by its driver.
+
+Not played: a follower that lags where a reply was lost. None of these locks, here and there, asks for a `sync` before it looks
+for its node, as `create's reply lost` shows; the cards say what comes of it.";
 
 pub struct Page<'a> {
     pub servers: &'a [Role],
@@ -55,7 +60,7 @@ impl std::fmt::Display for Page<'_> {
             "# Conformance on the wire\n\n{ABOUT}\n\nServers: {} of ZooKeeper {version}.\n",
             self.servers.len()
         )?;
-        writeln!(f, "{}\n## Where they differ\n\n{READING}", self.table())?;
+        writeln!(f, "{}\n## Where they differ\n\n{}\n{READING}", self.table(), self.reasons())?;
         self.columns.iter().try_for_each(|column| write!(f, "{}", column.differences()))?;
         writeln!(f, "\n## Where they are the same")?;
         self.columns.iter().try_for_each(|column| write!(f, "{}", column.same()))
@@ -63,6 +68,23 @@ impl std::fmt::Display for Page<'_> {
 }
 
 impl Page<'_> {
+    /// Each reason once, with what it is the reason of.
+    fn reasons(&self) -> String {
+        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+        for column in self.columns {
+            for played in column.played.iter().filter(|played| !played.is_same()) {
+                let reason = column.pair.reason(played.event.name).unwrap_or("not known");
+                let at = reasons.iter().position(|(known, _)| *known == reason).unwrap_or_else(|| {
+                    reasons.push((reason, Vec::new()));
+                    reasons.len() - 1
+                });
+                let heading = column.heading(played);
+                reasons[at].1.push(format!("[{heading}](#{})", anchor(&heading)));
+            }
+        }
+        reasons.iter().map(|(reason, of)| format!("- “{reason}”: {}\n", of.join("; "))).collect()
+    }
+
     fn table(&self) -> String {
         let names: Vec<&str> =
             once("event").chain(self.columns.iter().map(|column| column.pair.name)).collect();
@@ -127,7 +149,7 @@ pub fn difference(played: &Played) -> String {
     let mut shared = vec![vec![0; theirs.len() + 1]; ours.len() + 1];
     for (at, line) in ours.iter().enumerate().rev() {
         for (other, other_line) in theirs.iter().enumerate().rev() {
-            shared[at][other] = match line == other_line {
+            shared[at][other] = match agree(line, other_line) {
                 true => shared[at + 1][other + 1] + 1,
                 false => shared[at + 1][other].max(shared[at][other + 1]),
             };
@@ -135,7 +157,7 @@ pub fn difference(played: &Played) -> String {
     }
     let (mut at, mut other, mut lines) = (0, 0, Vec::new());
     while at < ours.len() || other < theirs.len() {
-        if at < ours.len() && other < theirs.len() && ours[at] == theirs[other] {
+        if at < ours.len() && other < theirs.len() && agree(&ours[at], &theirs[other]) {
             lines.push(format!("  {}", ours[at]));
             (at, other) = (at + 1, other + 1);
         } else if at < ours.len() && (other == theirs.len() || shared[at + 1][other] >= shared[at][other + 1])
