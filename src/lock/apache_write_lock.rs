@@ -1,5 +1,6 @@
 //! `apache-write-lock`: the WriteLock that ZooKeeper ships among its recipes.
 
+use std::mem::replace;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -103,6 +104,7 @@ impl Strategy for ApacheWriteLock {
 impl ApacheWriteLock {
     /// Begins anew at each wake-up, as the recipe's watcher does, which hears of the connection's changes, too.
     async fn lock(&mut self, session: &Session, patience: &Patience) -> Acquired<()> {
+        let mut is_watching = false;
         loop {
             let made = tried(patience, async || make_directory(session, &self.lock).await).await;
             // A directory that could not be made is missed in what follows.
@@ -112,6 +114,10 @@ impl ApacheWriteLock {
             let awaited = tried(patience, async || self.look(session).await).await?;
             let Some(predecessor) = awaited else { return Ok(()) };
             if let Some(mut watch) = predecessor {
+                // What changes while it looks is heard by the watcher that there is already.
+                if !replace(&mut is_watching, true) {
+                    self.events.forget(session);
+                }
                 patience.wait(self.events.on(session, &mut watch)).await?;
             }
         }

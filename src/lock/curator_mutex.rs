@@ -67,7 +67,10 @@ Not copied from Java: the order of names that have no `lock-`. There they come b
 kazoo's do, and Java's Curator gets in beside kazoo; here all numbers are compared. Java compares them as text,
 which puts the newest first once the counter has passed 2^31; here the order stays right. Java's client opens
 another session when one has expired, and an acquire goes on with a new node; here it fails, and the caller
-opens another. Java's makeRevocable is for one acquire, here for all.",
+opens another. While it has no connection Java's client uses up its tries; here a request waits for one. A node that is
+found again after a lost reply is looked at once, for its fencing token, which Java's lock does not tell. Java's
+makeRevocable is for one acquire, here for all. Curator up to 5.4 looks for missing directories from the top downwards;
+here, as in later releases, from the leaf upwards.",
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &joined::<7, 2, 9>(joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS), [SHARED_OBJECT, JOIN]),
         system: LockCard::ZOOKEEPER,

@@ -159,6 +159,8 @@ impl CuratorQueue {
         others: Option<&Waiting<'_>>,
         patience: &Patience,
     ) -> Acquired<()> {
+        // In Java a change during the list finds nobody waiting.
+        self.events.forget(session);
         loop {
             let ask_at = self.revocation.as_ref().and_then(|revocation| revocation.ask_at);
             let event_or_time = async {

@@ -40,7 +40,8 @@ Not copied from the original: it fails on a child whose name does not end with `
 not (here numbers count whatever is before them, and other children are ignored); its search for the one before
 starts at -1, so it breaks once the counter has wrapped (here the order stays right). A create whose session has
 expired is sent again by the next session, which the original's connection opens by itself; here the acquire
-fails, and the caller opens another. Its lists also ask for the parent's stat, 68 bytes more per reply.",
+fails, and the caller opens another. Its lists also ask for the parent's stat, 68 bytes more per reply. A node that is found again
+after a lost reply is looked at once, for its fencing token, which the original does not tell.",
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[],
         system: LockCard::ZOOKEEPER,

@@ -56,7 +56,8 @@ with an error at the sight of one. This suite's `curator-mutex` and `go-zookeepe
 kazoo a wait that was woken in vain starts over with the full timeout; here an acquire has one deadline. kazoo compares the
 numbers as text, which goes wrong when the counter wraps; here they are numbers. `is_acquired` survives the session:
 a holder is not told that it has expired. An acquire whose session expires goes on in kazoo, whose client opens
-another, with a new node at the end of the queue; here it fails, and the caller opens another.",
+another, with a new node at the end of the queue; here it fails, and the caller opens another. A node that is found again
+after a lost reply is looked at once, for its fencing token, which kazoo does not tell.",
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[
             Param {
@@ -186,6 +187,7 @@ impl Kazoo {
         patience: &Patience,
     ) -> Acquired<()> {
         loop {
+            self.events.forget(session);
             let names = session.get_children(&self.lock).await?;
             let counts = |name: &&str| is_contender(name, self.patterns) || *name == node.name();
             let names: Names = names.iter().filter(counts).collect();

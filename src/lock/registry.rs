@@ -85,7 +85,11 @@ impl DrivenLocks {
     }
 
     pub fn find(&self, name: &str) -> Option<&DrivenLock> {
-        self.0.iter().find(|(entry, _)| entry.card.name == name).map(|(_, lock)| lock)
+        self.find_with_entry(name).map(|(_, lock)| lock)
+    }
+
+    pub fn find_with_entry(&self, name: &str) -> Option<&(Entry, DrivenLock)> {
+        self.0.iter().find(|(entry, _)| entry.card.name == name)
     }
 }
 

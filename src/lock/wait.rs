@@ -123,14 +123,15 @@ impl Patience {
 
 /// Java delivers connection events to every watcher, so they wake a waiter just as the node's own do.
 ///
-/// Keeps its place among the session's state changes from one wait to the next.
+/// Keeps its place among the session's state changes from one wait to the next: what changes between two waits ends the
+/// second one at once, unless it is forgotten before.
 #[derive(Default)]
 pub struct AnyEvent(Option<(i64, SessionStates)>);
 
 impl AnyEvent {
     /// Returns at the watch's notification or at the connection's next change.
     pub async fn on(&mut self, session: &Session, watch: &mut Watch) {
-        let states = self.changes_from_now(session);
+        let states = self.changes(session);
         tokio::select! {
             biased;
             _ = watch.changed() => {}
@@ -140,7 +141,8 @@ impl AnyEvent {
 
     /// Returns when the connection has been made anew, or the session is over.
     pub async fn reconnected(&mut self, session: &Session) {
-        let states = self.changes_from_now(session);
+        self.forget(session);
+        let states = self.changes(session);
         loop {
             let state = states.changed().await;
             if state == SessionState::SyncConnected || state.is_terminated() {
@@ -149,11 +151,14 @@ impl AnyEvent {
         }
     }
 
-    fn changes_from_now(&mut self, session: &Session) -> &mut SessionStates {
+    /// What has changed by now ends no wait.
+    pub fn forget(&mut self, session: &Session) {
+        self.changes(session).state();
+    }
+
+    fn changes(&mut self, session: &Session) -> &mut SessionStates {
         self.0.take_if(|(id, _)| *id != session.id());
-        let (_, states) = self.0.get_or_insert_with(|| (session.id(), session.states()));
-        states.state();
-        states
+        &mut self.0.get_or_insert_with(|| (session.id(), session.states())).1
     }
 }
 

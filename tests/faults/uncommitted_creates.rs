@@ -43,9 +43,8 @@ async fn nodes_of_a_holder(
     proxy.mute();
     let acquiring = Waiting::start(one, Write);
     reactor::sleep(SETTLE).await;
-    proxy.lead_to(leader);
-    proxy.cut();
     proxy.mend();
+    proxy.move_to(leader);
     reactor::sleep(UNCOMMITTED_FOR).await;
     leaders_way.may_end.send(()).unwrap();
     let (mut one, held) = acquiring.over().await;

@@ -27,6 +27,7 @@ mod interop_curator;
 mod interop_kazoo;
 mod interop_revocation;
 mod lost_creates;
+mod matrix;
 mod open_loop;
 mod proxy;
 mod random_schedule;

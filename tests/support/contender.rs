@@ -109,8 +109,12 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    pub fn start(mut contender: Contender, mode: Mode) -> Self {
-        let patience = patience(Some(LONG));
+    pub fn start(contender: Contender, mode: Mode) -> Self {
+        Self::start_within(contender, mode, LONG)
+    }
+
+    pub fn start_within(mut contender: Contender, mode: Mode, limit: Duration) -> Self {
+        let patience = patience(Some(limit));
         let cancel = patience.cancel.clone();
         let trace = Trace::clone(&contender.trace);
         let task = reactor::spawn_local(async move {

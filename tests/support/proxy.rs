@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
@@ -28,23 +28,30 @@ pub enum Fate {
     ReplyLost,
     /// It never reaches the server; the connection breaks instead.
     RequestLost,
+    /// As [`Fate::ReplyLost`], and new connections are refused until [`Proxy::mend`].
+    CutOff,
     /// The server has answered it; the answer waits until [`Proxy::let_go`].
     ReplyHeld,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     xid: i32,
     /// Its kind, as the protocol numbers them.
     pub kind: i32,
+    /// What comes first in most requests; of a multi, whatever its first bytes are.
+    pub path: String,
+    /// What comes last in reads: whether a watch is to be set.
+    pub watches: bool,
+    /// What becomes of it on purpose.
+    pub fate: Option<Fate>,
 }
 
 /// The request that something happens to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Doom {
     fate: Fate,
-    kind: i32,
-    /// So many of that kind pass before it.
+    is: Box<dyn Fn(&Request) -> bool + Send>,
+    /// So many like it pass before it.
     before: usize,
 }
 
@@ -60,16 +67,19 @@ struct Journal {
     struck: bool,
 }
 
+/// A connection that the server has taken a session on; 0 where there is none.
+type Live = AtomicUsize;
+
 #[derive(Default)]
 struct State {
-    /// The server that connections lead to.
-    server: Mutex<String>,
     muted: AtomicBool,
     /// The session's end goes unanswered on the connection that it was told by.
     ended: AtomicBool,
     cut: AtomicBool,
     held: AtomicBool,
     over: AtomicBool,
+    server: Mutex<String>,
+    live: Live,
     to_server: AtomicU64,
     to_client: AtomicU64,
     streams: Mutex<Vec<TcpStream>>,
@@ -104,15 +114,25 @@ impl Proxy {
         self.state.break_off();
     }
 
+    /// Breaks the connection; the next ones lead to that server.
+    pub fn move_to(&self, server: &str) {
+        server.clone_into(&mut self.state.server.lock().unwrap());
+        self.state.break_off();
+    }
+
+    pub fn is_cut(&self) -> bool {
+        self.state.cut.load(Ordering::SeqCst)
+    }
+
+    /// Whether the client has a connection on which it has been told its session.
+    pub fn is_connected(&self) -> bool {
+        self.state.live.load(Ordering::SeqCst) != 0
+    }
+
     /// Bytes that have come from the client and from the server.
     pub fn passed(&self) -> (u64, u64) {
         let State { to_server, to_client, .. } = &*self.state;
         (to_server.load(Ordering::SeqCst), to_client.load(Ordering::SeqCst))
-    }
-
-    /// New connections lead to another server from now on.
-    pub fn lead_to(&self, server: &str) {
-        server.clone_into(&mut self.state.server.lock().unwrap());
     }
 
     pub fn mend(&self) {
@@ -123,11 +143,22 @@ impl Proxy {
     /// That becomes of the n-th request of a kind, counted from 1: from now on, or from the last one on that
     /// something is to happen to. A broken connection can be made anew at once.
     pub fn strike(&self, fate: Fate, kind: i32, n: usize) {
-        self.state.journal().dooms.push_back(Doom { fate, kind, before: n - 1 });
+        self.strike_where(fate, n, move |request| request.kind == kind);
+    }
+
+    /// The same of the n-th request that is one of these.
+    pub fn strike_where(&self, fate: Fate, n: usize, is: impl Fn(&Request) -> bool + Send + 'static) {
+        self.state.journal().dooms.push_back(Doom { fate, is: Box::new(is), before: n - 1 });
     }
 
     pub fn has_struck(&self) -> bool {
         self.state.journal().struck
+    }
+
+    /// Whether all has happened that was to happen to requests.
+    pub fn is_done_striking(&self) -> bool {
+        let journal = self.state.journal();
+        journal.dooms.is_empty() && journal.doomed.is_none()
     }
 
     /// Passes on what was held back.
@@ -162,7 +193,7 @@ impl Drop for Proxy {
 }
 
 fn listen(listener: &TcpListener, state: &Arc<State>) {
-    for client in listener.incoming() {
+    for (number, client) in (1..).zip(listener.incoming()) {
         let client = client.unwrap();
         if state.over.load(Ordering::SeqCst) {
             return;
@@ -170,7 +201,8 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
         if state.cut.load(Ordering::SeqCst) {
             continue;
         }
-        let server = TcpStream::connect(&*state.server.lock().unwrap()).unwrap();
+        let server = state.server.lock().unwrap().clone();
+        let server = TcpStream::connect(server).unwrap();
         for stream in [&client, &server] {
             stream.set_nodelay(true).unwrap();
         }
@@ -182,7 +214,17 @@ fn listen(listener: &TcpListener, state: &Arc<State>) {
         state.journal().unanswered.clear();
         let (to_client, to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
         let (replies, requests) = (Arc::clone(state), Arc::clone(state));
-        thread::spawn(move || pass(server, to_client, |packet, first| replies.replied(packet, first)));
+        thread::spawn(move || {
+            let passes = |packet: &[u8], first| {
+                let passes = replies.replied(packet, first);
+                if first && passes {
+                    replies.live.store(number, Ordering::SeqCst);
+                }
+                passes
+            };
+            pass(server, to_client, passes);
+            let _ = replies.live.compare_exchange(number, 0, Ordering::SeqCst, Ordering::SeqCst);
+        });
         thread::spawn(move || pass(client, to_server, |packet, first| requests.requested(packet, first)));
     }
 }
@@ -193,6 +235,7 @@ impl State {
     }
 
     fn break_off(&self) {
+        self.live.store(0, Ordering::SeqCst);
         for stream in self.streams.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
@@ -215,8 +258,9 @@ impl State {
                 self.held.store(true, Ordering::SeqCst);
                 self.journal().struck = true;
             }
-            Some(_) => {
+            Some(fate) => {
                 self.journal().struck = true;
+                self.cut.fetch_or(fate == Fate::CutOff, Ordering::SeqCst);
                 self.break_off();
                 return false;
             }
@@ -235,8 +279,11 @@ impl State {
             return true;
         }
         let mut journal = self.journal();
-        journal.sent.push(Request { xid, kind });
-        let fate = journal.fate_of(kind);
+        let (path, watches) = (text_at(packet, 12), packet.last() == Some(&1));
+        let mut request = Request { xid, kind, path, watches, fate: None };
+        let fate = journal.fate_of(&request);
+        request.fate = fate;
+        journal.sent.push(request);
         if fate != Some(Fate::RequestLost) {
             journal.doomed = fate.map(|fate| (xid, fate)).or(journal.doomed);
             journal.unanswered.push(xid);
@@ -257,9 +304,9 @@ impl State {
 }
 
 impl Journal {
-    /// What becomes of a request of that kind that has just come.
-    fn fate_of(&mut self, kind: i32) -> Option<Fate> {
-        let doom = self.dooms.front_mut().filter(|doom| doom.kind == kind)?;
+    /// What becomes of a request that has just come.
+    fn fate_of(&mut self, request: &Request) -> Option<Fate> {
+        let doom = self.dooms.front_mut().filter(|doom| (doom.is)(request))?;
         if doom.before > 0 {
             doom.before -= 1;
             return None;
@@ -271,6 +318,13 @@ impl Journal {
 /// The number in a packet's bytes from there; a packet that ends before has none, and no kind of request either.
 fn number_at(packet: &[u8], at: usize) -> i32 {
     packet.get(at..at + 4).map_or(-1, |bytes| i32::from_be_bytes(bytes.try_into().unwrap()))
+}
+
+/// The text in a packet's bytes from there; empty where there is none.
+fn text_at(packet: &[u8], at: usize) -> String {
+    let length = usize::try_from(number_at(packet, at)).unwrap_or(0);
+    let bytes = packet.get(at + 4..at + 4 + length).unwrap_or_default();
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&[u8], bool) -> bool) {

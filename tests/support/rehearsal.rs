@@ -325,16 +325,18 @@ fn written(sent: &Sent, lock: &str) -> String {
 
 /// Queue numbers without their zeros; identifiers, which differ each time, as `<id>` and `<session>`.
 fn short(path: &str) -> String {
-    let uuid = regex::Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").unwrap();
-    let hex = regex::Regex::new("[0-9a-f]{32}").unwrap();
-    let session = regex::Regex::new("x--?[0-9]+-").unwrap();
-    let number = regex::Regex::new("0*([0-9]+)").unwrap();
-    let named = hex.replace_all(&uuid.replace_all(path, "<id>"), "<id>").into_owned();
-    let named = session.replace_all(&named, "x-<session>-").into_owned();
+    shortened(path, |id| if id.starts_with("x-") { "x-<session>-".into() } else { "<id>".into() })
+}
+
+/// A path with queue numbers without their zeros, and each identifier in it as it is to be named: a uuid, 32 digits, or a
+/// session's number as WriteLock has it in its names, `x-<number>-`.
+pub fn shortened(path: &str, name: impl Fn(&str) -> String) -> String {
+    let id = regex::Regex::new("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|x--?[0-9]+-").unwrap();
+    let number = regex::Regex::new("0{0,9}([0-9]+)").unwrap();
     let ten_digits = regex::Regex::new("[0-9]{10}").unwrap();
-    ten_digits
-        .replace_all(&named, |found: &regex::Captures<'_>| number.replace(&found[0], "$1").into_owned())
-        .into_owned()
+    let named = id.replace_all(path, |found: &regex::Captures<'_>| name(&found[0]));
+    let shorter = |found: &regex::Captures<'_>| number.replace(&found[0], "$1").into_owned();
+    ten_digits.replace_all(&named, shorter).into_owned()
 }
 
 /// Lines as a test writes them: one a line, without indentation.

@@ -1,0 +1,109 @@
+//! Locks that are written after others' code, and that code itself by its driver, before the same real server: whatever
+//! happens to them, they send the same requests in the same order, or the lock's card says why not.
+//!
+//! `docs/conformance.md` is made of it: `scripts/conformance`.
+
+mod event;
+mod page;
+mod pair;
+
+use event::{EVENTS, Event};
+use futures_util::StreamExt;
+use futures_util::future::join;
+use futures_util::stream::iter;
+use page::Page;
+use pair::{PAIRS, Pair, Side};
+use zklockbench::world::ensemble::roles;
+use zklockbench::world::zk::reactor;
+
+use crate::support::ensemble::shared;
+
+/// How many events are played at the same time; mostly they wait for calm.
+const AT_ONCE: usize = 20;
+
+/// What both sides of a pair sent in each event.
+struct Column {
+    pair: &'static Pair,
+    /// What its original is, and of which version.
+    original: String,
+    played: Vec<Played>,
+}
+
+struct Played {
+    event: &'static Event,
+    ours: Vec<String>,
+    theirs: Vec<String>,
+}
+
+impl Played {
+    fn is_same(&self) -> bool {
+        let mut both = self.ours.iter().zip(&self.theirs);
+        self.ours.len() == self.theirs.len() && both.all(|(ours, theirs)| agree(ours, theirs))
+    }
+}
+
+/// Java's question whether a watch is still set is `checkWatches`, which the client library here does not have.
+fn agree(ours: &str, theirs: &str) -> bool {
+    let of = ours.strip_prefix("exists ");
+    ours == theirs || of.is_some() && of == theirs.strip_prefix("checkWatches ")
+}
+
+impl Column {
+    /// `None` where this machine can't run the original.
+    fn play(pair: &'static Pair) -> Option<Self> {
+        let original = pair.original()?;
+        let connect = shared();
+        let play = async |number, event| {
+            let ours = event::play(event, pair, &Side::Ours, number, connect);
+            let (ours, theirs) = join(ours, event::play(event, pair, &original, number, connect)).await;
+            Played { event, ours, theirs }
+        };
+        let played = reactor::block_on(async {
+            let events = EVENTS.iter().enumerate().filter(|(_, event)| event.concerns(pair));
+            iter(events.map(|(number, event)| play(number, event))).buffered(AT_ONCE).collect().await
+        });
+        Some(Self { pair, original: original.described(pair), played })
+    }
+
+    /// Differences without a reason in the card, and reasons without a difference.
+    fn complaints(&self) -> Vec<String> {
+        let complaint = |played: &Played| {
+            let what = match (played.is_same(), self.pair.reason(played.event.name)) {
+                (true, None) => return None,
+                (true, Some(reason)) => format!("is the same although its card says: {reason}"),
+                (false, Some(reason)) if self.pair.sayer(reason).is_some() => return None,
+                (false, Some(reason)) => format!("its card does not say: {reason}"),
+                (false, None) => format!("differs without a reason:\n{}", page::difference(played)),
+            };
+            Some(format!("{}, {}: {what}", self.pair.name, played.event.name))
+        };
+        self.played.iter().filter_map(complaint).collect()
+    }
+}
+
+fn assert_conform(columns: &[Column]) {
+    let complaints: Vec<String> = columns.iter().flat_map(Column::complaints).collect();
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+}
+
+#[test]
+fn curators_mutex_sends_what_the_original_sends_whatever_happens() {
+    let Some(column) = Column::play(&PAIRS[0]) else { return };
+    let columns = [column];
+    assert_conform(&columns);
+    page::assert_has(&columns[0]);
+}
+
+#[test]
+#[ignore = "long: every lock that has an original waits for calm after each of sixteen events"]
+fn each_lock_sends_what_its_original_sends_or_its_card_says_why_not() {
+    let columns: Vec<Column> = PAIRS.iter().filter_map(Column::play).collect();
+    let addresses: Vec<String> = shared().split(',').map(str::to_owned).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let servers = runtime.block_on(roles(&addresses));
+    if columns.len() == PAIRS.len() {
+        Page { servers: &servers, columns: &columns }.write_if_asked();
+    }
+    assert_conform(&columns);
+    columns.iter().for_each(page::assert_has);
+}

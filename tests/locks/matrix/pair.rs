@@ -1,0 +1,284 @@
+//! The locks here that have an original which a driver runs.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use zklockbench::lock::{DrivenLocks, Entry, LockConfig, Program, find};
+use zklockbench::words::catalog::Mode::{Read, Write};
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::world::driver::{DriverCommand, Process, Processes};
+use zklockbench::world::zk::{Access, Target};
+
+use crate::support::contender::Contender;
+use crate::support::sessions::Scene;
+use crate::support::{foreign, skip};
+
+const SESSION: Duration = Duration::from_secs(10);
+
+pub struct Pair {
+    /// How the page calls it.
+    pub name: &'static str,
+    pub ours: &'static str,
+    /// The directory of its driver, and what is needed for that.
+    driver: &'static str,
+    needs: &'static str,
+    original: &'static str,
+    pub mode: Mode,
+    /// After how many lost creates an acquire ends.
+    pub creates: usize,
+    /// How many lists come before the first create.
+    pub lists_before_create: usize,
+    /// Longer than it pauses between two requests.
+    pub calm: Duration,
+    /// Events that can't happen to it.
+    pub skips: &'static [&'static str],
+    /// Events in which it differs, with the words in its card that say so, or in that of the lock that it is made of.
+    differs: &'static [(&'static str, &'static str)],
+    made_of: &'static str,
+}
+
+const TOKEN: &str = "A node that is found again after a lost reply is looked at once, for its fencing token";
+const SESSION_GOES: &str = "Java's client opens another session when one has expired, and an acquire goes on with a \
+                            new node; here it fails, and the caller opens another.";
+const NO_SERVER: &str =
+    "While it has no connection Java's client uses up its tries; here a request waits for one.";
+const MKDIRS: &str = "Curator up to 5.4 looks for missing directories from the top downwards";
+const MISSING_LEASE: &str = "Java asks about it, too, when its own lease is missing; here that is left out.";
+
+const CURATOR: Pair = Pair {
+    name: "curator-mutex",
+    ours: "curator-mutex",
+    driver: "curator",
+    needs: "/usr/share/java/curator-recipes.jar",
+    original: "InterProcessMutex",
+    mode: Write,
+    creates: 2,
+    lists_before_create: 0,
+    calm: Duration::from_millis(800),
+    skips: &[],
+    differs: &[
+        ("create's reply lost", TOKEN),
+        ("no server for 4 s", NO_SERVER),
+        ("session expired", SESSION_GOES),
+    ],
+    made_of: "curator-mutex",
+};
+
+const KAZOO: Pair = Pair {
+    name: "kazoo",
+    ours: "kazoo",
+    driver: "kazoo",
+    needs: "",
+    original: "Lock",
+    skips: &["creates exhausted"],
+    calm: Duration::from_millis(1500),
+    differs: &[
+        ("create's reply lost", TOKEN),
+        (
+            "session expired",
+            "An acquire whose session expires goes on in kazoo, whose client opens another, with a new node at the \
+             end of the queue; here it fails, and the caller opens another.",
+        ),
+    ],
+    made_of: "kazoo",
+    ..CURATOR
+};
+
+const SEMAPHORE: Pair = Pair {
+    name: "curator-semaphore",
+    ours: "curator-semaphore",
+    original: "InterProcessSemaphoreV2",
+    // Java asks about its watch or not, depending on whether the event of its own delete has come by then.
+    skips: &["timed out", "timed out in back-off"],
+    differs: &[
+        ("create's reply lost", TOKEN),
+        ("no server for 4 s", NO_SERVER),
+        ("session expired", SESSION_GOES),
+        ("own node deleted", MISSING_LEASE),
+        ("no directory", MKDIRS),
+    ],
+    ..CURATOR
+};
+
+pub const PAIRS: &[Pair] = &[
+    CURATOR,
+    KAZOO,
+    Pair {
+        name: "go-zookeeper",
+        ours: "go-zookeeper",
+        driver: "go",
+        needs: "/usr/share/gocode/src/github.com/samuel/go-zookeeper",
+        original: "Lock",
+        creates: 3,
+        skips: &["timed out", "timed out in back-off"],
+        calm: Duration::from_millis(1500),
+        differs: &[
+            ("create's reply lost", TOKEN),
+            ("creates exhausted", TOKEN),
+            ("foreign child", "it fails on a child whose name does not end with `-` and a number"),
+        ],
+        made_of: "",
+        ..CURATOR
+    },
+    Pair {
+        name: "apache-write-lock",
+        ours: "apache-write-lock",
+        driver: "zookeeper-recipes",
+        needs: "/usr/share/java/zookeeper-recipes-lock.jar",
+        original: "WriteLock",
+        creates: 10,
+        skips: &["timed out in back-off"],
+        lists_before_create: 1,
+        calm: Duration::from_millis(1500),
+        differs: &[
+            (
+                "create's reply lost",
+                "A node found again is kept under its bare name, which never equals the owner's full path; here the path \
+                 is completed, at the cost of one exists for the czxid.",
+            ),
+            (
+                "session moved",
+                "Each change of the connection gives the source one more watcher, and each of them looks again when \
+                 the one before goes; here one does.",
+            ),
+        ],
+        made_of: "",
+        ..CURATOR
+    },
+    Pair {
+        name: "curator-read-write, writing",
+        ours: "curator-read-write",
+        original: "InterProcessReadWriteLock",
+        ..CURATOR
+    },
+    Pair {
+        name: "curator-read-write, reading",
+        ours: "curator-read-write",
+        original: "InterProcessReadWriteLock",
+        mode: Read,
+        ..CURATOR
+    },
+    SEMAPHORE,
+    Pair {
+        name: "curator-semaphore-mutex",
+        ours: "curator-semaphore-mutex",
+        original: "InterProcessSemaphoreMutex",
+        made_of: "curator-semaphore",
+        ..SEMAPHORE
+    },
+    Pair { name: "kazoo-read-write, writing", ours: "kazoo-read-write", original: "ReadWrite", ..KAZOO },
+    Pair {
+        name: "kazoo-read-write, reading",
+        ours: "kazoo-read-write",
+        original: "ReadWrite",
+        mode: Read,
+        ..KAZOO
+    },
+    Pair {
+        name: "curator-multi",
+        ours: "curator-multi",
+        original: "InterProcessMultiLock",
+        // Its background deletes one member's node while the next member is taken: in no certain order.
+        skips: &["creates exhausted"],
+        differs: &[
+            ("create's reply lost", TOKEN),
+            ("no server for 4 s", NO_SERVER),
+            ("session expired", SESSION_GOES),
+            ("no directory", MKDIRS),
+        ],
+        ..CURATOR
+    },
+];
+
+/// Who takes a pair's lock.
+pub enum Side {
+    Ours,
+    Original { entry: Entry, processes: Arc<Processes>, versions: String },
+}
+
+impl Pair {
+    /// Of both sides.
+    pub fn params(&self) -> Params {
+        let mut params = Params::new();
+        if self.driver == "curator" {
+            params.insert("retry_times".into(), ParamValue::Count(1));
+            params.insert("retry_sleep".into(), ParamValue::Duration(Duration::from_millis(300)));
+        }
+        match self.ours {
+            "curator-semaphore" => params.insert("leases".into(), ParamValue::Count(1)),
+            "curator-multi" => params.insert("members".into(), ParamValue::Count(2)),
+            _ => None,
+        };
+        params
+    }
+
+    /// Its original, in a process of its own; `None` where this machine can't run it.
+    pub fn original(&self) -> Option<Side> {
+        let is_there =
+            if self.driver == "kazoo" { foreign::python().is_some() } else { Path::new(self.needs).exists() };
+        if !is_there {
+            skip::skipped(format!("this machine has no {}{}", self.driver, self.needs));
+            return None;
+        }
+        let run = format!("{}/drivers/{}/run", env!("CARGO_MANIFEST_DIR"), self.driver);
+        // What is compiled for it stays there.
+        let cache = format!("XDG_CACHE_HOME={}", env!("CARGO_TARGET_TMPDIR"));
+        let command =
+            DriverCommand { name: self.driver.into(), program: "env".into(), arguments: vec![cache, run] };
+        let ready = Process::start_here(&command).unwrap().ready.clone();
+        // Of the library, not of what it runs on.
+        let libraries =
+            ready.inside.iter().filter(|(name, _)| !["go", "java", "python"].contains(&name.as_str()));
+        let versions: Vec<String> = libraries.map(|(name, version)| format!("{name} {version}")).collect();
+        let driven = DrivenLocks::of(vec![Program { command, ready }]).unwrap();
+        let (entry, lock) = driven.find_with_entry(&format!("{}:{}", self.driver, self.original)).unwrap();
+        let processes = Arc::new(Processes::new(lock.wanted(&self.params(), 1)));
+        Some(Side::Original { entry: *entry, processes, versions: versions.join(", ") })
+    }
+
+    /// Why it differs in that event.
+    pub fn reason(&self, event: &str) -> Option<&'static str> {
+        self.differs.iter().find(|(name, _)| *name == event).map(|(_, reason)| *reason)
+    }
+
+    /// Whose card says that.
+    pub fn sayer(&self, reason: &str) -> Option<&'static str> {
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let made_of_mutex = if self.driver == "curator" { "curator-mutex" } else { "" };
+        let cards = [self.ours, self.made_of, made_of_mutex];
+        let says =
+            |name: &&str| find(name).is_some_and(|entry| words(entry.card.details).contains(&words(reason)));
+        cards.into_iter().find(says)
+    }
+}
+
+impl Side {
+    pub fn is_original(&self) -> bool {
+        matches!(self, Self::Original { .. })
+    }
+
+    /// What its original is.
+    pub fn described(&self, pair: &Pair) -> String {
+        match self {
+            Self::Ours => pair.ours.to_owned(),
+            Self::Original { versions, .. } => format!("`{}` of {versions}", pair.original),
+        }
+    }
+
+    pub async fn contender(&self, pair: &Pair, connect: &str, scene: &Scene, number: usize) -> Contender {
+        let Self::Original { entry, processes, .. } = self else {
+            return Contender::by_with(connect, pair.ours, &pair.params(), scene).await;
+        };
+        let target = Target { connect: connect.into(), access: Access::default() };
+        let link = processes.open(number, &target, SESSION, SESSION, &Arc::default()).await.unwrap();
+        let config = LockConfig {
+            path: scene.lock.clone(),
+            params: Params::new(),
+            contender: number,
+            drivers: Some(Arc::clone(processes)),
+        };
+        let (session, trace) = scene.traced().await;
+        Contender { lock: (entry.build)(&config), session: session.standing_for(link), trace }
+    }
+}
