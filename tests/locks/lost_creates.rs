@@ -45,14 +45,26 @@ fn ahead_looks_after_a_sync_for_the_node_of_each_create_that_is_lost() {
     });
 }
 
-/// Locks that make another node after a lost create, by how they create it.
-const PROTECTED: [(&str, &[(&str, &str)], i32); 6] = [
-    ("ahead", &[], CREATE2),
-    ("curator-mutex", &[("join", "count")], MULTI),
-    ("count-semaphore", &[], MULTI),
-    ("atomic-multi", &[], MULTI),
-    ("ephemeral-node", &[], CREATE2),
-    ("ephemeral-child", &[], CREATE2),
+/// A lock that makes another node after a lost create.
+struct Protected {
+    name: &'static str,
+    /// The word of `join`, where it is not as by default.
+    join: Option<&'static str>,
+    /// The request that creates its node.
+    create: i32,
+}
+
+const fn protected(name: &'static str, create: i32) -> Protected {
+    Protected { name, join: None, create }
+}
+
+const PROTECTED: [Protected; 6] = [
+    protected("ahead", CREATE2),
+    Protected { join: Some("count"), ..protected("curator-mutex", MULTI) },
+    protected("count-semaphore", MULTI),
+    protected("atomic-multi", MULTI),
+    protected("ephemeral-node", CREATE2),
+    protected("ephemeral-child", CREATE2),
 ];
 
 /// Applies a create that was lost, as a server does that had stood still: the session is the same.
@@ -69,11 +81,10 @@ async fn apply_late(one: &Contender, first: &Sent) {
 
 #[test]
 fn a_create_that_a_server_applies_when_its_contender_has_long_made_another_node_stops_nobody() {
-    for (name, params, create) in PROTECTED {
+    for Protected { name, join: word, create } in PROTECTED {
         reactor::block_on(async {
-            let word =
-                |(name, word): &(&str, &str)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()));
-            let params: Params = params.iter().map(word).collect();
+            let word = word.map(|word| ("join".to_owned(), ParamValue::Word(word.to_owned())));
+            let params: Params = word.into_iter().collect();
             let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
             // Given a create that was lost, and an acquisition by another one
             let mut one = Contender::by_with(&proxy.connect, name, &params, &scene).await;
