@@ -5,6 +5,7 @@ use std::time::Duration;
 use zklockbench::world::zk::{Access, Failure, SessionKey, Target, reactor};
 
 use crate::support::ensemble::shared;
+use crate::support::proxy::Proxy;
 use crate::support::sessions::scene;
 
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -22,6 +23,25 @@ fn a_session_is_ended_though_its_own_client_takes_the_connection_back_at_once() 
             target().expire(session.key(), AT_ONCE).await.unwrap();
             reactor::timeout(AT_ONCE, session.over()).await.expect("its client is told");
         }
+    });
+}
+
+#[test]
+fn a_session_that_is_closed_by_a_request_whose_answer_is_lost_was_not_refused() {
+    reactor::block_on(async {
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let session = scene.session().await;
+        // Given a way to the server by which no answer comes back
+        let target = Target { connect: proxy.connect.clone(), access: Access::default() };
+        proxy.mute();
+        let key = session.key().told();
+        let ending = reactor::spawn_local(async move { target.expire(key, 2 * AT_ONCE).await });
+        reactor::timeout(AT_ONCE, session.over()).await.expect("the close arrives");
+        // When the next try is answered that there is no such session
+        proxy.cut();
+        proxy.mend();
+        // Then it is over as it should be
+        assert_eq!(ending.await, Ok(()));
     });
 }
 

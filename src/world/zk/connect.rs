@@ -219,12 +219,14 @@ impl Target {
             )));
         }
         let expiring = async {
+            // On a connection that its own client broke by coming back: what refuses the session then may be our own close.
+            let mut may_be_closed = false;
             loop {
                 let connector = self.connector().with_session(key.session.clone());
                 let ended = connector.end_session(self.access.tls.is_some(), &self.connect).await;
                 match ended.map_err(Failure::from) {
                     // A server answers a wrong password as it does for a session that is over.
-                    Err(Failure::SessionExpired) if key.password == Password::Told => {
+                    Err(Failure::SessionExpired) if key.password == Password::Told && !may_be_closed => {
                         return Err(Failure::Refused(format!(
                             "the servers refuse session 0x{:x}: it was over already, or its password is another",
                             key.id()
@@ -233,6 +235,10 @@ impl Target {
                     Ok(()) | Err(Failure::SessionExpired) => return Ok(()),
                     // Servers may just be electing.
                     Err(Failure::NotConnected(_)) => reactor::sleep(TRIES_AGAIN).await,
+                    Err(Failure::ConnectionLoss) => {
+                        may_be_closed = true;
+                        reactor::sleep(TRIES_AGAIN).await;
+                    }
                     Err(failure) => return Err(failure),
                 }
             }

@@ -33,6 +33,12 @@ impl SessionKey {
         Self { session: SessionInfo::new(SessionId(id), password.unwrap_or_default()), password: told }
     }
 
+    /// The same as another program would tell it.
+    #[must_use]
+    pub fn told(self) -> Self {
+        Self { password: Password::Told, ..self }
+    }
+
     pub fn id(&self) -> i64 {
         self.session.id().0
     }

@@ -1834,12 +1834,13 @@ impl Connector {
 
     /// Ends the session of [Self::with_session], whose own client may be connected: it is presented and closed in one go,
     /// so that its client can't come back in between. Returns once a server has answered the close, or no longer knows a
-    /// session that it has granted before.
+    /// session that it has granted before, or that it has been asked to close on a connection that was lost then.
     ///
     /// Parameter `secure` chooses between [Self::connect] and [Self::secure_connect].
     ///
     /// # Notable errors
     /// * [Error::SessionExpired] if the session was over before, or its password is wrong
+    /// * [Error::ConnectionLoss] if it may have been closed: whether it was, the next try tells
     /// * [Error::Timeout] if no server has said so within approximate [Self::session_timeout]
     pub async fn end_session(self, secure: bool, cluster: &str) -> Result<()> {
         let (endpoints, _) = endpoint::parse_connect_string(cluster, secure)?;

@@ -147,7 +147,7 @@ impl Builder {
             configured_connection_timeout: self.connection_timeout,
             max_frame_length: self.max_frame_length,
             ending: self.ending,
-            granted: false,
+            may_be_ended: false,
 
             last_zxid: session.last_zxid,
             last_recv: now,
@@ -185,8 +185,8 @@ pub struct Session {
     configured_connection_timeout: Duration,
     max_frame_length: usize,
     ending: bool,
-    /// A server has granted the session once.
-    granted: bool,
+    /// A server has granted the session, or has perhaps been asked to end it on a connection that was lost since.
+    may_be_ended: bool,
 
     last_zxid: i64,
     last_recv: Instant,
@@ -484,7 +484,7 @@ impl Session {
             let span = Span::current();
             span.record("session", display(session_id));
         }
-        self.granted = true;
+        self.may_be_ended = true;
         self.session.password.clear();
         self.session.password.extend_from_slice(response.password);
         self.session.readonly = response.readonly;
@@ -720,6 +720,7 @@ impl Session {
         match self.serve_connecting(&mut conn, buf, depot).await {
             Err(err) => {
                 warn!("fails to establish session to {} due to {}", endpoint, err);
+                self.may_be_ended |= self.ending && !matches!(err, Error::SessionExpired);
                 Err(err)
             },
             _ => {
@@ -731,11 +732,13 @@ impl Session {
 
     /// Ends the session, where [Builder::with_ending] was asked for.
     ///
-    /// Errors with [Error::SessionExpired] if no server has ever granted it.
+    /// Errors with [Error::SessionExpired] if no server has ever granted it, and with [Error::ConnectionLoss] if it may have
+    /// been ended, and no server has said so.
     pub async fn end(mut self, mut endpoints: IterableEndpoints) -> Result<(), Error> {
         let mut buf = Vec::with_capacity(READ_ROOM);
         match self.start(&mut endpoints, &mut buf, &mut Depot::new()).await {
-            Err(Error::SessionExpired) if self.granted => Ok(()),
+            Err(Error::SessionExpired) if self.may_be_ended => Ok(()),
+            Err(_) if self.may_be_ended => Err(Error::ConnectionLoss),
             ended => ended.map(drop),
         }
     }
