@@ -1,7 +1,5 @@
 //! Locks that join by one multi, whose reply tells who is before.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::time::Duration;
 
 use zklockbench::lock::AcquireError;
@@ -9,6 +7,7 @@ use zklockbench::words::catalog::{Mode, ParamValue, Params};
 use zklockbench::words::verdict::Verdict;
 use zklockbench::world::zk::{NodeKind, reactor};
 
+use super::faster::{Sharer, closed_loop};
 use crate::support::contender::Contender;
 use crate::support::rehearsal::{Lines, Subject, lines, subject};
 use crate::support::sessions::{Scene, scene};
@@ -258,46 +257,13 @@ fn a_directory_that_has_gone_since_the_last_turn_is_made_again() {
     }
 }
 
-/// Acquires and releases, and looks each time whether anybody else is inside.
-async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell<i32>>) -> i32 {
-    let mut acquired = 0;
-    while left.get() > 0 {
-        let held = contender.acquire(Mode::Write).await.unwrap();
-        assert!(!inside.replace(true), "two inside at once");
-        left.set(left.get() - 1);
-        acquired += 1;
-        if left.get() % 4 == 0 {
-            // Gives another's request the time to come in between.
-            reactor::sleep(Duration::from_micros(500)).await;
-        }
-        assert!(inside.replace(false), "somebody else has left");
-        contender.release(held).await.unwrap();
-        if left.get() % 3 == 0 {
-            // So that it is alone now and then.
-            reactor::sleep(Duration::from_millis(3)).await;
-        }
-    }
-    acquired
-}
-
 /// So many turns among contenders of these locks on one queue, each joining as it says; how many each had.
-fn mixed(locks: &[(&str, bool)], turns: i32) -> Vec<i32> {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
-        let (inside, left) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(turns)));
-        let mut running = Vec::new();
-        for (name, counts) in locks {
-            let params = if *counts { by_count() } else { Params::new() };
-            let contender = Contender::with(name, &params, &scene).await;
-            running.push(reactor::spawn_local(contend(contender, Rc::clone(&inside), Rc::clone(&left))));
-        }
-        let mut acquired = Vec::new();
-        for task in running {
-            acquired.push(task.await);
-        }
-        assert_eq!(scene.nodes().await, 0);
-        acquired
-    })
+fn mixed(locks: &[(&'static str, bool)], turns: i32) -> Vec<i32> {
+    let sharer = |(name, counts): &(&'static str, bool)| {
+        let params = if *counts { by_count() } else { Params::new() };
+        Sharer { name, params }
+    };
+    closed_loop(&locks.iter().map(sharer).collect::<Vec<_>>(), turns, Some(Duration::from_millis(3)))
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use zklockbench::words::catalog::{Mode, ParamValue};
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
 use zklockbench::world::zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE};
@@ -186,8 +186,13 @@ fn a_newcomer_that_arrives_during_a_release_is_neither_forgotten_nor_let_in_too_
     }
 }
 
-/// Acquires and releases, and looks each time whether anybody else is inside.
-async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell<i32>>) -> i32 {
+/// Acquires and releases, and looks each time whether anybody else is inside. Who rests is alone now and then.
+async fn contend(
+    mut contender: Contender,
+    inside: Rc<Cell<bool>>,
+    left: Rc<Cell<i32>>,
+    rest: Option<Duration>,
+) -> i32 {
     let mut acquired = 0;
     while left.get() > 0 {
         let held = contender.acquire(Mode::Write).await.unwrap();
@@ -200,19 +205,30 @@ async fn contend(mut contender: Contender, inside: Rc<Cell<bool>>, left: Rc<Cell
         }
         assert!(inside.replace(false), "somebody else has left");
         contender.release(held).await.unwrap();
+        if let Some(rest) = rest.filter(|_| left.get() % 3 == 0) {
+            reactor::sleep(rest).await;
+        }
     }
     acquired
 }
 
-/// So many handoffs in a closed loop among contenders of those locks on one queue; how many each acquired.
-fn closed_loop(names: &[&str], handoffs: i32) -> Vec<i32> {
+/// A lock by its name and parameters.
+pub(super) struct Sharer<'a> {
+    pub(super) name: &'a str,
+    pub(super) params: Params,
+}
+
+/// So many handoffs in a closed loop among contenders of those locks on one queue, who rest after some; how many each
+/// acquired.
+pub(super) fn closed_loop(sharers: &[Sharer<'_>], handoffs: i32, rest: Option<Duration>) -> Vec<i32> {
     reactor::block_on(async {
         let scene = scene(crate::support::ensemble::shared()).await;
         let (inside, left) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(handoffs)));
         let mut running = Vec::new();
-        for name in names {
-            let contender = Contender::of(name, &scene).await;
-            running.push(reactor::spawn_local(contend(contender, Rc::clone(&inside), Rc::clone(&left))));
+        for Sharer { name, params } in sharers {
+            let contender = Contender::with(name, params, &scene).await;
+            let contending = contend(contender, Rc::clone(&inside), Rc::clone(&left), rest);
+            running.push(reactor::spawn_local(contending));
         }
         let mut acquired = Vec::new();
         for task in running {
@@ -223,10 +239,16 @@ fn closed_loop(names: &[&str], handoffs: i32) -> Vec<i32> {
     })
 }
 
+/// The same of locks as they are by default, without a rest.
+fn plain_loop(names: &[&str], handoffs: i32) -> Vec<i32> {
+    let sharers: Vec<_> = names.iter().map(|name| Sharer { name, params: Params::new() }).collect();
+    closed_loop(&sharers, handoffs, None)
+}
+
 #[test]
 fn ahead_shares_a_queue_with_curators_mutex() {
     let acquired =
-        closed_loop(&["ahead", "curator-mutex", "ahead", "ahead", "curator-mutex", "curator-mutex"], 1_200);
+        plain_loop(&["ahead", "curator-mutex", "ahead", "ahead", "curator-mutex", "curator-mutex"], 1_200);
     assert!(acquired.iter().sum::<i32>() >= 1_200);
     // First in, first out: nobody is left behind.
     assert!(acquired.iter().all(|count| *count > 100), "{acquired:?}");
@@ -235,7 +257,7 @@ fn ahead_shares_a_queue_with_curators_mutex() {
 #[test]
 fn each_of_them_excludes_in_a_closed_loop_of_its_own() {
     for name in FASTER {
-        let acquired = closed_loop(&[name; 5], 1_000);
+        let acquired = plain_loop(&[name; 5], 1_000);
         assert!(acquired.iter().all(|count| *count > 100), "{name}: {acquired:?}");
     }
 }
