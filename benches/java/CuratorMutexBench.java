@@ -26,7 +26,8 @@ import org.apache.zookeeper.KeeperException;
  * Measures the original of the strategy {@code curator-mutex}: Apache Curator's InterProcessMutex in Java.
  *
  * <p>A closed loop: each contender acquires, releases at once and acquires again. A contender is a thread with
- * a CuratorFramework, and so a session, of its own, as separate processes would have. After a warm-up, in
+ * a CuratorFramework, and so a session, of its own, as separate processes would have. They are spread evenly over
+ * the servers, as zklockbench does it: sessions on the leader are faster. After a warm-up, in
  * which the JVM compiles what is hot, the measured phase counts what was acquired in it. One line of JSON goes
  * to stdout; times are in microseconds and say so in their names; what could not be measured is null.
  *
@@ -110,9 +111,10 @@ public final class CuratorMutexBench {
     }
 
     private boolean connect() throws InterruptedException {
+        String[] servers = question.connect.split(",");
         for (int i = 0; i < question.contenders; i++) {
             CuratorFramework client = CuratorFrameworkFactory.builder()
-                    .connectString(question.connect)
+                    .connectString(servers[i % servers.length])
                     .sessionTimeoutMs(question.sessionTimeoutMs)
                     .retryPolicy(new ExponentialBackoffRetry(1000, 3))
                     .build();

@@ -207,7 +207,10 @@ public class CuratorDriver {
                 .sessionTimeoutMs(timeout)
                 .connectionTimeoutMs(Math.max(timeout, 15_000))
                 .retryPolicy(new ExponentialBackoffRetry(sleep, times));
-            if (request.has("tls")) encrypt(builder, request.path("tls"));
+            ZKClientConfig config = new ZKClientConfig();
+            if (request.has("tls")) encrypt(config, request.path("tls"));
+            builder.zookeeperFactory((connect, session, watcher, readOnly) ->
+                new ZooKeeper(connect, session, watcher, readOnly, new ServersInOrder(connect), config));
             if (request.has("auth")) builder.authorization("digest", request.path("auth").asText().getBytes(StandardCharsets.UTF_8));
             client = builder.build();
             client.getConnectionStateListenable().addListener((of, state) -> {
@@ -234,9 +237,7 @@ public class CuratorDriver {
             }
         }
 
-        /** By a factory of its own, because not every release of Curator takes a client's configuration. */
-        void encrypt(CuratorFrameworkFactory.Builder builder, JsonNode tls) {
-            ZKClientConfig config = new ZKClientConfig();
+        void encrypt(ZKClientConfig config, JsonNode tls) {
             config.setProperty("zookeeper.client.secure", "true");
             config.setProperty("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty");
             config.setProperty("zookeeper.ssl.trustStore.location", tls.path("ca").asText());
@@ -245,8 +246,6 @@ public class CuratorDriver {
                 config.setProperty("zookeeper.ssl.keyStore.location", identity(tls));
                 config.setProperty("zookeeper.ssl.keyStore.type", "PEM");
             }
-            builder.zookeeperFactory((connect, timeout, watcher, readOnly) ->
-                new ZooKeeper(connect, timeout, watcher, readOnly, config));
         }
 
         void event(String what) {

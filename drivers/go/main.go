@@ -12,6 +12,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -168,6 +169,34 @@ func (c *contender) serve() {
 	}
 }
 
+// inOrder takes the servers in the order of the connect string. The library's own provider shuffles them, so that ten
+// contenders are rarely spread evenly; and a session on the leader is served sooner.
+type inOrder struct {
+	servers            []string
+	current, connected int
+}
+
+func (o *inOrder) Init(servers []string) error {
+	if len(servers) == 0 {
+		return errors.New("no servers")
+	}
+	o.servers, o.current, o.connected = servers, -1, -1
+	return nil
+}
+
+func (o *inOrder) Len() int { return len(o.servers) }
+
+func (o *inOrder) Next() (server string, retryStart bool) {
+	o.current = (o.current + 1) % len(o.servers)
+	retryStart = o.current == o.connected
+	if o.connected < 0 {
+		o.connected = 0
+	}
+	return o.servers[o.current], retryStart
+}
+
+func (o *inOrder) Connected() { o.connected = o.current }
+
 func (c *contender) open(asked request) {
 	// The library knows no chroot.
 	servers := asked.Connect
@@ -177,6 +206,7 @@ func (c *contender) open(asked request) {
 	timeout := time.Duration(asked.SessionMs) * time.Millisecond
 	connected := make(chan struct{})
 	conn, _, err := zk.Connect(strings.Split(servers, ","), timeout, zk.WithLogger(log.Default()), zk.WithLogInfo(false),
+		zk.WithHostProvider(&inOrder{}),
 		zk.WithEventCallback(func(event zk.Event) {
 			<-connected
 			c.told(event)

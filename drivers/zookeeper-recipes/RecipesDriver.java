@@ -139,7 +139,8 @@ public class RecipesDriver {
         void connect(JsonNode request) {
             int timeout = request.path("session_ms").asInt();
             try {
-                client = new ZooKeeper(request.path("connect").asText(), timeout, this::told);
+                String connect = request.path("connect").asText();
+                client = new ZooKeeper(connect, timeout, this::told, false, new ServersInOrder(connect));
                 if (request.has("auth")) client.addAuthInfo("digest", request.path("auth").asText().getBytes(StandardCharsets.UTF_8));
                 long until = now() + Math.max(timeout, 10_000) * 1_000L;
                 synchronized (this) {

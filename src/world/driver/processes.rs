@@ -297,7 +297,7 @@ impl Processes {
         let mut asked = process.ask("`open`", Some(within + GRACE), |id| Request::Open {
             id,
             c: number,
-            connect: target.connect.clone(),
+            connect: target.connect_from(contender),
             auth: target.access.digest.as_ref().map(|identity| identity.told().to_owned()),
             tls: target.access.tls.as_ref().map(|tls| files_of(&tls.files)),
             session_ms,

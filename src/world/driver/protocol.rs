@@ -27,7 +27,7 @@ pub enum Request {
         id: u64,
         /// The contender's number.
         c: usize,
-        /// `host:port,host:port/chroot`.
+        /// `host:port,host:port/chroot`; the first server is where the session should be.
         connect: String,
         /// The identity to go by, `user:password` of ZooKeeper's scheme `digest`; the lock's directory may be for it alone.
         #[serde(skip_serializing_if = "Option::is_none")]

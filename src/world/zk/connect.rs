@@ -178,6 +178,15 @@ impl Target {
         self.within(deadline, connecting, observed).await
     }
 
+    /// The connect string with that server (counted round) first, for clients that take them in order.
+    pub fn connect_from(&self, position: usize) -> String {
+        let (servers, chroot) = self.connect.split_at(self.connect.find('/').unwrap_or(self.connect.len()));
+        let mut servers: Vec<_> = servers.split(',').collect();
+        let first = position % servers.len();
+        servers.rotate_left(first);
+        servers.join(",") + chroot
+    }
+
     /// Opens a session on any of the servers.
     ///
     /// # Errors
@@ -326,6 +335,19 @@ mod tests {
         let access = Access::new(Some(Secret("bench:hunter2".into())), None).unwrap();
         let target = Target { connect: "zk:1".into(), access };
         assert!(!format!("{target:?}").contains("hunter2"), "{target:?}");
+    }
+
+    #[test]
+    fn a_connect_string_begins_with_the_server_that_is_asked_for() {
+        let target = |connect: &str| Target { connect: connect.into(), access: Access::default() };
+        for (connect, position, expected) in [
+            ("a:1,b:2,c:3/in/here", 0, "a:1,b:2,c:3/in/here"),
+            ("a:1,b:2,c:3/in/here", 1, "b:2,c:3,a:1/in/here"),
+            ("a:1,b:2,c:3", 5, "c:3,a:1,b:2"),
+            ("a:1", 7, "a:1"),
+        ] {
+            assert_eq!(target(connect).connect_from(position), expected, "{connect} from {position}");
+        }
     }
 
     #[test]
