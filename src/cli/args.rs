@@ -16,7 +16,7 @@ use super::scenario_file::Overrides;
 use super::scenario_source::SHIPPED;
 pub use super::shared_args::{AccessArgs, InstallArgs, Judging, OpeningArgs};
 use super::shared_args::{ConcludingArgs, GeneratorArgs, PlaceArgs};
-use super::shared_args::{SEEDS, budget, run_id};
+use super::shared_args::{SEEDS, budget, rest, run_id};
 use super::sweep::args::SweepArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
 use crate::lock;
@@ -251,6 +251,9 @@ pub struct CalibrateArgs {
     /// How long to measure, e.g. 2m, not counting server start and warm-up [default: 40s]
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Duration>,
+    /// Rest so long before each handoff and each acquire, as the holds of a load do: caches are cold then
+    #[arg(long, value_name = "TIME", value_parser = rest)]
+    pub rest: Option<Duration>,
     /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another half a minute
     #[arg(long)]
     pub behaviour: bool,

@@ -18,6 +18,7 @@ use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report;
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
 use crate::scenario::Plan;
+use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::world::zk::{Access, Target};
 
@@ -52,7 +53,8 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
             tool_commit: tool_commit(),
             started_at,
             ended_at: SystemTime::now(),
-            budget_us: crate::words::clock::micros(budget(&args)),
+            budget_us: micros(budget(&args)),
+            rest_us: args.rest.map(micros),
             saturating_sessions: SESSIONS,
             in_flight: IN_FLIGHT,
             host: host::describe(),
@@ -127,7 +129,7 @@ async fn on(
         place: environment.workspace.root().to_owned(),
         keep_awake: environment.keep_awake,
     };
-    let plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len());
+    let plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len(), args.rest);
     let measured = calibrate::calibrate(site.clone(), plan, stop).await?;
     let behaviour = if args.behaviour { Some(calibrate::behaviour(site, stop).await?) } else { None };
     Ok((measured, behaviour))

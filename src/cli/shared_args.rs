@@ -265,6 +265,12 @@ pub fn run_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+pub fn rest(text: &str) -> Result<Duration, String> {
+    let rest = parse_duration(text)?;
+    let fits = (Duration::from_micros(1)..=Duration::from_secs(1)).contains(&rest);
+    if fits { Ok(rest) } else { Err(format!("`{text}` is out of range; give 1us to 1s")) }
+}
+
 pub fn budget(text: &str) -> Result<Duration, String> {
     let budget = parse_duration(text)?;
     let fits = (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&budget);

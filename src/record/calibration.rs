@@ -157,6 +157,10 @@ pub struct Calibration {
     pub ended_at: SystemTime,
     /// How long was meant to be measured, in microseconds.
     pub budget_us: u64,
+    /// How long nothing was done before each handoff and each uncontended acquire, in microseconds; missing where they followed
+    /// one another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest_us: Option<u64>,
     /// Sessions on each server that were used for saturation.
     pub saturating_sessions: usize,
     /// Requests that each of those had under way.

@@ -1,6 +1,6 @@
 //! What the raw ensemble does, without any lock, and the floor that follows.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use zklockbench::load::Workspace;
@@ -73,6 +73,7 @@ fn exactly(handoffs: u64, alone: u64, rounds: u32) -> CalibrationPlan {
     CalibrationPlan {
         rounds,
         rehearses: true,
+        rest: None,
         handoffs: Slice { lasts: LONG, rounds: handoffs },
         alone: Slice { lasts: LONG, rounds: alone },
         saturation: Duration::from_millis(100),
@@ -85,6 +86,30 @@ fn p50(timing: Option<Timing>) -> f64 {
 
 fn alone(server: &ServerFigures, request: RawRequest) -> f64 {
     p50(server.of(request).unwrap().alone)
+}
+
+#[tokio::test]
+async fn a_rest_comes_before_each_handoff_and_is_no_part_of_it() {
+    // Given a rest that is longer than a handoff
+    let ground = Ground::new().await;
+    let rest = Duration::from_millis(30);
+    let short =
+        CalibrationPlan { rehearses: false, saturation: Duration::from_millis(1), ..exactly(3, 1, 1) };
+    // When as much is measured with it and without
+    let mut took = Vec::new();
+    for rest in [None, Some(rest)] {
+        let place = ground.workspace.place(if rest.is_some() { "rested" } else { "at-once" }).await.unwrap();
+        let begun = Instant::now();
+        let plan = CalibrationPlan { rest, ..short };
+        let measured = calibrate(ground.site(&place), plan, &CancellationToken::new()).await.unwrap();
+        took.push(begun.elapsed());
+        // Then none of it is in the figures
+        let floor = &measured.floor;
+        assert!(p50(floor.handoff) < 30_000.0 && p50(floor.uncontended) < 30_000.0, "{floor:?}");
+    }
+    // And there was one before each of 9 handoffs and 3 acquires, three times
+    assert!(took[1] > rest * (9 + 3) * 3, "{took:?}");
+    ground.tidy().await;
 }
 
 #[tokio::test]

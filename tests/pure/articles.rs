@@ -87,6 +87,7 @@ pub fn calibration() -> Calibration {
         started_at: run.started_at,
         ended_at: run.ended_at,
         budget_us: 0,
+        rest_us: None,
         saturating_sessions: 0,
         in_flight: 0,
         host: run.host,

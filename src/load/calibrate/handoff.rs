@@ -1,5 +1,7 @@
 //! The floor itself: handoffs without a lock, and uncontended acquires without a lock.
 
+use std::time::Duration;
+
 use futures_util::future::{join_all, try_join};
 
 use super::plan::Slice;
@@ -7,7 +9,7 @@ use super::sessions::ServerSessions;
 use crate::record::{Floor, PairFigures, Timing};
 use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram, pooled};
-use crate::world::zk::{EventKind, Failure, NodeKind, Session};
+use crate::world::zk::{EventKind, Failure, NodeKind, Session, reactor};
 
 /// From one session to another.
 struct Pair {
@@ -25,6 +27,8 @@ struct Pair {
 pub(super) struct Handoffs {
     pairs: Vec<Pair>,
     uncontended: Vec<Histogram>,
+    /// Before each of them.
+    rest: Option<Duration>,
     took_us: u64,
 }
 
@@ -40,7 +44,7 @@ struct Handoff {
 
 impl Handoffs {
     /// Between the servers that have sessions; nothing is measured yet.
-    pub(super) fn between(sessions: &ServerSessions) -> Self {
+    pub(super) fn between(sessions: &ServerSessions, rest: Option<Duration>) -> Self {
         let servers = sessions.servers.len();
         let pair = |from: usize, step: usize| Pair {
             from,
@@ -53,6 +57,7 @@ impl Handoffs {
         Self {
             pairs: (0..servers).flat_map(of).collect(),
             uncontended: (0..servers).map(|_| new_histogram()).collect(),
+            rest,
             took_us: 0,
         }
     }
@@ -99,10 +104,15 @@ impl Handoffs {
         for pair in &self.pairs {
             let path = node(place, pair);
             let (holder, waiter) = (sessions.session(pair.from, 0), sessions.session(pair.to, 1));
-            handed_over.push(sessions.at(pair.from, "handoff", hand_over(holder, waiter, &path).await)?);
+            handed_over.push(sessions.at(
+                pair.from,
+                "handoff",
+                hand_over(holder, waiter, &path, self.rest).await,
+            )?);
         }
         let mut acquired = Vec::with_capacity(self.uncontended.len());
         for server in 0..self.uncontended.len() {
+            pause(self.rest).await;
             let alone = acquire_alone(sessions.session(server, 0), &queue(place, server)).await;
             acquired.push(sessions.at(server, "uncontended acquire", alone)?);
         }
@@ -158,7 +168,12 @@ fn queue(place: &str, server: usize) -> String {
 }
 
 /// One session deletes its node, which the other watches.
-async fn hand_over(holder: &Session, waiter: &Session, path: &str) -> Result<Handoff, Failure> {
+async fn hand_over(
+    holder: &Session,
+    waiter: &Session,
+    path: &str,
+    rest: Option<Duration>,
+) -> Result<Handoff, Failure> {
     let mut watch = loop {
         let (found, mut watch) = waiter.exists_and_watch(path).await?;
         if found.is_some() {
@@ -172,6 +187,7 @@ async fn hand_over(holder: &Session, waiter: &Session, path: &str) -> Result<Han
     let mut arrivals = Vec::new();
     waiter.take_arrivals(&mut arrivals);
     arrivals.clear();
+    pause(rest).await;
     let _ = holder.take_lag_us();
     let begun = clock::now();
     let reply = async {
@@ -190,6 +206,13 @@ async fn hand_over(holder: &Session, waiter: &Session, path: &str) -> Result<Han
     waiter.take_arrivals(&mut arrivals);
     let event_us = arrivals.last().map_or(confirmed_us, |arrival| arrival.at.saturating_sub(begun));
     Ok(Handoff { event_us, reply_us, confirmed_us })
+}
+
+async fn pause(rest: Option<Duration>) {
+    // Even a pause of no length would let the reactor turn first.
+    if let Some(rest) = rest {
+        reactor::sleep(rest).await;
+    }
 }
 
 /// What every queue lock does when it is the first: its node, and a look at the queue. Returns how long it took.

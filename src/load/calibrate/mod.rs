@@ -59,7 +59,7 @@ pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationT
     let (begun, stop) = (clock::now(), stop.clone());
     let measured = on_a_thread(async move || {
         let mut sessions = ServerSessions::open(&site, 2, within.mul_f64(TO_OPEN)).await?;
-        let mut handoffs = Handoffs::between(&sessions);
+        let mut handoffs = Handoffs::between(&sessions, None);
         let left = within.saturating_sub(Duration::from_micros(clock::now().saturating_sub(begun)));
         let slice = Slice { lasts: left, rounds: u64::MAX };
         let measuring = async {
@@ -148,7 +148,7 @@ pub async fn calibrate(
     let (asked, token) = (site.clone(), stop.clone());
     let measured = on_a_thread(async move || {
         let sessions = ServerSessions::open(&site, SESSIONS, OPEN_WITHIN).await?;
-        let mut figures = Figures::of(&sessions);
+        let mut figures = Figures::of(&sessions, plan.rest);
         let measuring = measure(&sessions, &site, &plan, &mut figures);
         let ended = token.run_until_cancelled(measuring).await;
         let told = (sessions.addresses(), sessions.left_out.clone());
@@ -177,9 +177,9 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(sessions: &ServerSessions) -> Self {
+    fn of(sessions: &ServerSessions, rest: Option<Duration>) -> Self {
         Self {
-            handoffs: Handoffs::between(sessions),
+            handoffs: Handoffs::between(sessions, rest),
             alone: sessions.servers.iter().map(|_| Alone::default()).collect(),
             saturated: sessions.servers.iter().map(|_| Saturated::default()).collect(),
         }
@@ -234,7 +234,7 @@ async fn measure(
         nodes::prepare(sessions, place, server).await?;
     }
     if let Some(rehearsal) = plan.rehearsal() {
-        one_round(sessions, site, &lists, &rehearsal, &mut Figures::of(sessions)).await?;
+        one_round(sessions, site, &lists, &rehearsal, &mut Figures::of(sessions, plan.rest)).await?;
     }
     for _ in 0..plan.rounds {
         one_round(sessions, site, &lists, plan, figures).await?;

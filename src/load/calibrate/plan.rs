@@ -17,6 +17,8 @@ pub struct CalibrationPlan {
     pub rounds: u32,
     /// Whether an eighth of a round is done before, for nothing: so that the servers have met every kind of request.
     pub rehearses: bool,
+    /// How long nothing is done before each handoff and each uncontended acquire; `None` where they follow one another.
+    pub rest: Option<Duration>,
     /// Handoffs and uncontended acquires of a round: one of each pair of servers and one on each server, so often.
     pub handoffs: Slice,
     /// Each kind of request on each server, alone.
@@ -37,7 +39,7 @@ const SAMPLES: u64 = 500;
 
 impl CalibrationPlan {
     /// All that fits into that time on so many servers.
-    pub fn within(budget: Duration, servers: usize) -> Self {
+    pub fn within(budget: Duration, servers: usize, rest: Option<Duration>) -> Self {
         // A short one has no time for rounds that would each be a handful of samples.
         let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };
         let servers = u32::try_from(servers.max(1)).unwrap_or(u32::MAX);
@@ -46,6 +48,7 @@ impl CalibrationPlan {
         Self {
             rounds,
             rehearses: true,
+            rest,
             handoffs: Slice { lasts: handoffs, rounds: u64::MAX },
             alone: Slice { lasts: alone / servers / ALONE, rounds: SAMPLES },
             saturation: saturation / servers / SATURATED,
@@ -61,6 +64,7 @@ impl CalibrationPlan {
         self.rehearses.then(|| Self {
             rounds: 1,
             rehearses: false,
+            rest: self.rest,
             handoffs: short(self.handoffs),
             alone: short(self.alone),
             saturation: self.saturation / REHEARSAL,
@@ -78,7 +82,7 @@ mod tests {
         #[test]
         fn what_is_planned_fits_into_the_time_that_there_is(seconds in 1_u64..600, servers in 1_usize..9) {
             let budget = Duration::from_secs(seconds);
-            let plan = CalibrationPlan::within(budget, servers);
+            let plan = CalibrationPlan::within(budget, servers, None);
             let servers = u32::try_from(servers).unwrap();
             let a_round = |plan: &CalibrationPlan| {
                 plan.handoffs.lasts + (plan.alone.lasts * ALONE + plan.saturation * SATURATED) * servers

@@ -35,8 +35,18 @@ pub fn headline(calibration: &Calibration) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match parts.as_slice() {
         [] => "The floor could not be measured.".to_owned(),
-        parts => format!("Without a lock {} (medians): no lock can be faster here.", listed(parts)),
+        parts => format!(
+            "Without a lock {} (medians{}): no lock can be faster here.",
+            listed(parts),
+            rest(calibration)
+        ),
     }
+}
+
+/// What was done before each, where that is not as always.
+fn rest(calibration: &Calibration) -> String {
+    let told = |us| format!(", each after {} of rest", Value::Duration(us as f64).shown());
+    calibration.rest_us.map_or_else(String::new, told)
 }
 
 pub(in crate::report) const LEGEND: &str = "handoff: from one session's call of delete to the arrival of the event at a session that watches the \
