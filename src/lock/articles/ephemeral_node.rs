@@ -1,0 +1,126 @@
+//! `ephemeral-node`: one node, and everybody races to create it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::lock::queue::creating::Race;
+use crate::lock::queue::node::watch_data;
+use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
+use crate::words::catalog::{
+    BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection,
+};
+use crate::words::measure::RequestKind::{ExistsWatch, GetDataWatch};
+use crate::world::zk::{Failure, Session, Watch};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "ephemeral-node",
+        summary: "one ephemeral node: whoever creates it holds the lock; the others watch it and race when it \
+                  is deleted",
+        source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
+        details: "\
+Acquire: create ephemeral `lock`. NodeExists: look at it with a watch (`watch = \"exists\"`: exists;
+`watch = \"data\"`: getData); absent by now -> create again; else wait; any event -> create again.
+Release: delete.
+
+Requests: 2 uncontended, 2 + 2 for every race lost. Fan-out of a release: all waiters. Order: none, a race.
+Every lost race is a refused create, which the leader puts through the quorum like any other write.
+Timed out or cancelled: there is no node to delete; the watch stays armed until the next deletion.
+Crash: the session's end frees the lock; a waiter that dies costs nothing.
+
+`wait = \"retry\"`: a loser sleeps `retry_interval` and creates again. Notifications: none; every attempt is a write that
+the leader puts through the quorum.
+
+Exclusion: a path can be created only once until it is deleted, and it goes only by the holder's delete or with its
+session. Progress: a contender that finds the node there sets a watch in the same step, so no deletion is missed,
+and the first create after one succeeds. A contender may lose every race: there is no bound on waits. A lost create
+is tried again, and a node found there is compared with the contender's own session. Any other request that hits a
+lost connection ends the acquire or release; the caller then ends the session, and the node goes with it.
+
+Where it breaks: the herd. A batch of N costs N(N+1)/2 creates and N(N-1)/2 notifications, and the more contenders
+want the lock, the slower it gets. With `watch = \"exists\"`, a node that goes between create and look leaves a
+watch on an absent node: it fires at the next create, even the contender's own.",
+        guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
+        params: &[
+            Param {
+                name: "wait",
+                kind: ParamKind::Choice(&[
+                    Choice { word: "watch", takes: &["watch"] },
+                    Choice { word: "retry", takes: &["retry_interval"] },
+                ]),
+                default: "watch",
+                doc: "Whether a loser watches the holder's node, or sleeps and creates again.",
+            },
+            Param {
+                name: "watch",
+                kind: ParamKind::OneOf(&["exists", "data"]),
+                default: "exists",
+                doc: "The request that sets the watch on the holder's node.",
+            },
+            Param {
+                name: "retry_interval",
+                kind: ParamKind::Duration,
+                default: "100ms",
+                doc: "How long a loser sleeps before it creates again.",
+            },
+        ],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        Box::new(EphemeralNode {
+            node: format!("{}/lock", config.path),
+            by_data: config.is("watch", "data"),
+            retries: config.is("wait", "retry").then(|| config.duration("retry_interval", RETRY_INTERVAL)),
+            race: Race::default(),
+        })
+    },
+};
+
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if has_word(params, "wait", "retry") {
+        return BatchCost { open: true, ..BatchCost::default() };
+    }
+    let look = if has_word(params, "watch", "data") { GetDataWatch } else { ExistsWatch };
+    let cost = cost::race(look, n);
+    let events = Events { node_deleted: cost.to_waiters_by_release, ..Events::default() };
+    BatchCost { events, names_returned: Some(0), ..cost }
+}
+
+struct EphemeralNode {
+    node: String,
+    by_data: bool,
+    /// How long a loser sleeps, if it does not watch.
+    retries: Option<Duration>,
+    race: Race,
+}
+
+#[async_trait(?Send)]
+impl Strategy for EphemeralNode {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        loop {
+            if let Some(node) = self.race.try_create(session, &self.node).await? {
+                return Ok(Held::by(node));
+            }
+            if let Some(pause) = self.retries {
+                patience.sleep(pause).await?;
+            } else if let Some(mut watch) = self.watch(session).await? {
+                patience.wait(watch.changed()).await?;
+            }
+        }
+    }
+}
+
+impl EphemeralNode {
+    /// Watches the holder's node; `None` when it has gone meanwhile.
+    async fn watch(&self, session: &Session) -> Result<Option<Watch>, Failure> {
+        if !self.by_data {
+            let (found, watch) = session.exists_and_watch(&self.node).await?;
+            return Ok(found.map(|_| watch));
+        }
+        watch_data(session, &self.node).await
+    }
+}

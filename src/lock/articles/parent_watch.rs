@@ -1,0 +1,212 @@
+//! `parent-watch`: every waiter watches the whole queue.
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use super::class::{self, Seen, WATCHING_CLASS};
+use crate::lock::queue::node::wait_for_way_by_parent;
+use crate::lock::wait::{FLAG_INTERVAL, Flag, WAKE};
+use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::words::clock::{self, Stamp};
+use crate::words::measure::RequestKind::{Create, Delete, GetChildrenWatch};
+use crate::world::zk::{Failure, Names, Session, Watch, reactor};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "parent-watch",
+        summary: "queue node; every waiter watches the parent's children, so a release wakes all of them",
+        source: "watch-lock article, first lock; three-strategy comparison article, second lock",
+        details: concat!(
+            "\
+Acquire: create ephemeral sequential `temp`; getChildren with a watch on the parent; its own node is the lowest ->
+held; NodeChildrenChanged -> getChildren with a watch again.
+Release: delete.
+
+Requests: 3 uncontended, 3 + one for every change while queued. Order: first in, first out.
+Fan-out of a release: all waiters and the releaser itself, whose last watch is still armed. A child watch also fires
+on a create, so every newcomer wakes all waiters, too.
+Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
+A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
+goes with it.
+
+`while_holding = \"stop\"` (the textbook): a holder stops looking. `while_holding = \"relist\"` (the article's
+class): its watcher keeps listing while it holds.
+
+`wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
+at a flag every `flag_interval`, so on average it enters half an interval late, and a whole one if uncontended.
+
+Exclusion and progress: as predecessor-watch; every change of the queue leads to a new look.
+Where it breaks: the herd. A batch of N costs about N squared lists of up to N names each.
+
+`class = \"article\"`: the article's class, as its users get it. It always has `while_holding = \"relist\"` and
+`wake = \"poll-flag\"`. If somebody else deletes its node, it goes on watching, and enters when nobody is left in
+the queue, together with the next to come.
+",
+            class::class_in_common!()
+        ),
+        guarantees: Guarantees::QUEUE,
+        params: &[
+            WATCHING_CLASS,
+            Param {
+                name: "while_holding",
+                kind: ParamKind::OneOf(&["stop", "relist"]),
+                default: "stop",
+                doc: "`relist`: a holder keeps listing the queue at each change, as the article's class does.",
+            },
+            WAKE,
+            FLAG_INTERVAL,
+        ],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        Box::new(ParentWatch {
+            lock: config.path.clone(),
+            relists: relists(&config.params),
+            is_article: class::is_asked_for(config),
+            relister: None,
+            flag: Flag::of(config),
+        })
+    },
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let cost = if relists(params) { relisting(n) } else { cost::parent_queue(n) };
+    class::batch_cost(cost, params, n)
+}
+
+fn relists(params: &Params) -> bool {
+    has_word(params, "while_holding", "relist") || has_word(params, "class", "article")
+}
+
+/// Arrival k wakes the k - 1 before it, the holder included; all of them and itself list k names.
+fn relisting(n: u64) -> BatchCost {
+    let pairs = n * (n - 1) / 2;
+    let names_at_arrivals = n * (n + 1) * (2 * n + 1) / 6;
+    let squares_below_n = (n - 1) * n * (2 * n - 1) / 6;
+    BatchCost {
+        requests: vec![(Create, n), (Delete, n), (GetChildrenWatch, n * n)],
+        events: Events { children_changed: n * n, ..Events::default() },
+        to_waiters_by_release: pairs,
+        to_releaser: n,
+        by_arrival: pairs,
+        names_returned: Some(names_at_arrivals + squares_below_n),
+        ..BatchCost::default()
+    }
+}
+
+struct ParentWatch {
+    lock: String,
+    relists: bool,
+    is_article: bool,
+    relister: Option<CancellationToken>,
+    flag: Flag,
+}
+
+#[async_trait(?Send)]
+impl Strategy for ParentWatch {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let begun = clock::now();
+        let node = class::join(session, &self.lock, self.is_article).await?;
+        match self.wait(session, &node, patience, begun).await {
+            Ok(()) => Ok(Held::by(node)),
+            Err(why) => {
+                self.stop_listing();
+                Err(node.give_up(session, why).await)
+            }
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        self.stop_listing();
+        crate::lock::leave(session, held).await
+    }
+}
+
+impl ParentWatch {
+    async fn wait(
+        &mut self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+        begun: Stamp,
+    ) -> Acquired<()> {
+        let watch = if self.is_article {
+            let by_article = |names: &Names| {
+                Ok(match class::seen(node, names) {
+                    Seen::Held => None,
+                    Seen::Behind(name) => Some(name),
+                    Seen::Missing(_) => Some(node.name().to_owned()),
+                })
+            };
+            let watching = wait_for_way_by_parent(session, &self.lock, patience, by_article);
+            match class::until_disconnected(session, watching).await {
+                Ok(watch) => watch,
+                Err(why) => {
+                    // That it has failed is a flag, too.
+                    self.flag.noticed(begun, patience).await?;
+                    return Err(why);
+                }
+            }
+        } else {
+            wait_for_way_by_parent(session, &self.lock, patience, |names| node.predecessor(names)).await?
+        };
+        self.keep(session, watch);
+        Ok(self.flag.noticed(begun, patience).await?)
+    }
+
+    fn stop_listing(&mut self) {
+        if let Some(relister) = self.relister.take() {
+            relister.cancel();
+        }
+    }
+
+    /// The holder's watch stays armed; in the article's class the watcher behind it goes on listing.
+    fn keep(&mut self, session: &Session, mut watch: Watch) {
+        if !self.relists {
+            return;
+        }
+        let stop = CancellationToken::new();
+        self.relister = Some(stop.clone());
+        let (session, lock) = (session.clone(), self.lock.clone());
+        let listing = async move {
+            while stop.run_until_cancelled(watch.changed()).await.is_some() {
+                match session.get_children_and_watch(&lock).await {
+                    Ok((_, next)) => watch = next,
+                    Err(_) => return,
+                }
+            }
+        };
+        reactor::spawn_detached(listing);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::catalog::ParamValue;
+
+    fn article() -> Params {
+        Params::from([("class".into(), ParamValue::Word("article".into()))])
+    }
+
+    #[test]
+    fn the_articles_class_costs_n_squared_lists_and_notifications() {
+        for n in [1, 2, 10, 20, 50] {
+            let cost = batch_cost(&article(), n);
+            assert_eq!(cost.requests_of(GetChildrenWatch), n * n);
+            assert_eq!(cost.events.children_changed, n * n);
+            assert_eq!(cost.names_returned, Some(n * (2 * n * n + 1) / 3));
+        }
+    }
+
+    #[test]
+    fn the_textbook_saves_the_holders_lists() {
+        for n in [1, 2, 10, 50] {
+            let cost = batch_cost(&Params::new(), n);
+            assert_eq!(cost.requests_of(GetChildrenWatch), n * n - n + 1);
+            assert_eq!(cost.events.children_changed, n * n - n + 1);
+        }
+    }
+}

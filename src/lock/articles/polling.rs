@@ -1,0 +1,163 @@
+//! `polling`: look again every so often.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rand::Rng;
+
+use super::class::{self, CLASS, Seen};
+use crate::lock::queue::node::Standing;
+use crate::lock::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, has_word};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
+use crate::words::clock;
+use crate::words::measure::RequestKind::{Create, Delete};
+use crate::world::zk::Session;
+
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "polling",
+        summary: "queue node; sleeps, lists the queue, and holds the lock once its node is the lowest",
+        source: "three-strategy comparison article, first lock",
+        details: concat!(
+            "\
+Acquire: create ephemeral sequential `temp`; then again and again: sleep the poll interval, getChildren;
+its own node is the lowest -> held. The sleep comes first, so even an uncontended acquire takes one interval.
+Release: delete.
+
+`jitter = \"half\"`: each pause is drawn from half an interval to one and a half, so that contenders that started
+together do not keep looking together. The mean stays the same, and the number of looks about the same.
+
+Requests: 3 uncontended, 2 + looks contended. Notifications: none. Order: first in, first out.
+Timed out or cancelled: deletes its own node. Crash: the session's end frees the lock.
+A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
+goes with it.
+
+Where it breaks: after every release the lock sits idle for half a poll interval on average, however fast the
+ensemble; a shorter interval lowers latency at the cost of reads. A lost create response leaves a node that nobody
+owns in front of the next attempt until the session ends (no protection).
+
+`class = \"article\"`: the article's class, as its users get it. If somebody else deletes its node, it goes on
+looking, and enters when nobody is left in the queue, together with the next to come.
+",
+            class::class_in_common!()
+        ),
+        guarantees: Guarantees { watches: false, ..Guarantees::QUEUE },
+        params: &[
+            CLASS,
+            Param {
+                name: "poll_interval",
+                kind: ParamKind::Duration,
+                default: "1s",
+                doc: "Time between two checks of the queue.",
+            },
+            Param {
+                name: "jitter",
+                kind: ParamKind::OneOf(&["none", "half"]),
+                default: "none",
+                doc: "Whether each pause is random, from half an interval to one and a half.",
+            },
+        ],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        Box::new(Polling {
+            lock: config.path.clone(),
+            interval: config.duration("poll_interval", DEFAULT_INTERVAL),
+            jitters: config.is("jitter", "half"),
+            is_article: class::is_asked_for(config),
+        })
+    },
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    let jitters = has_word(params, "jitter", "half");
+    let cost = BatchCost {
+        requests: vec![(Create, n), (Delete, n)],
+        looks_follow_waits: !jitters,
+        looks_vary: jitters,
+        ..BatchCost::default()
+    };
+    class::batch_cost(cost, params, n)
+}
+
+struct Polling {
+    lock: String,
+    interval: Duration,
+    jitters: bool,
+    is_article: bool,
+}
+
+#[async_trait(?Send)]
+impl Strategy for Polling {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let node = class::join(session, &self.lock, self.is_article).await?;
+        let polling = self.poll_until_first(session, &node, patience);
+        let waited =
+            if self.is_article { class::until_disconnected(session, polling).await } else { polling.await };
+        node.held_after(session, waited).await
+    }
+}
+
+impl Polling {
+    fn pause(&self) -> Duration {
+        if self.jitters { self.interval.mul_f64(rand::rng().random_range(0.5..=1.5)) } else { self.interval }
+    }
+
+    async fn rest(&self, session: &Session, patience: &Patience) -> Acquired<()> {
+        let (pause, begin) = (self.pause(), clock::now());
+        patience.sleep(pause).await?;
+        session.overslept(clock::now().saturating_sub(begin).saturating_sub(clock::micros(pause)));
+        Ok(())
+    }
+
+    async fn poll_until_first(
+        &self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+    ) -> Acquired<()> {
+        loop {
+            self.rest(session, patience).await?;
+            let names = session.get_children(&self.lock).await?;
+            let is_first = match self.is_article {
+                true => class::seen(node, &names) == Seen::Held,
+                false => node.standing(&names)? == Standing::First,
+            };
+            if is_first {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn polling(jitters: bool) -> Polling {
+        Polling { lock: String::new(), interval: Duration::from_secs(1), jitters, is_article: false }
+    }
+
+    #[test]
+    fn without_jitter_every_pause_is_the_interval() {
+        assert_eq!(polling(false).pause(), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn with_jitter_pauses_differ_by_up_to_half_an_interval_either_way() {
+        let pauses: Vec<Duration> = (0..1000).map(|_| polling(true).pause()).collect();
+        let (shortest, longest) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
+        assert!((Duration::from_millis(500)..Duration::from_millis(600)).contains(shortest), "{shortest:?}");
+        assert!((Duration::from_millis(1400)..=Duration::from_millis(1500)).contains(longest), "{longest:?}");
+    }
+
+    #[test]
+    fn with_jitter_the_waits_tell_nothing_of_the_looks() {
+        let jitter = [("jitter".to_owned(), crate::words::catalog::ParamValue::Word("half".into()))].into();
+        let cost = batch_cost(&jitter, 5);
+        assert!(cost.looks_vary && !cost.looks_follow_waits);
+    }
+}

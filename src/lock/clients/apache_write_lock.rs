@@ -1,0 +1,172 @@
+//! `apache-write-lock`: the WriteLock that ZooKeeper ships among its recipes.
+
+use std::mem::replace;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::lock::queue::creating::{make_directory, node_named};
+use crate::lock::queue::node::Standing;
+use crate::lock::wait::AnyEvent;
+use crate::lock::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
+use crate::words::measure::RequestKind::{Create, Delete, Exists, ExistsWatch, GetChildren};
+use crate::world::zk::{Failure, Session, Watch};
+
+const NODE_DATA: &[u8] = &[0x12, 0x34];
+const TRIES: u32 = 10;
+/// The n-th new try comes after n times this.
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "apache-write-lock",
+        summary: "ZooKeeper's own WriteLock: queue node named after the session, exists watch on the predecessor",
+        source: "Apache ZooKeeper, zookeeper-recipes-lock, WriteLock",
+        details: "\
+Acquire: exists on the lock's directory (missing: create it); getChildren, to find its own node from an earlier try
+by the prefix `x-<session>-`; none -> create ephemeral sequential with that prefix; getChildren; its own node is the
+lowest -> held; else exists with a watch on the one before. The watch fired, or the connection has changed ->
+exists on the directory and getChildren again. An empty list -> it makes another node.
+Release: delete.
+
+Requests: 5 uncontended, 8 contended. Fan-out of a release: 1. Order: first in, first out.
+A lost connection: at each wake-up the look at the directory is tried at most 10 times, with pauses that grow by
+half a second, and then all the rest as often, whatever became of the first; a release is tried once, and its node
+then goes with the session.
+Timed out or cancelled: deletes its node, as the recipe's unlock does; its watch stays armed. The unlock only
+deletes a node that it knows: an acquire given up after an unanswered create leaves its node in the queue, until the
+session's next acquire finds it again or the session ends. Crash: the session's end frees the place.
+
+Exclusion and progress: as predecessor-watch. A node is found again by the session's number, so a session can be in
+a queue only once.
+
+Three bugs of the source are not imitated. If the predecessor goes between list and exists, the source keeps its
+watch on the absent node and waits for ever, because that name never comes back; here it lists again, and the watch
+stays behind on the server. A node found again is kept under its bare name, which never equals the owner's full
+path; here the path is completed, at the cost of one exists for the czxid. If its own node is gone while others are
+there, the source waits for ever once it has no other before it; here that is an error.
+Two more things differ. After a refused request the source leaves its node until the user unlocks; here the end of
+the acquire deletes it. Each change of the connection gives the source one more watcher, and each of them looks
+again when the one before goes; here one does.
+
+Where it breaks: each acquire makes two more requests than the queue needs, including the list before the create,
+and each wake-up one more. A holder is not told that its session has expired.",
+        guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        params: &[],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        let (lock, events) = (config.path.clone(), AnyEvent::default());
+        Box::new(ApacheWriteLock { lock, id: None, events })
+    },
+};
+
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    let wake_ups = n - 1;
+    BatchCost {
+        requests: vec![
+            (Create, n),
+            (Delete, n),
+            (GetChildren, 2 * n + wake_ups),
+            (Exists, n + wake_ups),
+            (ExistsWatch, wake_ups),
+        ],
+        events: Events { node_deleted: wake_ups, ..Events::default() },
+        to_waiters_by_release: wake_ups,
+        // Arrival k lists k - 1 names before its create and k after it; the one woken with m left lists m.
+        names_returned: Some(n * (n - 1) / 2 + n * n),
+        ..BatchCost::default()
+    }
+}
+
+struct ApacheWriteLock {
+    lock: String,
+    /// The own node, from its create to the end of the acquire.
+    id: Option<QueueNode>,
+    events: AnyEvent,
+}
+
+#[async_trait(?Send)]
+impl Strategy for ApacheWriteLock {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let ended = self.lock(session, patience).await;
+        match (ended, self.id.take()) {
+            (Ok(()), Some(node)) => Ok(Held::by(node)),
+            (Ok(()), None) => Err(Failure::OwnNodeMissing.into()),
+            (Err(why), Some(node)) => Err(node.give_up(session, why).await),
+            (Err(why), None) => Err(why),
+        }
+    }
+}
+
+impl ApacheWriteLock {
+    /// Begins anew at each wake-up, as the recipe's watcher does, which hears of the connection's changes, too.
+    async fn lock(&mut self, session: &Session, patience: &Patience) -> Acquired<()> {
+        let mut is_watching = false;
+        loop {
+            let made = tried(patience, async || make_directory(session, &self.lock).await).await;
+            // A directory that could not be made is missed in what follows.
+            if let Err(why @ (AcquireError::TimedOut | AcquireError::Cancelled)) = made {
+                return Err(why);
+            }
+            let awaited = tried(patience, async || self.look(session).await).await?;
+            let Some(predecessor) = awaited else { return Ok(()) };
+            if let Some(mut watch) = predecessor {
+                // What changes while it looks is heard by the watcher that there is already.
+                if !replace(&mut is_watching, true) {
+                    self.events.forget(session);
+                }
+                patience.wait(self.events.on(session, &mut watch)).await?;
+            }
+        }
+    }
+
+    /// Looks once, and joins the queue at the first look: `None` when it is in, else the watch on the one before,
+    /// if that is still there.
+    async fn look(&mut self, session: &Session) -> Result<Option<Option<Watch>>, Failure> {
+        let names = loop {
+            if self.id.is_none() {
+                self.id = Some(find_or_join(session, &self.lock).await?);
+            }
+            let names = session.get_children(&self.lock).await?;
+            if !names.is_empty() {
+                break names;
+            }
+            // All has been deleted, its own node, too: it makes another.
+            self.id = None;
+        };
+        let node = self.id.as_ref().ok_or(Failure::OwnNodeMissing)?;
+        let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(None) };
+        drop(names);
+        let (found, watch) = session.exists_and_watch(&format!("{}/{predecessor}", self.lock)).await?;
+        Ok(Some(found.map(|_| watch)))
+    }
+}
+
+/// Tries until that works or the tries are used up; only lost connections count.
+///
+/// Source: `ProtocolSupport.retryOperation`.
+async fn tried<T>(patience: &Patience, mut what: impl AsyncFnMut() -> Result<T, Failure>) -> Acquired<T> {
+    let mut losses = 0;
+    loop {
+        match what().await {
+            Err(Failure::ConnectionLoss) if losses + 1 < TRIES => {
+                patience.sleep(RETRY_DELAY * losses).await?;
+                losses += 1;
+            }
+            ended => return Ok(ended?),
+        }
+    }
+}
+
+/// The node of an earlier try whose reply was lost, or a new one.
+async fn find_or_join(session: &Session, lock: &str) -> Result<QueueNode, Failure> {
+    let prefix = format!("x-{}-", session.id());
+    let names = session.get_children(lock).await?;
+    match names.iter().find(|name| name.starts_with(&prefix)) {
+        Some(name) => node_named(session, lock, name).await?.ok_or(Failure::OwnNodeMissing),
+        None => QueueNode::join(session, lock, &prefix, NODE_DATA).await,
+    }
+}

@@ -1,0 +1,120 @@
+//! `go-zookeeper`: the Go client's Lock.
+
+use async_trait::async_trait;
+
+use crate::lock::queue::creating::{MarkedName, find_marked, make_from_top};
+use crate::lock::queue::node::wait_for_way;
+use crate::lock::queue::retry::Retry;
+use crate::lock::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
+use crate::words::measure::RequestKind::GetDataWatch;
+use crate::world::zk::{Failure, Names, Session};
+
+/// How often a create is sent whose replies are lost, and how often all of that before the parents count as
+/// impossible to make.
+const TRIES: u32 = 3;
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "go-zookeeper",
+        summary: "the Go client's Lock: protected queue node, data watch on the predecessor, not reentrant",
+        source: "go-zookeeper/zk, lock.go and CreateProtectedEphemeralSequential; the article on the paper's locks",
+        details: "\
+Acquire: held already by this object -> a deadlock error, no request. Else create ephemeral sequential
+`_c_<32 hex digits>-lock-` (after a lost response the node is looked for by its digits, three creates at most, the
+last of which is looked for, too; missing parents are made from the top downwards, three tries); getChildren; no
+number is lower than its own -> held; else getData with a watch on the one before; NoNode, or the watch fired ->
+getChildren again.
+Release: delete. If that fails, even because the node has gone, the object stays locked for good.
+
+Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.
+Crash: the session's end frees the place. The original has neither timeout nor cancellation; here both delete its
+node: 4 requests for nothing.
+
+Exclusion and progress: as predecessor-watch, as long as nobody deletes nodes of others.
+Where it breaks: a request that fails while waiting ends the acquire, but the node stays until the session
+ends, and everybody behind it waits for that. A holder is not told that its session has expired. It does not
+look for its own node: if that is deleted by hand while it waits, it enters all the same when the ones before it
+have gone, together with the one behind it.
+Not copied from the original: it fails on a child whose name does not end with `-` and a number, as kazoo's do
+not (here numbers count whatever is before them, and other children are ignored); its search for the one before
+starts at -1, so it breaks once the counter has wrapped (here the order stays right). A create whose session has
+expired is sent again by the next session, which the original's connection opens by itself; here the acquire
+fails, and the caller opens another. Its lists also ask for the parent's stat, 68 bytes more per reply. A node that is found again
+after a lost reply is looked at once, for its fencing token, which the original does not tell.",
+        guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        params: &[],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(GoZookeeper { lock: config.path.clone(), is_locked: false }),
+};
+
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    cost::predecessor_queue(GetDataWatch, n)
+}
+
+struct GoZookeeper {
+    lock: String,
+    is_locked: bool,
+}
+
+#[async_trait(?Send)]
+impl Strategy for GoZookeeper {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        if self.is_locked {
+            return Err(AcquireError::Deadlock);
+        }
+        let node = self.join(session).await?;
+        match wait_for_way(session, &self.lock, patience, |names| Ok(before(&node, names))).await {
+            Ok(()) => {
+                self.is_locked = true;
+                Ok(Held::by(node))
+            }
+            // As in the original the node stays; the session must end anyway.
+            Err(AcquireError::Failed(failure)) if !failure.is_definite() => Err(failure.into()),
+            Err(why) => Err(node.give_up(session, why).await),
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        let Some(node) = held.node else { return Ok(()) };
+        session.delete(&node.path).await?;
+        self.is_locked = false;
+        Ok(())
+    }
+}
+
+impl GoZookeeper {
+    async fn join(&self, session: &Session) -> Result<QueueNode, Failure> {
+        for _ in 1..TRIES {
+            match self.create(session).await {
+                Err(Failure::NoNode) => make_from_top(session, &self.lock).await?,
+                ended => return ended,
+            }
+        }
+        self.create(session).await
+    }
+
+    /// Source: the Go client, `CreateProtectedEphemeralSequential`.
+    async fn create(&self, session: &Session) -> Result<QueueNode, Failure> {
+        let name = MarkedName::curator(uuid::Uuid::new_v4().simple(), "lock-");
+        for _ in 0..TRIES {
+            match QueueNode::join(session, &self.lock, &name.prefix, &[]).await {
+                Err(Failure::ConnectionLoss) => {}
+                ended => return ended,
+            }
+            // A look that fails ends the acquire.
+            if let Some(found) = find_marked(session, &self.lock, &name.mark, Retry::NEVER).await? {
+                return Ok(found);
+            }
+        }
+        Err(Failure::ConnectionLoss)
+    }
+}
+
+/// The name with the highest number below the own, which need not be there itself.
+fn before(node: &QueueNode, names: &Names) -> Option<String> {
+    let before = node.distances(names).filter(|(distance, _)| *distance < 0);
+    before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned())
+}

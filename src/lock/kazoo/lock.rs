@@ -1,0 +1,303 @@
+//! `kazoo`: the Lock of Python's kazoo.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rand::Rng;
+
+use crate::lock::queue::creating::{make_from_leaf, node_named};
+use crate::lock::queue::node::{Standing, if_there, watch_data};
+use crate::lock::wait::{AnyEvent, BLOCKING, blocks, cost_of_tries};
+use crate::lock::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection};
+use crate::words::clock;
+use crate::words::measure::RequestKind::{Exists, GetDataWatch};
+use crate::world::zk::{Failure, Names, NodeKind, Session, reactor};
+
+/// What stands before the number in the names of kazoo's own locks.
+pub const OWN_PATTERN: &str = "__lock__";
+/// What Curator's and the Go client's have there.
+const CURATOR_PATTERN: &str = "lock-";
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "kazoo",
+        summary: "kazoo's Lock: queue node with the lock object's own prefix, data watch on the predecessor",
+        source: "Python's kazoo, recipe/lock.py",
+        details: "\
+Acquire: once for each lock object, exists on the lock's directory (missing ones are made). Create ephemeral
+sequential `<32 hex digits>__lock__`, or, for an object that has tried a create before, first getChildren to find a
+node with its own digits. Then getChildren, of which only names that end with `__lock__` and a number count; its own
+node is the lowest -> held; else getData with a watch on the one before. NoNode, the watch, or any change of the
+connection -> getChildren again. A lost connection, or its own node missing -> a pause that doubles from 0.1 s,
+give or take two fifths, then find its own node, or create another, and go on.
+Release: delete, tried again as long as connections are lost, after pauses that double from 0.1 s; a node that has
+gone already is no error.
+
+Requests: 4 uncontended, 6 contended, 5 when timed out, 4 for nothing when not blocking. Fan-out of a release: 1; of
+a reconnection: everybody's. Order: first in, first out.
+Timed out or cancelled: one attempt to delete the node, which is looked for by its digits when the create went
+unanswered; the watch on the predecessor stays armed. kazoo swallows a failure of that attempt; here it is reported,
+so that the session ends and the node with it.
+Not blocking: its own node is not the lowest -> delete it and give up, without a watch.
+Taken again by the object that holds it: waits in growing pauses until it times out, without a request; not
+blocking, it gives up at once.
+Crash: the session's end frees the place.
+
+Exclusion and progress: as predecessor-watch, among those whose names count. Its own prefix takes the place of
+protection: a node whose create went unanswered is found again.
+Where it breaks: with `extra_patterns = \"none\"`, kazoo's default, Curator's and the Go client's nodes do not
+count, so clients of both kinds on one path hold together. With `\"lock-\"` kazoo waits for them, and they do not wait
+for kazoo: Java's Curator compares what follows the last `lock-` of a name, or the whole name where there is none, and
+so has every `__lock__` node behind its own, whoever was first: it gets in beside kazoo. Go's client, as of 2018, ends
+with an error at the sight of one. This suite's `curator-mutex` and `go-zookeeper` compare the numbers, and wait. In
+kazoo a wait that was woken in vain starts over with the full timeout; here an acquire has one deadline. kazoo compares the
+numbers as text, which goes wrong when the counter wraps; here they are numbers. `is_acquired` survives the session:
+a holder is not told that it has expired. An acquire whose session expires goes on in kazoo, whose client opens
+another, with a new node at the end of the queue; here it fails, and the caller opens another. A node that is found again
+after a lost reply is looked at once, for its fencing token, which kazoo does not tell.",
+        guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        params: &[
+            Param {
+                name: "extra_patterns",
+                kind: ParamKind::OneOf(&["none", CURATOR_PATTERN]),
+                default: "none",
+                doc: "Whose nodes count besides kazoo's own: nobody's, or those of Curator and the Go client \
+                      (`extra_lock_patterns`). In Java and Go these don't wait for kazoo.",
+            },
+            BLOCKING,
+        ],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(Kazoo::of(config)),
+};
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if !blocks(params) {
+        return cost_of_tries();
+    }
+    let mut cost = cost::predecessor_queue(GetDataWatch, n);
+    cost.requests.push((Exists, n));
+    cost
+}
+
+/// A lock object: a lock, or a side of one.
+pub struct Kazoo {
+    lock: String,
+    blocking: bool,
+    /// This object's own, for all its nodes.
+    pub prefix: String,
+    /// What stands before the number in the names of those whom it waits for.
+    patterns: &'static [&'static str],
+    is_path_assured: bool,
+    is_create_tried: bool,
+    is_acquired: bool,
+    node: Option<QueueNode>,
+    events: AnyEvent,
+}
+
+#[async_trait(?Send)]
+impl Strategy for Kazoo {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.attempt(session, patience).await {
+                Ok(node) => {
+                    self.is_acquired = true;
+                    return Ok(Held::by(node));
+                }
+                Err(why) if is_worth_another(&why) => match back_off(&mut pause, patience).await {
+                    Ok(()) => {}
+                    Err(why) => return Err(self.clean_up(session, why).await),
+                },
+                Err(why) => return Err(self.clean_up(session, why).await),
+            }
+        }
+    }
+
+    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
+        leave_as_kazoo(session, held).await?;
+        self.is_acquired = false;
+        self.node = None;
+        Ok(())
+    }
+}
+
+impl Kazoo {
+    fn of(config: &LockConfig) -> Self {
+        let counts_curator = config.is("extra_patterns", CURATOR_PATTERN);
+        let patterns: &'static [&'static str] =
+            if counts_curator { &[OWN_PATTERN, CURATOR_PATTERN] } else { &[OWN_PATTERN] };
+        Self { blocking: blocks(&config.params), ..Self::new(&config.path, OWN_PATTERN, patterns) }
+    }
+
+    /// One whose nodes have `name` before their number, and that waits for those with one of the patterns there.
+    pub fn new(lock: &str, name: &str, patterns: &'static [&'static str]) -> Self {
+        Self {
+            lock: lock.to_owned(),
+            blocking: true,
+            prefix: format!("{}{name}", uuid::Uuid::new_v4().simple()),
+            patterns,
+            is_path_assured: false,
+            is_create_tried: false,
+            is_acquired: false,
+            node: None,
+            events: AnyEvent::default(),
+        }
+    }
+
+    async fn attempt(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
+        if self.is_acquired {
+            // Another attempt may help, but not one that waits for nothing.
+            return Err(if self.blocking { AcquireError::Deadlock } else { AcquireError::TimedOut });
+        }
+        if !self.is_path_assured {
+            make_from_leaf(session, &self.lock, NodeKind::Persistent).await?;
+            self.is_path_assured = true;
+        }
+        let node = match self.find_own(session).await? {
+            Some(node) => node,
+            None => QueueNode::join(session, &self.lock, &self.prefix, &[]).await?,
+        };
+        self.node = Some(node.clone());
+        self.wait_until_first(session, &node, patience).await?;
+        Ok(node)
+    }
+
+    /// Looks for a node of an earlier attempt; there is none before the first.
+    async fn find_own(&mut self, session: &Session) -> Result<Option<QueueNode>, Failure> {
+        if !std::mem::replace(&mut self.is_create_tried, true) {
+            return Ok(None);
+        }
+        let names = session.get_children(&self.lock).await?;
+        let Some(name) = names.iter().find(|name| name.starts_with(&self.prefix)) else { return Ok(None) };
+        match self.node.take_if(|node| node.name() == name) {
+            Some(known) => Ok(Some(known)),
+            None => node_named(session, &self.lock, name).await,
+        }
+    }
+
+    async fn wait_until_first(
+        &mut self,
+        session: &Session,
+        node: &QueueNode,
+        patience: &Patience,
+    ) -> Acquired<()> {
+        loop {
+            self.events.forget(session);
+            let names = session.get_children(&self.lock).await?;
+            let counts = |name: &&str| is_contender(name, self.patterns) || *name == node.name();
+            let names: Names = names.iter().filter(counts).collect();
+            let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
+            drop(names);
+            if !self.blocking {
+                return Err(AcquireError::TimedOut);
+            }
+            if let Some(mut watch) = watch_data(session, &format!("{}/{predecessor}", self.lock)).await? {
+                patience.wait(self.events.on(session, &mut watch)).await?;
+            }
+        }
+    }
+
+    /// Ends an acquire that has failed. An object that holds keeps its node.
+    ///
+    /// Source: kazoo, `Lock._best_effort_cleanup`.
+    async fn clean_up(&mut self, session: &Session, why: AcquireError) -> AcquireError {
+        if self.is_acquired { why } else { why.after(self.leave_queue(session)).await }
+    }
+
+    /// Deletes the own node: the one that is known, or the one whose create went unanswered.
+    async fn leave_queue(&mut self, session: &Session) -> Result<(), Failure> {
+        if let Some(node) = self.node.take() {
+            return node.leave(session).await;
+        }
+        if !self.is_create_tried {
+            return Ok(());
+        }
+        let names = if_there(session.get_children(&self.lock).await)?.unwrap_or_default();
+        let Some(name) = names.iter().find(|name| name.starts_with(&self.prefix)) else { return Ok(()) };
+        if_there(session.delete(&format!("{}/{name}", self.lock)).await).map(drop)
+    }
+}
+
+/// Deletes the own node, again and again as long as connections are lost.
+///
+/// Source: kazoo, `Lock.release` and `KazooClient.retry`, which has no limit of tries unless one is given.
+async fn leave_as_kazoo(session: &Session, held: Held) -> Result<(), Failure> {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let left = crate::lock::leave(session, held.clone()).await;
+        if left != Err(Failure::ConnectionLoss) {
+            return left;
+        }
+        reactor::sleep(next_pause(&mut pause)).await;
+    }
+}
+
+/// The pause before the next try, about twice as long as the one before.
+fn next_pause(pause: &mut Duration) -> Duration {
+    let now = jittered(*pause);
+    *pause = (now * 2).min(LONGEST_PAUSE);
+    now
+}
+
+/// Whether a name is in the queue: one of the patterns, then perhaps a minus sign, and ten digits at its end.
+fn is_contender(name: &str, patterns: &[&str]) -> bool {
+    let Some((stem, digits)) = name.len().checked_sub(10).and_then(|at| name.split_at_checked(at)) else {
+        return false;
+    };
+    let is_after = |stem: &str| patterns.iter().any(|pattern| stem.ends_with(pattern));
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (is_after(stem) || stem.strip_suffix('-').is_some_and(is_after))
+}
+
+fn is_worth_another(why: &AcquireError) -> bool {
+    use AcquireError::{Deadlock, Failed};
+    matches!(why, Deadlock | Failed(Failure::ConnectionLoss | Failure::OwnNodeMissing))
+}
+
+/// Pauses before another attempt; a pause that would end after the deadline is not begun.
+///
+/// Source: kazoo, `KazooRetry`.
+async fn back_off(pause: &mut Duration, patience: &Patience) -> Acquired<()> {
+    let now = next_pause(pause);
+    if patience.deadline.is_some_and(|deadline| clock::now() + clock::micros(now) >= deadline) {
+        return Err(AcquireError::TimedOut);
+    }
+    Ok(patience.sleep(now).await?)
+}
+
+fn jittered(pause: Duration) -> Duration {
+    pause.mul_f64(rand::rng().random_range(0.6..1.4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KAZOO: &str = "0123456789abcdef0123456789abcdef__lock__0000000007";
+    const CURATOR: &str = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000008";
+
+    #[test]
+    fn only_the_named_patterns_before_ten_digits_are_in_the_queue() {
+        assert!(is_contender(KAZOO, &[OWN_PATTERN]));
+        assert!(!is_contender(CURATOR, &[OWN_PATTERN]));
+        assert!(is_contender(CURATOR, &[OWN_PATTERN, CURATOR_PATTERN]));
+        assert!(is_contender("x__lock__-2147483648", &[OWN_PATTERN]));
+        for other in ["config", "__lock__", "0123__lock__12345", "0123__rlock__0000000001", "lock-ä000000001"]
+        {
+            assert!(!is_contender(other, &[OWN_PATTERN, CURATOR_PATTERN]), "{other}");
+        }
+    }
+
+    #[test]
+    fn pauses_double_give_or_take_two_fifths() {
+        for _ in 0..100 {
+            let pause = jittered(FIRST_PAUSE);
+            assert!((Duration::from_millis(60)..Duration::from_millis(140)).contains(&pause), "{pause:?}");
+        }
+    }
+}
