@@ -1,8 +1,7 @@
 //! What the classes of the three-strategy comparison share beside the recipe: their flag, and their flaws.
 
-use crate::lock::queue::creating::make_directory;
+use crate::lock::queue::directories::make_directory;
 use crate::lock::queue::joining::JOIN;
-use crate::lock::queue::node::Standing;
 use crate::lock::wait::FLAG_INTERVAL;
 use crate::lock::{Acquired, LockConfig, QueueNode, has_word};
 use crate::words::catalog::{BatchCost, Choice, Param, ParamKind, Params};
@@ -84,19 +83,35 @@ pub fn seen(node: &QueueNode, names: &Names) -> Seen {
     if names.is_empty() {
         return Seen::Held;
     }
-    match node.standing(names) {
-        Ok(Standing::First) => Seen::Held,
-        Ok(Standing::Behind(predecessor)) => Seen::Behind(predecessor),
+    match node.predecessor(names) {
+        Ok(None) => Seen::Held,
+        Ok(Some(predecessor)) => Seen::Behind(predecessor),
         Err(_) => Seen::Missing(names.iter().count()),
     }
+}
+
+/// What is in the way: to the class its own node, where that is missing among others.
+pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<String>, Failure> {
+    fn by_class(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
+        Ok(match seen(node, names) {
+            Seen::Held => None,
+            Seen::Behind(name) => Some(name),
+            Seen::Missing(_) => Some(node.name().to_owned()),
+        })
+    }
+    if is_class { by_class } else { QueueNode::predecessor }
 }
 
 /// Does the class's work until its connection is lost for the first time, which the class takes for its end, although
 /// its session may live on.
 pub async fn until_disconnected<T>(
+    is_class: bool,
     session: &Session,
     work: impl Future<Output = Acquired<T>>,
 ) -> Acquired<T> {
+    if !is_class {
+        return work.await;
+    }
     let mut states = session.states();
     states.state();
     let disconnected = async {

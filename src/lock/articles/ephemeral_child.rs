@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 
-use crate::lock::queue::creating::{Race, create_unless_there};
+use super::race::Race;
+use crate::lock::queue::directories::create_unless_there;
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
 use crate::words::measure::RequestKind::{Create, GetChildrenWatch};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::queue::creating::Race;
+use super::race::Race;
 use crate::lock::queue::node::watch_data;
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
 use crate::words::catalog::{

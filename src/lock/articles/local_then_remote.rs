@@ -55,7 +55,7 @@ Where it breaks: as curator-mutex. The article's code as printed sorts by part o
         let tasks = usize::try_from(config.count("tasks_per_process", TASKS)).unwrap_or(usize::MAX);
         Box::new(LocalThenRemote {
             local: LOCAL.of(&config.path, config.contender / tasks.max(1)),
-            remote: CuratorMutex::new(config.path.clone(), Retry::of(config)),
+            remote: CuratorMutex::new(&config.path, Retry::of(config)),
             held: None,
         })
     },

@@ -3,14 +3,15 @@
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::class::{self, Seen, WATCHING_CLASS};
-use crate::lock::queue::node::wait_for_way_by_parent;
+use super::class::{self, WATCHING_CLASS};
+use crate::lock::queue::joining::{Joined, Joining};
+use crate::lock::queue::{Habits, Queue, Watches};
 use crate::lock::wait::{FLAG_INTERVAL, Flag, WAKE};
-use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
+use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::RequestKind::{Create, Delete, GetChildrenWatch};
-use crate::world::zk::{Failure, Names, Session, Watch, reactor};
+use crate::world::zk::{Failure, Session, Watch, reactor};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -62,7 +63,11 @@ the queue, together with the next to come.
     },
     build: |config: &LockConfig| {
         Box::new(ParentWatch {
-            lock: config.path.clone(),
+            queue: Queue::new(
+                &config.path,
+                Habits { watches: Watches::Children, ..Habits::PLAIN },
+                Joining::by_create(),
+            ),
             relists: relists(&config.params),
             is_article: class::is_asked_for(config),
             relister: None,
@@ -97,7 +102,7 @@ fn relisting(n: u64) -> BatchCost {
 }
 
 struct ParentWatch {
-    lock: String,
+    queue: Queue,
     relists: bool,
     is_article: bool,
     relister: Option<CancellationToken>,
@@ -108,14 +113,13 @@ struct ParentWatch {
 impl Strategy for ParentWatch {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let begun = clock::now();
-        let node = class::join(session, &self.lock, self.is_article).await?;
-        match self.wait(session, &node, patience, begun).await {
-            Ok(()) => Ok(Held::by(node)),
-            Err(why) => {
-                self.stop_listing();
-                Err(node.give_up(session, why).await)
-            }
+        let node = class::join(session, &self.queue.lock, self.is_article).await?;
+        let mut joined = Joined::untold(node);
+        let waited = self.wait(session, &mut joined, patience, begun).await;
+        if waited.is_err() {
+            self.stop_listing();
         }
+        joined.node.held_after(session, waited).await
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
@@ -128,32 +132,18 @@ impl ParentWatch {
     async fn wait(
         &mut self,
         session: &Session,
-        node: &QueueNode,
+        joined: &mut Joined,
         patience: &Patience,
         begun: Stamp,
     ) -> Acquired<()> {
-        let watch = if self.is_article {
-            let by_article = |names: &Names| {
-                Ok(match class::seen(node, names) {
-                    Seen::Held => None,
-                    Seen::Behind(name) => Some(name),
-                    Seen::Missing(_) => Some(node.name().to_owned()),
-                })
-            };
-            let watching = wait_for_way_by_parent(session, &self.lock, patience, by_article);
-            match class::until_disconnected(session, watching).await {
-                Ok(watch) => watch,
-                Err(why) => {
-                    // That it has failed is a flag, too.
-                    self.flag.noticed(begun, patience).await?;
-                    return Err(why);
-                }
-            }
-        } else {
-            wait_for_way_by_parent(session, &self.lock, patience, |names| node.predecessor(names)).await?
-        };
-        self.keep(session, watch);
-        Ok(self.flag.noticed(begun, patience).await?)
+        let watching = self.queue.wait(session, joined, patience, class::in_the_way(self.is_article));
+        let waited = class::until_disconnected(self.is_article, session, watching).await;
+        let waited = waited.map(|watch| self.keep(session, watch));
+        // To the class that it has failed is a flag, too.
+        if self.is_article || waited.is_ok() {
+            self.flag.noticed(begun, patience).await?;
+        }
+        waited
     }
 
     fn stop_listing(&mut self) {
@@ -163,13 +153,11 @@ impl ParentWatch {
     }
 
     /// The holder's watch stays armed; in the article's class the watcher behind it goes on listing.
-    fn keep(&mut self, session: &Session, mut watch: Watch) {
-        if !self.relists {
-            return;
-        }
+    fn keep(&mut self, session: &Session, watch: Option<Watch>) {
+        let Some(mut watch) = watch.filter(|_| self.relists) else { return };
         let stop = CancellationToken::new();
         self.relister = Some(stop.clone());
-        let (session, lock) = (session.clone(), self.lock.clone());
+        let (session, lock) = (session.clone(), self.queue.lock.clone());
         let listing = async move {
             while stop.run_until_cancelled(watch.changed()).await.is_some() {
                 match session.get_children_and_watch(&lock).await {

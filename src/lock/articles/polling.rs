@@ -5,13 +5,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rand::Rng;
 
-use super::class::{self, CLASS, Seen};
-use crate::lock::queue::node::Standing;
-use crate::lock::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, has_word};
+use super::class::{self, CLASS};
+use crate::lock::queue::joining::{Joined, Joining};
+use crate::lock::queue::{Habits, Queue, Waiter, Wakes, WatchOn, Watches};
+use crate::lock::{Acquired, Entry, LockConfig, Patience, Strategy, has_word};
 use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::words::clock;
 use crate::words::measure::RequestKind::{Create, Delete};
-use crate::world::zk::Session;
+use crate::world::zk::{EventKind, Session};
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -63,12 +64,12 @@ looking, and enters when nobody is left in the queue, together with the next to 
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
-        Box::new(Polling {
-            lock: config.path.clone(),
-            interval: config.duration("poll_interval", DEFAULT_INTERVAL),
-            jitters: config.is("jitter", "half"),
-            is_article: class::is_asked_for(config),
-        })
+        let interval = config.duration("poll_interval", DEFAULT_INTERVAL);
+        let wakes = Pauses { interval, jitters: config.is("jitter", "half") };
+        let (lock, joining) = (config.path.clone(), Joining::by_create());
+        let habits = Habits { watches: Watches::Nothing, ..Habits::PLAIN };
+        let queue = Queue { lock, habits, joining, wakes };
+        Box::new(Polling { queue, is_article: class::is_asked_for(config) })
     },
 };
 
@@ -84,52 +85,46 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 }
 
 struct Polling {
-    lock: String,
-    interval: Duration,
-    jitters: bool,
+    queue: Queue<Pauses>,
     is_article: bool,
 }
 
 #[async_trait(?Send)]
 impl Strategy for Polling {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let node = class::join(session, &self.lock, self.is_article).await?;
-        let polling = self.poll_until_first(session, &node, patience);
-        let waited =
-            if self.is_article { class::until_disconnected(session, polling).await } else { polling.await };
-        node.held_after(session, waited).await
+        let node = class::join(session, &self.queue.lock, self.is_article).await?;
+        let mut joined = Joined::untold(node);
+        let polling = async {
+            self.queue.wakes.rest(session, patience).await?;
+            self.queue.wait(session, &mut joined, patience, class::in_the_way(self.is_article)).await
+        };
+        let waited = class::until_disconnected(self.is_article, session, polling).await;
+        joined.node.held_after(session, waited.map(drop)).await
     }
 }
 
-impl Polling {
-    fn pause(&self) -> Duration {
+/// The time, and nothing else.
+struct Pauses {
+    interval: Duration,
+    jitters: bool,
+}
+
+impl Pauses {
+    fn next(&self) -> Duration {
         if self.jitters { self.interval.mul_f64(rand::rng().random_range(0.5..=1.5)) } else { self.interval }
     }
 
     async fn rest(&self, session: &Session, patience: &Patience) -> Acquired<()> {
-        let (pause, begin) = (self.pause(), clock::now());
+        let (pause, begin) = (self.next(), clock::now());
         patience.sleep(pause).await?;
         session.overslept(clock::now().saturating_sub(begin).saturating_sub(clock::micros(pause)));
         Ok(())
     }
+}
 
-    async fn poll_until_first(
-        &self,
-        session: &Session,
-        node: &QueueNode,
-        patience: &Patience,
-    ) -> Acquired<()> {
-        loop {
-            self.rest(session, patience).await?;
-            let names = session.get_children(&self.lock).await?;
-            let is_first = match self.is_article {
-                true => class::seen(node, &names) == Seen::Held,
-                false => node.standing(&names)? == Standing::First,
-            };
-            if is_first {
-                return Ok(());
-            }
-        }
+impl Wakes for Pauses {
+    async fn woken(&mut self, waiter: &Waiter<'_>, _: &mut Vec<WatchOn>) -> Acquired<Option<EventKind>> {
+        self.rest(waiter.session, waiter.patience).await.map(|()| None)
     }
 }
 
@@ -137,18 +132,18 @@ impl Polling {
 mod tests {
     use super::*;
 
-    fn polling(jitters: bool) -> Polling {
-        Polling { lock: String::new(), interval: Duration::from_secs(1), jitters, is_article: false }
+    fn pauses(jitters: bool) -> Pauses {
+        Pauses { interval: Duration::from_secs(1), jitters }
     }
 
     #[test]
     fn without_jitter_every_pause_is_the_interval() {
-        assert_eq!(polling(false).pause(), Duration::from_secs(1));
+        assert_eq!(pauses(false).next(), Duration::from_secs(1));
     }
 
     #[test]
     fn with_jitter_pauses_differ_by_up_to_half_an_interval_either_way() {
-        let pauses: Vec<Duration> = (0..1000).map(|_| polling(true).pause()).collect();
+        let pauses: Vec<Duration> = (0..1000).map(|_| pauses(true).next()).collect();
         let (shortest, longest) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
         assert!((Duration::from_millis(500)..Duration::from_millis(600)).contains(shortest), "{shortest:?}");
         assert!((Duration::from_millis(1400)..=Duration::from_millis(1500)).contains(longest), "{longest:?}");

@@ -1,23 +1,22 @@
 //! `predecessor-watch`: each waiter watches the one before it.
 
 use std::future::pending;
-use std::mem::take;
 
 use async_trait::async_trait;
 
 use super::class::{self, Seen, WATCHING_CLASS as CLASS};
 use crate::lock::queue::joining::{JOIN, Joined, Joining, is_count};
-use crate::lock::queue::node::{Standing, watch_data};
+use crate::lock::queue::{Habits, Queue, Watches, fired};
 use crate::lock::wait::{FLAG_INTERVAL, Flag, WAKE};
 use crate::lock::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::RequestKind::{ExistsWatch, GetDataWatch};
-use crate::world::zk::{EventKind, Failure, Session, Watch};
+use crate::world::zk::{EventKind, Failure, Session};
 
 const PREFIX: &str = "n-";
 /// With so many in the queue, its own node included, the count saves a list.
-const LOOKED_AT: usize = 2;
+const HELPED_UP_TO: usize = 2;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -81,12 +80,12 @@ with one other it gives up; with more it closes its session, and its user waits 
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
+        let watches = if config.is("watch", "exists") { Watches::Exists } else { Watches::Data };
+        let joining = Joining { helped_up_to: HELPED_UP_TO, ..Joining::of(&JOIN, config) };
         Box::new(PredecessorWatch {
-            lock: config.path.clone(),
-            by_exists: config.is("watch", "exists"),
+            queue: Queue::new(&config.path, Habits { watches, ..Habits::PLAIN }, joining),
             is_article: class::is_asked_for(config),
             flag: Flag::of(config),
-            joining: Joining::of(&JOIN, config),
         })
     },
 };
@@ -99,19 +98,17 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 }
 
 struct PredecessorWatch {
-    lock: String,
-    by_exists: bool,
+    queue: Queue,
     is_article: bool,
     flag: Flag,
-    joining: Joining,
 }
 
 #[async_trait(?Send)]
 impl Strategy for PredecessorWatch {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let begun = clock::now();
-        let joined = self.join(session).await?;
-        let waited = self.wait(session, &joined, patience, begun).await;
+        let mut joined = self.join(session).await?;
+        let waited = self.wait(session, &mut joined, patience, begun).await;
         joined.node.held_after(session, waited).await
     }
 }
@@ -119,98 +116,70 @@ impl Strategy for PredecessorWatch {
 impl PredecessorWatch {
     async fn join(&self, session: &Session) -> Result<Joined, Failure> {
         if self.is_article {
-            return class::join(session, &self.lock, true).await.map(Joined::untold);
+            return class::join(session, &self.queue.lock, true).await.map(Joined::untold);
         }
-        self.joining.join_or_make(session, &self.lock, PREFIX, &[]).await
+        self.queue.joining.join(session, &self.queue.lock, PREFIX).await
     }
 
     async fn wait(
-        &self,
+        &mut self,
         session: &Session,
-        joined: &Joined,
+        joined: &mut Joined,
         patience: &Patience,
         begun: Stamp,
     ) -> Acquired<()> {
         if self.is_article {
             let watching = self.wait_as_article(session, &joined.node, patience);
-            let waited = class::until_disconnected(session, watching).await;
+            let waited = class::until_disconnected(true, session, watching).await;
             // That it has failed is a flag, too.
             self.flag.noticed(begun, patience).await?;
             return waited;
         }
-        if self.is_let_in_by_count(session, joined, patience).await? {
-            self.joining.learn(true);
+        if self.has_seen_the_only_one_go(session, joined, patience).await? {
+            self.queue.joining.learn(true);
         } else {
-            self.wait_until_first(session, &joined.node, patience).await?;
+            self.queue.wait(session, joined, patience, QueueNode::predecessor).await?;
         }
         Ok(self.flag.noticed(begun, patience).await?)
     }
 
-    /// Whether it needs no list, because nobody was before it, or one of whose end it has been told.
-    async fn is_let_in_by_count(
-        &self,
+    /// Whether it needs no list, because one was before it, of whose end it has been told.
+    async fn has_seen_the_only_one_go(
+        &mut self,
         session: &Session,
         joined: &Joined,
         patience: &Patience,
     ) -> Acquired<bool> {
         if joined.queue != Some(2) {
-            return Ok(joined.is_alone());
+            return Ok(false);
         }
-        let only = joined.node.name_at(PREFIX, -1);
-        let Some(mut watch) = self.watch(session, &only).await? else { return Ok(false) };
-        Ok(patience.wait(watch.changed()).await? == EventKind::NodeDeleted)
-    }
-
-    async fn wait_until_first(
-        &self,
-        session: &Session,
-        node: &QueueNode,
-        patience: &Patience,
-    ) -> Acquired<()> {
-        let mut is_first_look = true;
-        loop {
-            let names = session.get_children(&self.lock).await?;
-            if take(&mut is_first_look) {
-                self.joining.learn_from(node, &names, LOOKED_AT);
-            }
-            let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
-            drop(names);
-            if let Some(mut watch) = self.watch(session, &predecessor).await? {
-                patience.wait(watch.changed()).await?;
-            }
-        }
+        let only = [joined.node.name_at(PREFIX, -1)];
+        let mut set = self.queue.watch(session, &only, Vec::new()).await?;
+        Ok(!set.is_empty() && patience.wait(fired(&mut set)).await? == EventKind::NodeDeleted)
     }
 
     /// As the article's class: a predecessor that has gone meanwhile ends it. So does the loss of its own node,
     /// when one other is there; among more its search for the one before fails, its watcher closes the session,
     /// and the waiting thread, which is not told, looks at its flag for ever.
     async fn wait_as_article(
-        &self,
+        &mut self,
         session: &Session,
         node: &QueueNode,
         patience: &Patience,
     ) -> Acquired<()> {
         loop {
-            let list = session.get_children(&self.lock);
+            let list = session.get_children(&self.queue.lock);
             let predecessor = match class::seen(node, &list.await?) {
                 Seen::Held => return Ok(()),
-                Seen::Behind(predecessor) => predecessor,
+                Seen::Behind(predecessor) => [predecessor],
                 Seen::Missing(1) => return Err(Failure::OwnNodeMissing.into()),
                 Seen::Missing(_) => return patience.wait(pending()).await?,
             };
-            let mut watch = self.watch(session, &predecessor).await?.ok_or(Failure::NoNode)?;
-            patience.wait(watch.changed()).await?;
+            let mut set = self.queue.watch(session, &predecessor, Vec::new()).await?;
+            if set.is_empty() {
+                return Err(Failure::NoNode.into());
+            }
+            patience.wait(fired(&mut set)).await?;
         }
-    }
-
-    /// Watches the predecessor; `None` when it has gone meanwhile.
-    async fn watch(&self, session: &Session, predecessor: &str) -> Result<Option<Watch>, Failure> {
-        let path = format!("{}/{predecessor}", self.lock);
-        if self.by_exists {
-            // On an absent node the watch stays on the server: the leak that this variant is known for.
-            let (found, watch) = session.exists_and_watch(&path).await?;
-            return Ok(found.map(|_| watch));
-        }
-        watch_data(session, &path).await
     }
 }

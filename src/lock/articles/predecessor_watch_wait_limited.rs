@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::queue::creating::make_directory;
-use crate::lock::queue::node::Standing;
+use crate::lock::queue::directories::make_directory;
+use crate::lock::queue::joining::Joining;
+use crate::lock::queue::{Habits, Queue, Waiter, Wakes, WatchOn, Watches, fired};
 use crate::lock::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
 use crate::words::clock;
@@ -50,7 +51,10 @@ so a deletion in between wakes nobody; here none is lost.",
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| Box::new(WaitLimited { lock: config.path.clone() }),
+    build: |config: &LockConfig| {
+        let habits = Habits { watches: Watches::Exists, trusts_deletion: true, ..Habits::PLAIN };
+        Box::new(WaitLimited(Queue::new(&config.path, habits, Joining::by_create())))
+    },
 };
 
 /// A look fewer than predecessor-watch in each handoff; two exists more in each turn.
@@ -65,20 +69,20 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
     }
 }
 
-struct WaitLimited {
-    lock: String,
-}
+struct WaitLimited(Queue<OneTimeout>);
 
 #[async_trait(?Send)]
 impl Strategy for WaitLimited {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        make_directory(session, &self.lock).await?;
-        let node = QueueNode::join(session, &self.lock, PREFIX, &[]).await?;
-        match self.wait_for_predecessor(session, &node, patience).await {
-            Ok(()) => Ok(Held::by(node)),
+        make_directory(session, &self.0.lock).await?;
+        let mut joined = self.0.joining.join(session, &self.0.lock, PREFIX).await?;
+        let in_the_way = |node: &QueueNode, names: &Names| {
+            node.predecessor(&names.iter().filter(|name| name.starts_with(PREFIX)).collect())
+        };
+        match self.0.wait(session, &mut joined, patience, in_the_way).await {
             // The flaw: the node stays.
             Err(AcquireError::TimedOut) => Err(AcquireError::TimedOut),
-            Err(why) => Err(node.give_up(session, why).await),
+            waited => joined.node.held_after(session, waited.map(drop)).await,
         }
     }
 
@@ -91,34 +95,22 @@ impl Strategy for WaitLimited {
     }
 }
 
-impl WaitLimited {
-    /// Returns when the predecessor has gone, whatever the reason: no look follows.
-    async fn wait_for_predecessor(
-        &self,
-        session: &Session,
-        node: &QueueNode,
-        patience: &Patience,
-    ) -> Acquired<()> {
-        let names = session.get_children(&self.lock).await?;
-        let names: Names = names.iter().filter(|name| name.starts_with(PREFIX)).collect();
-        let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
-        drop(names);
-        let path = format!("{}/{predecessor}", self.lock);
-        let (found, mut watch) = session.exists_and_watch(&path).await?;
-        if found.is_none() {
-            return Ok(());
-        }
-        let until = clock::now() + clock::micros(session.timeout());
-        let woken = reactor::timeout(session.timeout(), watch.changed());
-        match patience.wait(woken).await? {
-            Some(EventKind::SessionOver) => Err(Failure::SessionExpired.into()),
-            Some(EventKind::NodeDeleted) => Ok(()),
+/// Its watch, for as long as a session timeout. An event that is no deletion uses the watch up, and then it waits in vain.
+#[derive(Default)]
+struct OneTimeout;
+
+impl Wakes for OneTimeout {
+    async fn woken(&mut self, waiter: &Waiter<'_>, set: &mut Vec<WatchOn>) -> Acquired<Option<EventKind>> {
+        let (limit, begun) = (waiter.session.timeout(), clock::now());
+        match waiter.patience.wait(reactor::timeout(limit, fired(set))).await? {
+            Some(EventKind::NodeDeleted) => return Ok(Some(EventKind::NodeDeleted)),
+            Some(EventKind::SessionOver) => return Err(Failure::SessionExpired.into()),
             Some(_) => {
-                let left = Duration::from_micros(until.saturating_sub(clock::now()));
-                patience.sleep(left).await?;
-                Err(AcquireError::TimedOut)
+                let waited = Duration::from_micros(clock::now().saturating_sub(begun));
+                waiter.patience.sleep(limit.saturating_sub(waited)).await?;
             }
-            None => Err(AcquireError::TimedOut),
+            None => {}
         }
+        Err(AcquireError::TimedOut)
     }
 }

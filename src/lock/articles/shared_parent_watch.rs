@@ -1,12 +1,10 @@
 //! `shared-parent-watch`: readers together; every waiter watches the whole queue.
 
-use async_trait::async_trait;
-
-use crate::lock::queue::node::wait_for_way_by_parent;
-use crate::lock::queue::sides::{BARE, READ_WRITE, Watched};
-use crate::lock::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{BatchCost, LockCard, Mode, Params};
-use crate::world::zk::{Names, Session};
+use super::shared_predecessor_watch::SharedWatch;
+use crate::lock::queue::Watches;
+use crate::lock::queue::sides::READ_WRITE;
+use crate::lock::{Entry, LockConfig, cost};
+use crate::words::catalog::{BatchCost, LockCard, Params};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -37,24 +35,10 @@ Where it breaks: the herd, as with parent-watch; with readers even at releases t
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| Box::new(SharedParentWatch { lock: config.path.clone() }),
+    build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Children, config)),
 };
 
 /// Of a batch in which all ask to write: then it is the exclusive lock's.
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
     cost::parent_queue(n)
-}
-
-struct SharedParentWatch {
-    lock: String,
-}
-
-#[async_trait(?Send)]
-impl Strategy for SharedParentWatch {
-    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
-        let node = QueueNode::join(session, &self.lock, BARE.of(mode), &[]).await?;
-        let awaited = |names: &Names| BARE.awaited(&node, mode, Watched::Last, names);
-        let waited = wait_for_way_by_parent(session, &self.lock, patience, awaited).await;
-        node.held_after(session, waited.map(drop)).await
-    }
 }

@@ -2,12 +2,13 @@
 
 use async_trait::async_trait;
 
-use crate::lock::queue::node::wait_for_way;
+use crate::lock::queue::joining::Joining;
 use crate::lock::queue::sides::{BARE, READ_WRITE, Watched};
-use crate::lock::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost};
+use crate::lock::queue::{Habits, Queue, Watches};
+use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost};
 use crate::words::catalog::{BatchCost, LockCard, Mode, Params};
 use crate::words::measure::RequestKind::GetDataWatch;
-use crate::world::zk::{Names, Session};
+use crate::world::zk::Session;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -42,7 +43,7 @@ readers hold: a convoy.",
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| Box::new(SharedPredecessorWatch { lock: config.path.clone() }),
+    build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Data, config)),
 };
 
 /// Of a batch in which all ask to write: then it is a queue like any other.
@@ -50,16 +51,19 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
     cost::predecessor_queue(GetDataWatch, n)
 }
 
-struct SharedPredecessorWatch {
-    lock: String,
+/// Readers and writers in one queue. Which node is in the way of one is also which it watches, unless it watches the whole queue.
+pub struct SharedWatch(Queue);
+
+impl SharedWatch {
+    pub fn new(watches: Watches, config: &LockConfig) -> Self {
+        Self(Queue::new(&config.path, Habits { watches, ..Habits::PLAIN }, Joining::by_create()))
+    }
 }
 
 #[async_trait(?Send)]
-impl Strategy for SharedPredecessorWatch {
+impl Strategy for SharedWatch {
     async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
-        let node = QueueNode::join(session, &self.lock, BARE.of(mode), &[]).await?;
-        let awaited = |names: &Names| BARE.awaited(&node, mode, Watched::Last, names);
-        let waited = wait_for_way(session, &self.lock, patience, awaited).await;
-        node.held_after(session, waited).await
+        let in_the_way = |node: &_, names: &_| BARE.awaited(node, mode, Watched::Last, names);
+        self.0.enter(session, BARE.of(mode), patience, in_the_way).await.map(Held::by)
     }
 }

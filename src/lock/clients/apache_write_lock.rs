@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::queue::creating::{make_directory, node_named};
-use crate::lock::queue::node::Standing;
+use crate::lock::queue::directories::make_directory;
+use crate::lock::queue::protection::node_named;
 use crate::lock::wait::AnyEvent;
 use crate::lock::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
@@ -81,6 +81,15 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
     }
 }
 
+/// What a look has shown.
+enum Seen {
+    First,
+    /// With a watch on the node just before the own.
+    Behind(Watch),
+    /// The list showed one before, which had gone when it was to be watched.
+    PredecessorGone,
+}
+
 struct ApacheWriteLock {
     lock: String,
     /// The own node, from its create to the end of the acquire.
@@ -111,21 +120,21 @@ impl ApacheWriteLock {
             if let Err(why @ (AcquireError::TimedOut | AcquireError::Cancelled)) = made {
                 return Err(why);
             }
-            let awaited = tried(patience, async || self.look(session).await).await?;
-            let Some(predecessor) = awaited else { return Ok(()) };
-            if let Some(mut watch) = predecessor {
-                // What changes while it looks is heard by the watcher that there is already.
-                if !replace(&mut is_watching, true) {
-                    self.events.forget(session);
-                }
-                patience.wait(self.events.on(session, &mut watch)).await?;
+            let mut watch = match tried(patience, async || self.look(session).await).await? {
+                Seen::First => return Ok(()),
+                Seen::PredecessorGone => continue,
+                Seen::Behind(watch) => watch,
+            };
+            // What changes while it looks is heard by the watcher that there is already.
+            if !replace(&mut is_watching, true) {
+                self.events.forget(session);
             }
+            patience.wait(self.events.or(session, watch.changed())).await?;
         }
     }
 
-    /// Looks once, and joins the queue at the first look: `None` when it is in, else the watch on the one before,
-    /// if that is still there.
-    async fn look(&mut self, session: &Session) -> Result<Option<Option<Watch>>, Failure> {
+    /// Looks once, and joins the queue at the first look.
+    async fn look(&mut self, session: &Session) -> Result<Seen, Failure> {
         let names = loop {
             if self.id.is_none() {
                 self.id = Some(find_or_join(session, &self.lock).await?);
@@ -138,10 +147,10 @@ impl ApacheWriteLock {
             self.id = None;
         };
         let node = self.id.as_ref().ok_or(Failure::OwnNodeMissing)?;
-        let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(None) };
+        let Some(predecessor) = node.predecessor(&names)? else { return Ok(Seen::First) };
         drop(names);
         let (found, watch) = session.exists_and_watch(&format!("{}/{predecessor}", self.lock)).await?;
-        Ok(Some(found.map(|_| watch)))
+        Ok(if found.is_some() { Seen::Behind(watch) } else { Seen::PredecessorGone })
     }
 }
 

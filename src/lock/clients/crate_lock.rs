@@ -2,8 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::lock::queue::creating::MarkedName;
-use crate::lock::queue::node::if_there;
+use crate::lock::queue::protection::{MarkedName, delete_marked};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::words::catalog::{Guarantees, LockCard, Mode};
 use crate::world::zk::{Failure, Session, reactor, sequence_of};
@@ -80,10 +79,6 @@ impl CrateLock {
         for _ in 0..YIELDS {
             reactor::yield_now().await;
         }
-        let names = session.get_children(&self.lock).await?;
-        match names.iter().find(|name| name.starts_with(mark)) {
-            Some(name) => if_there(session.delete(&format!("{}/{name}", self.lock)).await).map(drop),
-            None => Ok(()),
-        }
+        delete_marked(session, &self.lock, mark).await
     }
 }

@@ -2,9 +2,11 @@
 
 use async_trait::async_trait;
 
-use crate::lock::queue::creating::{MarkedName, find_marked, make_from_top};
-use crate::lock::queue::node::wait_for_way;
+use crate::lock::queue::directories::make_from_top;
+use crate::lock::queue::joining::{Joined, Joining};
+use crate::lock::queue::protection::{MarkedName, find_marked};
 use crate::lock::queue::retry::Retry;
+use crate::lock::queue::{Habits, Queue};
 use crate::lock::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
 use crate::words::measure::RequestKind::GetDataWatch;
@@ -47,7 +49,10 @@ after a lost reply is looked at once, for its fencing token, which the original 
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
-    build: |config: &LockConfig| Box::new(GoZookeeper { lock: config.path.clone(), is_locked: false }),
+    build: |config: &LockConfig| {
+        let queue = Queue::new(&config.path, Habits::PLAIN, Joining::by_create());
+        Box::new(GoZookeeper { queue, is_locked: false })
+    },
 };
 
 fn batch_cost(_: &Params, n: u64) -> BatchCost {
@@ -55,7 +60,7 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
 }
 
 struct GoZookeeper {
-    lock: String,
+    queue: Queue,
     is_locked: bool,
 }
 
@@ -65,16 +70,14 @@ impl Strategy for GoZookeeper {
         if self.is_locked {
             return Err(AcquireError::Deadlock);
         }
-        let node = self.join(session).await?;
-        match wait_for_way(session, &self.lock, patience, |names| Ok(before(&node, names))).await {
-            Ok(()) => {
-                self.is_locked = true;
-                Ok(Held::by(node))
-            }
+        let mut joined = Joined::untold(self.join(session).await?);
+        let waited = self.queue.wait(session, &mut joined, patience, before).await;
+        match waited {
             // As in the original the node stays; the session must end anyway.
-            Err(AcquireError::Failed(failure)) if !failure.is_definite() => Err(failure.into()),
-            Err(why) => Err(node.give_up(session, why).await),
+            Err(AcquireError::Failed(failure)) if !failure.is_definite() => return Err(failure.into()),
+            _ => self.is_locked = waited.is_ok(),
         }
+        joined.node.held_after(session, waited.map(drop)).await
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
@@ -89,7 +92,7 @@ impl GoZookeeper {
     async fn join(&self, session: &Session) -> Result<QueueNode, Failure> {
         for _ in 1..TRIES {
             match self.create(session).await {
-                Err(Failure::NoNode) => make_from_top(session, &self.lock).await?,
+                Err(Failure::NoNode) => make_from_top(session, &self.queue.lock).await?,
                 ended => return ended,
             }
         }
@@ -100,12 +103,12 @@ impl GoZookeeper {
     async fn create(&self, session: &Session) -> Result<QueueNode, Failure> {
         let name = MarkedName::curator(uuid::Uuid::new_v4().simple(), "lock-");
         for _ in 0..TRIES {
-            match QueueNode::join(session, &self.lock, &name.prefix, &[]).await {
+            match QueueNode::join(session, &self.queue.lock, &name.prefix, &[]).await {
                 Err(Failure::ConnectionLoss) => {}
                 ended => return ended,
             }
             // A look that fails ends the acquire.
-            if let Some(found) = find_marked(session, &self.lock, &name.mark, Retry::NEVER).await? {
+            if let Some(found) = find_marked(session, &self.queue.lock, &name.mark, Retry::NEVER).await? {
                 return Ok(found);
             }
         }
@@ -114,7 +117,7 @@ impl GoZookeeper {
 }
 
 /// The name with the highest number below the own, which need not be there itself.
-fn before(node: &QueueNode, names: &Names) -> Option<String> {
+fn before(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
     let before = node.distances(names).filter(|(distance, _)| *distance < 0);
-    before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned())
+    Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
 }

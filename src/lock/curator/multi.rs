@@ -121,7 +121,7 @@ impl CuratorMulti {
         let directories = directories(config);
         let zeroth = directories.iter().position(|path| path.ends_with("/member-0")).unwrap_or(0);
         let retry = Retry::of(config);
-        let members = directories.into_iter().map(|path| CuratorMutex::new(path, retry)).collect();
+        let members = directories.iter().map(|path| CuratorMutex::new(path, retry)).collect();
         Self { members, zeroth, taken: Vec::new() }
     }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::queue::CuratorQueue;
 use super::revocation::{self, Revocation};
-use crate::lock::in_process::SharedObject;
+use super::shared_object::SharedObject;
 use crate::lock::queue::joining::{JOIN, Joining, is_count};
 use crate::lock::queue::retry::{self, Retry};
 use crate::lock::{
@@ -74,7 +74,10 @@ found again after a lost reply is looked at once, for its fencing token, which J
 makeRevocable is for one acquire, here for all. Curator up to 5.4 looks for missing directories from the top downwards;
 here, as in later releases, from the leaf upwards.",
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
-        params: &joined::<7, 2, 9>(joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS), [SHARED_OBJECT, JOIN]),
+        params: &joined::<7, 2, 9>(
+            joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS),
+            [SHARED_OBJECT, JOIN],
+        ),
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
@@ -110,16 +113,15 @@ pub struct CuratorMutex {
 }
 
 impl CuratorMutex {
-    pub fn new(lock: String, retry: Retry) -> Self {
-        Self { queue: CuratorQueue::new(lock, retry), owned: None }
+    pub fn new(lock: &str, retry: Retry) -> Self {
+        Self { queue: CuratorQueue::new(lock, retry, Joining::by_create()), owned: None }
     }
 
     fn of(config: &LockConfig) -> Self {
         let retry = Retry::of(config);
         let object = config.flag(SHARED_OBJECT.name).then(|| SharedObject::on(&config.path));
-        let queue = CuratorQueue::new(config.path.clone(), retry).joined_by(Joining::of(&JOIN, config));
-        let queue = queue.shared_by(object).revocable(Revocation::of(config, retry));
-        Self { queue, owned: None }
+        let queue = CuratorQueue::new(&config.path, retry, Joining::of(&JOIN, config));
+        Self { queue: queue.shared_by(object).revocable(Revocation::of(config, retry)), owned: None }
     }
 
     pub fn is_owned(&self) -> bool {

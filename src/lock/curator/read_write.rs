@@ -3,8 +3,9 @@
 use async_trait::async_trait;
 
 use super::queue::{CuratorQueue, DATA};
-use crate::lock::queue::creating::MarkedName;
+use crate::lock::queue::Queue;
 use crate::lock::queue::joining::{JOIN, Joining, is_count};
+use crate::lock::queue::protection::MarkedName;
 use crate::lock::queue::retry::{self, Retry};
 use crate::lock::queue::sides::{READ_WRITE, Sides, Watched};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
@@ -106,8 +107,8 @@ impl Strategy for CuratorReadWrite {
 
 impl CuratorReadWrite {
     fn new(config: &LockConfig) -> Self {
-        let queue = CuratorQueue::new(config.path.clone(), Retry::of(config));
-        Self { queue: queue.joined_by(Joining::of(&JOIN, config)), read: None, write: None }
+        let queue = CuratorQueue::new(&config.path, Retry::of(config), Joining::of(&JOIN, config));
+        Self { queue, read: None, write: None }
     }
 
     fn side(&mut self, mode: Mode) -> &mut Owned {
@@ -127,7 +128,7 @@ impl CuratorReadWrite {
 /// waited behind the writer still waits when that has gone.
 async fn downgrade(
     session: &Session,
-    CuratorQueue { lock, retry, .. }: &CuratorQueue,
+    CuratorQueue { queue: Queue { lock, .. }, retry }: &CuratorQueue,
     writer: &QueueNode,
 ) -> Result<QueueNode, Failure> {
     let name = MarkedName::curator(uuid::Uuid::new_v4(), SIDES.read);

@@ -5,8 +5,10 @@ use std::mem::take;
 use async_trait::async_trait;
 
 use super::mutex::CuratorMutex;
-use super::queue::{create_protected, give_up_for_certain, leave_for_certain};
-use crate::lock::queue::creating::{create_unless_there, make_containers};
+use super::queue::protected;
+use crate::lock::queue::directories::{create_unless_there, in_containers};
+use crate::lock::queue::joining::Joining;
+use crate::lock::queue::protection::leave_for_certain;
 use crate::lock::queue::retry::{self, Retry};
 use crate::lock::wait::{AnyEvent, Ended};
 use crate::lock::{
@@ -148,7 +150,7 @@ impl CuratorSemaphore {
     pub fn new(config: &LockConfig, leases: u64, permits: u64) -> Self {
         let (lock, retry) = (&config.path, Retry::of(config));
         Self {
-            mutex: CuratorMutex::new(format!("{lock}/locks"), retry),
+            mutex: CuratorMutex::new(&format!("{lock}/locks"), retry),
             retry,
             directory: format!("{lock}/leases"),
             leases,
@@ -169,7 +171,7 @@ impl CuratorSemaphore {
 
     async fn give_up(&mut self, session: &Session, mut why: AcquireError) -> AcquireError {
         for lease in self.taken.drain(..) {
-            why = give_up_for_certain(session, lease, why, self.retry).await;
+            why = why.after(leave_for_certain(session, lease, self.retry)).await;
         }
         why
     }
@@ -194,7 +196,8 @@ impl CuratorSemaphore {
         let left = self.mutex.release(session, turn).await;
         match (taken, left) {
             (Ok(lease), Err(failure)) => {
-                Err(give_up_for_certain(session, lease, failure.into(), self.retry).await)
+                let leaving = leave_for_certain(session, lease, self.retry);
+                Err(AcquireError::from(failure).after(leaving).await)
             }
             // The mutex's node may still be there: the caller must hear of that first.
             (Err(AcquireError::TimedOut | AcquireError::Cancelled), Err(failure)) => Err(failure.into()),
@@ -203,10 +206,11 @@ impl CuratorSemaphore {
     }
 
     async fn lease(&mut self, session: &Session, patience: &Patience) -> Acquired<QueueNode> {
-        let lease = create_protected(session, &self.directory, "lease-", self.retry).await?;
+        let joining = protected(Joining::by_create(), self.retry);
+        let lease = joining.join(session, &self.directory, "lease-").await?.node;
         match self.wait_for_room(session, &lease, patience).await {
             Ok(()) => Ok(lease),
-            Err(why) => Err(give_up_for_certain(session, lease, why, self.retry).await),
+            Err(why) => Err(why.after(leave_for_certain(session, lease, self.retry)).await),
         }
     }
 
@@ -226,7 +230,7 @@ impl CuratorSemaphore {
             if take(&mut is_first_look) {
                 self.events.forget(session);
             }
-            lease.standing(&names)?;
+            lease.predecessor(&names)?;
             if names.len() as u64 <= self.leases {
                 // The watch stays armed. This is what stands in for Java's question whether it is.
                 drop(watch);
@@ -247,7 +251,7 @@ impl CuratorSemaphore {
             let event = async {
                 tokio::select! {
                     biased;
-                    () = self.events.on(session, &mut watch) => {}
+                    _ = self.events.or(session, watch.changed()) => {}
                     () = changed => {}
                 }
             };
@@ -308,20 +312,9 @@ impl SharedCount {
     }
 
     async fn start(&self, session: &Session) -> Result<(), Failure> {
-        match self.create(session).await {
-            Err(Failure::NoNode) => {
-                if let Some((parent, _)) = self.path.rsplit_once('/') {
-                    make_containers(session, parent).await?;
-                }
-                self.create(session).await
-            }
-            ended => ended,
-        }
-    }
-
-    async fn create(&self, session: &Session) -> Result<(), Failure> {
-        let data = bytes(self.seed);
-        self.retry.around(|| create_unless_there(session, &self.path, &data, NodeKind::Persistent)).await
+        let (parent, data) = (self.path.rsplit_once('/').map_or("", |(parent, _)| parent), bytes(self.seed));
+        let create = || create_unless_there(session, &self.path, &data, NodeKind::Persistent);
+        in_containers(session, parent, async || self.retry.around(&create).await).await
     }
 }
 

@@ -5,8 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rand::Rng;
 
-use crate::lock::queue::creating::{make_from_leaf, node_named};
-use crate::lock::queue::node::{Standing, if_there, watch_data};
+use crate::lock::queue::directories::make_from_leaf;
+use crate::lock::queue::joining::{Joined, Joining};
+use crate::lock::queue::protection::{delete_marked, node_named};
+use crate::lock::queue::{Habits, Queue};
 use crate::lock::wait::{AnyEvent, BLOCKING, blocks, cost_of_tries};
 use crate::lock::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection};
@@ -86,17 +88,24 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 
 /// A lock object: a lock, or a side of one.
 pub struct Kazoo {
-    lock: String,
+    queue: Queue<AnyEvent>,
     blocking: bool,
     /// This object's own, for all its nodes.
     pub prefix: String,
     /// What stands before the number in the names of those whom it waits for.
     patterns: &'static [&'static str],
     is_path_assured: bool,
-    is_create_tried: bool,
     is_acquired: bool,
-    node: Option<QueueNode>,
-    events: AnyEvent,
+    own: Own,
+}
+
+/// What is known of the object's node.
+enum Own {
+    /// It has tried no create yet.
+    None,
+    /// It has tried one: a node of its name may be there.
+    Unknown,
+    Known(QueueNode),
 }
 
 #[async_trait(?Send)]
@@ -121,7 +130,7 @@ impl Strategy for Kazoo {
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
         leave_as_kazoo(session, held).await?;
         self.is_acquired = false;
-        self.node = None;
+        self.own = Own::Unknown;
         Ok(())
     }
 }
@@ -137,15 +146,13 @@ impl Kazoo {
     /// One whose nodes have `name` before their number, and that waits for those with one of the patterns there.
     pub fn new(lock: &str, name: &str, patterns: &'static [&'static str]) -> Self {
         Self {
-            lock: lock.to_owned(),
+            queue: Queue::new(lock, Habits::PLAIN, Joining::by_create()),
             blocking: true,
             prefix: format!("{}{name}", uuid::Uuid::new_v4().simple()),
             patterns,
             is_path_assured: false,
-            is_create_tried: false,
             is_acquired: false,
-            node: None,
-            events: AnyEvent::default(),
+            own: Own::None,
         }
     }
 
@@ -155,51 +162,39 @@ impl Kazoo {
             return Err(if self.blocking { AcquireError::Deadlock } else { AcquireError::TimedOut });
         }
         if !self.is_path_assured {
-            make_from_leaf(session, &self.lock, NodeKind::Persistent).await?;
+            make_from_leaf(session, &self.queue.lock, NodeKind::Persistent).await?;
             self.is_path_assured = true;
         }
-        let node = match self.find_own(session).await? {
-            Some(node) => node,
-            None => QueueNode::join(session, &self.lock, &self.prefix, &[]).await?,
+        let mut joined = Joined::untold(self.find_or_join(session).await?);
+        self.own = Own::Known(joined.node.clone());
+        let (patterns, blocking) = (self.patterns, self.blocking);
+        let in_the_way = |node: &QueueNode, names: &Names| {
+            let counts = |name: &&str| is_contender(name, patterns) || *name == node.name();
+            let predecessor = node.predecessor(&names.iter().filter(counts).collect())?;
+            if predecessor.is_some() && !blocking { Err(AcquireError::TimedOut) } else { Ok(predecessor) }
         };
-        self.node = Some(node.clone());
-        self.wait_until_first(session, &node, patience).await?;
-        Ok(node)
+        self.queue.wait(session, &mut joined, patience, in_the_way).await?;
+        Ok(joined.node)
     }
 
-    /// Looks for a node of an earlier attempt; there is none before the first.
-    async fn find_own(&mut self, session: &Session) -> Result<Option<QueueNode>, Failure> {
-        if !std::mem::replace(&mut self.is_create_tried, true) {
-            return Ok(None);
-        }
-        let names = session.get_children(&self.lock).await?;
-        let Some(name) = names.iter().find(|name| name.starts_with(&self.prefix)) else { return Ok(None) };
-        match self.node.take_if(|node| node.name() == name) {
-            Some(known) => Ok(Some(known)),
-            None => node_named(session, &self.lock, name).await,
-        }
-    }
-
-    async fn wait_until_first(
-        &mut self,
-        session: &Session,
-        node: &QueueNode,
-        patience: &Patience,
-    ) -> Acquired<()> {
-        loop {
-            self.events.forget(session);
-            let names = session.get_children(&self.lock).await?;
-            let counts = |name: &&str| is_contender(name, self.patterns) || *name == node.name();
-            let names: Names = names.iter().filter(counts).collect();
-            let Standing::Behind(predecessor) = node.standing(&names)? else { return Ok(()) };
-            drop(names);
-            if !self.blocking {
-                return Err(AcquireError::TimedOut);
-            }
-            if let Some(mut watch) = watch_data(session, &format!("{}/{predecessor}", self.lock)).await? {
-                patience.wait(self.events.on(session, &mut watch)).await?;
+    /// Looks for a node of an earlier attempt, unless this is the first, and makes one when there is none.
+    async fn find_or_join(&mut self, session: &Session) -> Result<QueueNode, Failure> {
+        let lock = &self.queue.lock;
+        if matches!(self.own, Own::None) {
+            self.own = Own::Unknown;
+        } else {
+            let names = session.get_children(lock).await?;
+            let name = names.iter().find(|name| name.starts_with(&self.prefix));
+            let found = match (name, &self.own) {
+                (Some(name), Own::Known(known)) if known.name() == name => Some(known.clone()),
+                (Some(name), _) => node_named(session, lock, name).await?,
+                (None, _) => None,
+            };
+            if let Some(found) = found {
+                return Ok(found);
             }
         }
+        QueueNode::join(session, lock, &self.prefix, &[]).await
     }
 
     /// Ends an acquire that has failed. An object that holds keeps its node.
@@ -211,15 +206,13 @@ impl Kazoo {
 
     /// Deletes the own node: the one that is known, or the one whose create went unanswered.
     async fn leave_queue(&mut self, session: &Session) -> Result<(), Failure> {
-        if let Some(node) = self.node.take() {
-            return node.leave(session).await;
-        }
-        if !self.is_create_tried {
+        if matches!(self.own, Own::None) {
             return Ok(());
         }
-        let names = if_there(session.get_children(&self.lock).await)?.unwrap_or_default();
-        let Some(name) = names.iter().find(|name| name.starts_with(&self.prefix)) else { return Ok(()) };
-        if_there(session.delete(&format!("{}/{name}", self.lock)).await).map(drop)
+        match std::mem::replace(&mut self.own, Own::Unknown) {
+            Own::Known(node) => node.leave(session).await,
+            _ => delete_marked(session, &self.queue.lock, &self.prefix).await,
+        }
     }
 }
 

@@ -1,23 +1,18 @@
 //! `ahead`: each waiter watches the two before it, and so knows beforehand when the next release is its own.
 
-use std::future::pending;
-use std::mem::take;
-
 use async_trait::async_trait;
-use futures_util::future::join;
 
-use crate::lock::curator::queue::{DATA, find_synced, join_by_name, leave_for_certain};
-use crate::lock::queue::creating::MarkedName;
-use crate::lock::queue::joining::{JOIN, Joined, Joining, is_count};
-use crate::lock::queue::node::watch_data;
+use crate::lock::curator::queue::DATA;
+use crate::lock::queue::joining::{JOIN, Joining, is_count};
 use crate::lock::queue::retry::Retry;
+use crate::lock::queue::{Habits, Queue};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::words::catalog::{
     BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
 };
-use crate::world::zk::{EventKind, Failure, Names, Session, Watch};
+use crate::world::zk::{Failure, Names, Session};
 
-const RETRY: Retry = Retry::USUAL;
+const HABITS: Habits = Habits { keeps_watches: true, trusts_deletion: true, ..Habits::patient(Retry::USUAL) };
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -83,7 +78,8 @@ name, twice for each acquisition.",
     },
     build: |config: &LockConfig| {
         let apart = matches!(config.params.get("flush"), Some(ParamValue::Bool(false)));
-        Box::new(Ahead { lock: config.path.clone(), in_one_flush: !apart, joining: Joining::of(&JOIN, config) })
+        let joining = Joining { lists_along: !apart, ..joining(&JOIN, config) };
+        Box::new(Ahead { queue: Queue::new(&config.path, HABITS, joining), kind: "lock-", watched: 2 })
     },
 };
 
@@ -91,161 +87,34 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if is_count(&JOIN, params) { cost::counted_two_back_queue(n) } else { cost::two_back_queue(n) }
 }
 
-struct Ahead {
-    lock: String,
-    in_one_flush: bool,
-    joining: Joining,
+/// Curator's names and data, found again after a sync.
+pub fn joining(join: &Param, config: &LockConfig) -> Joining {
+    let protection = Protection::Complete;
+    Joining { data: DATA, protection, retry: Retry::USUAL, ..Joining::of(join, config) }
 }
 
-/// A node before the own, and the watch on it.
-struct Sentry {
-    name: String,
-    watch: Watch,
-}
-
-/// The watches on the two nodes before the own. One that has fired, or whose node was gone, is not there.
-#[derive(Default)]
-struct Sentries {
-    near: Option<Sentry>,
-    far: Option<Sentry>,
-}
-
-#[derive(PartialEq, Eq)]
-enum Learnt {
-    NearIsGone,
-    LookAgain,
+/// One that watches the nearest few of those before it, and is inside while fewer are before it than there is room for.
+pub struct Ahead {
+    pub queue: Queue,
+    pub kind: &'static str,
+    pub watched: usize,
 }
 
 #[async_trait(?Send)]
 impl Strategy for Ahead {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let list_along = self.in_one_flush;
-        let (joined, names) = join_and_list(session, &self.lock, "lock-", &self.joining, list_along).await?;
-        if joined.is_alone() {
-            self.joining.learn(true);
-            return Ok(Held::by(joined.node));
-        }
-        let waited = self.wait_until_first(session, &joined.node, names, patience).await;
-        joined.node.held_after(session, waited).await
+        let (room, watched) = (self.queue.habits.room, self.watched);
+        let in_the_way = |node: &QueueNode, names: &Names| {
+            let before = node.nearest_before(names, watched)?;
+            Ok::<_, Failure>(if before.len() < room { Vec::new() } else { before })
+        };
+        self.queue.enter(session, self.kind, patience, in_the_way).await.map(Held::by)
     }
 
     async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        let Some(node) = held.node else { return Ok(()) };
-        leave_for_certain(session, node, RETRY).await
-    }
-}
-
-/// Joins a queue under protection. Where the count won't tell whether a list is needed and it may go along, sends it in the
-/// same flush; returns its names, where it succeeded.
-pub async fn join_and_list(
-    session: &Session,
-    lock: &str,
-    kind: &str,
-    joining: &Joining,
-    may_list_along: bool,
-) -> Result<(Joined, Option<Names>), Failure> {
-    let name = MarkedName::curator(uuid::Uuid::new_v4(), kind);
-    if may_list_along && !joining.counts() {
-        let list = || session.get_children(lock);
-        match QueueNode::join_and(session, lock, &name.prefix, DATA, list).await {
-            Ok((node, names)) => return Ok((Joined::untold(node), names.ok())),
-            Err(Failure::NoNode) => {}
-            Err(Failure::ConnectionLoss) => {
-                if let Some(joined) = find_synced(session, lock, &name, RETRY, joining).await? {
-                    return Ok((joined, None));
-                }
-            }
-            Err(failure) => return Err(failure),
+        match held.node {
+            Some(node) => self.queue.leave(session, node).await,
+            None => Ok(()),
         }
     }
-    Ok((join_by_name(session, lock, &name, RETRY, joining).await?, None))
-}
-
-impl Ahead {
-    async fn wait_until_first(
-        &self,
-        session: &Session,
-        node: &QueueNode,
-        mut listed: Option<Names>,
-        patience: &Patience,
-    ) -> Acquired<()> {
-        let mut sentries = Sentries::default();
-        let mut is_first_look = true;
-        loop {
-            let names = match listed.take() {
-                Some(names) => names,
-                None => RETRY.around(|| session.get_children(&self.lock)).await?,
-            };
-            self.joining.late.delete(session, &self.lock, &names, node).await?;
-            let before = node.nearest_before(&names, 2)?;
-            if take(&mut is_first_look) {
-                self.joining.learn_from(node, &names, 1);
-            }
-            if before.is_empty() {
-                return Ok(());
-            }
-            drop(names);
-            sentries.post(session, &self.lock, &before).await?;
-            let learnt = patience.wait(sentries.next(before.len())).await?;
-            // The only one below the own node has gone, and none can come: no look is needed.
-            if learnt == Learnt::NearIsGone && before.len() == 1 {
-                return Ok(());
-            }
-        }
-    }
-}
-
-impl Sentries {
-    /// Watches these nodes, the nearest first, in one flush. A watch that is set already stays.
-    async fn post(&mut self, session: &Session, lock: &str, before: &[String]) -> Result<(), Failure> {
-        let mut set: Vec<Sentry> = [self.near.take(), self.far.take()].into_iter().flatten().collect();
-        let mut kept = |name: Option<&String>| {
-            let place = set.iter().position(|sentry| Some(&sentry.name) == name)?;
-            Some(set.swap_remove(place))
-        };
-        let (near, far) = (before.first(), before.get(1));
-        let (kept_near, kept_far) = (kept(near), kept(far));
-        let near = sentry(session, lock, near, kept_near);
-        let far = sentry(session, lock, far, kept_far);
-        let (near, far) = join(near, far).await;
-        (self.near, self.far) = (near?, far?);
-        Ok(())
-    }
-
-    /// Waits for the next thing to learn, of that many nodes before the own.
-    async fn next(&mut self, before: usize) -> Learnt {
-        let Some(near) = &mut self.near else { return Learnt::NearIsGone };
-        if self.far.is_none() && before > 1 {
-            return Learnt::LookAgain;
-        }
-        let far_goes = async {
-            match &mut self.far {
-                Some(far) => far.watch.changed().await,
-                None => pending().await,
-            }
-        };
-        let near_fired = tokio::select! {
-            biased;
-            event = near.watch.changed() => Some(event),
-            _ = far_goes => None,
-        };
-        match near_fired {
-            Some(_) => self.near = None,
-            None => self.far = None,
-        }
-        if near_fired == Some(EventKind::NodeDeleted) { Learnt::NearIsGone } else { Learnt::LookAgain }
-    }
-}
-
-/// Keeps a watch that is set, or sets it; `None` when there is nothing to watch or it has gone meanwhile.
-async fn sentry(
-    session: &Session,
-    lock: &str,
-    name: Option<&String>,
-    kept: Option<Sentry>,
-) -> Result<Option<Sentry>, Failure> {
-    let (Some(name), None) = (name, &kept) else { return Ok(kept) };
-    let path = format!("{lock}/{name}");
-    let watch = RETRY.around(|| watch_data(session, &path)).await?;
-    Ok(watch.map(|watch| Sentry { name: name.clone(), watch }))
 }

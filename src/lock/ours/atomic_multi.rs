@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use futures_util::future::{join, try_join_all};
 
 use crate::lock::curator::multi::{MEMBERS, PARAMS, directories};
-use crate::lock::queue::creating::{LateCreates, MarkedName, created_or_found, make_from_leaf};
-use crate::lock::queue::node::{Standing, if_there, watch_data};
+use crate::lock::queue::directories::make_from_leaf;
+use crate::lock::queue::node::{if_there, watch_data};
+use crate::lock::queue::protection::{LateCreates, MarkedName, created_or_found};
 use crate::lock::queue::retry::Retry;
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
 use crate::words::catalog::{Guarantees, LockCard, Mode, Protection};
@@ -175,7 +176,7 @@ impl AtomicMulti {
     fn first_obstacle(&self, nodes: &[QueueNode], lists: &Lists) -> Result<Option<String>, Failure> {
         let mut obstacle = None;
         for ((member, node), names) in self.members.iter().zip(nodes).zip(lists) {
-            if let Standing::Behind(name) = node.standing(names)? {
+            if let Some(name) = node.predecessor(names)? {
                 obstacle = obstacle.or(Some(format!("{member}/{name}")));
             }
         }

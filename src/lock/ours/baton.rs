@@ -18,7 +18,7 @@ use crate::world::zk::{EventKind, Failure, Names, Op, Session, Watch};
 
 const PREFIX: &str = "n-";
 /// With so many in the queue, its own node included, the count saves requests.
-const LOOKED_AT: usize = 2;
+const HELPED_UP_TO: usize = 2;
 /// What a holder writes into the node of the one that it hands the lock to.
 const GRANT: &[u8] = b"go";
 
@@ -167,7 +167,7 @@ enum BatonEvent {
 #[async_trait(?Send)]
 impl Strategy for Baton {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let joined = self.joining.join_or_make(session, &self.lock, PREFIX, &[]).await?;
+        let joined = self.joining.join(session, &self.lock, PREFIX).await?;
         let waited = self.wait(session, &joined, patience).await;
         let node = joined.node;
         match waited {
@@ -209,7 +209,7 @@ impl Baton {
     pub fn new(join: &Param, config: &LockConfig) -> Self {
         Self {
             lock: config.path.clone(),
-            joining: Joining::of(join, config),
+            joining: Joining { helped_up_to: HELPED_UP_TO, ..Joining::of(join, config) },
             leaving: Leaving::of(config),
             blocking: blocks(&config.params),
             behind: Behind::default(),
@@ -287,7 +287,7 @@ impl Baton {
             let Some(end) = &mut before else {
                 let names = session.get_children(&self.lock).await?;
                 if take(&mut is_first_look) {
-                    self.joining.learn_from(node, &names, LOOKED_AT);
+                    self.joining.learn_from(node, &names);
                 }
                 let Some(nearest) = node.nearest_before(&names, 1)?.pop() else {
                     return Ok(Behind::Listed(self.behind_in(node, &names)?));

@@ -10,8 +10,10 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::lock::curator::queue::{CuratorQueue, leave_for_certain};
+use crate::lock::curator::queue::CuratorQueue;
 use crate::lock::in_process::InProcess;
+use crate::lock::queue::joining::Joining;
+use crate::lock::queue::protection::leave_for_certain;
 use crate::lock::queue::retry::{self, Retry};
 use crate::lock::{
     Acquired, Entry, Held, HoldOver, LockConfig, Patience, QueueNode, Strategy, cost, count_of, duration_of,
@@ -108,19 +110,17 @@ A process that stands still does so with its place in the queue. As curator-mute
             protection: Protection::Unsynced,
             ..Guarantees::QUEUE
         },
-        params: &joined::<3, 5, 8>(
-            [CONTENDERS_PER_PROCESS, MAX_LOCAL_TURNS, MAX_LOCAL_TIME],
-            retry::PARAMS,
-        ),
+        params: &joined::<3, 5, 8>([CONTENDERS_PER_PROCESS, MAX_LOCAL_TURNS, MAX_LOCAL_TIME], retry::PARAMS),
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
         let retry = Retry::of(config);
-        let size = usize::try_from(config.count(CONTENDERS_PER_PROCESS.name, CONTENDERS)).unwrap_or(usize::MAX);
+        let size =
+            usize::try_from(config.count(CONTENDERS_PER_PROCESS.name, CONTENDERS)).unwrap_or(usize::MAX);
         Box::new(CohortLock {
             cohort: COHORTS.of(&config.path, config.contender / size.max(1)),
-            remote: CuratorQueue::new(config.path.clone(), retry),
+            remote: CuratorQueue::new(&config.path, retry, Joining::by_create()),
             turns: config.count(MAX_LOCAL_TURNS.name, TURNS),
             time: config.duration(MAX_LOCAL_TIME.name, TIME),
             owned: None,

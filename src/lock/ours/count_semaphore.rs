@@ -1,22 +1,11 @@
 //! `count-semaphore`: as many inside as there are leases, each let in by one write while there is room.
 
-use std::mem::take;
-
-use async_trait::async_trait;
-use futures_util::future::{select_all, try_join_all};
-
-use super::ahead::join_and_list;
-use crate::lock::curator::queue::leave_for_certain;
+use super::ahead::{Ahead, joining};
 use crate::lock::queue::joining::{COUNTING, Joining, is_count};
-use crate::lock::queue::node::watch_data;
 use crate::lock::queue::retry::Retry;
-use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
-use crate::words::catalog::{
-    BatchCost, Guarantees, Holders, LockCard, Mode, Param, ParamKind, Params, Protection,
-};
-use crate::world::zk::{Failure, Names, Session, Watch};
-
-const RETRY: Retry = Retry::USUAL;
+use crate::lock::queue::{Habits, Queue};
+use crate::lock::{Entry, LockConfig, cost, count_of};
+use crate::words::catalog::{BatchCost, Guarantees, Holders, LockCard, Param, ParamKind, Params, Protection};
 
 const LEASES: Param = Param {
     name: "leases",
@@ -68,11 +57,10 @@ directory's data and of servers holds here, too.",
         batch_cost: Some(batch_cost),
     },
     build: |config: &LockConfig| {
-        Box::new(CountSemaphore {
-            lock: config.path.clone(),
-            leases: leases(&config.params),
-            joining: Joining::of(&COUNTING, config),
-        })
+        let room = usize::try_from(leases(&config.params)).unwrap_or(usize::MAX);
+        let habits = Habits { keeps_watches: true, room, ..Habits::patient(Retry::USUAL) };
+        let joining = Joining { lists_along: true, helped_up_to: room, ..joining(&COUNTING, config) };
+        Box::new(Ahead { queue: Queue::new(&config.path, habits, joining), kind: "lease-", watched: room })
     },
 };
 
@@ -85,89 +73,4 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
         return cost::counted_semaphore(leases(params), n);
     }
     cost::queue_semaphore(leases(params), n)
-}
-
-struct CountSemaphore {
-    lock: String,
-    leases: u64,
-    joining: Joining,
-}
-
-/// A node before the own, and the watch on it.
-struct Watched {
-    name: String,
-    watch: Watch,
-}
-
-#[async_trait(?Send)]
-impl Strategy for CountSemaphore {
-    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
-        let (joined, names) = join_and_list(session, &self.lock, "lease-", &self.joining, true).await?;
-        if joined.queue.is_some_and(|queue| u64::from(queue) <= self.leases) {
-            self.joining.learn(true);
-            return Ok(Held::by(joined.node));
-        }
-        let waited = self.wait_for_room(session, &joined.node, names, patience).await;
-        joined.node.held_after(session, waited).await
-    }
-
-    async fn release(&mut self, session: &Session, held: Held) -> Result<(), Failure> {
-        let Some(node) = held.node else { return Ok(()) };
-        leave_for_certain(session, node, RETRY).await
-    }
-}
-
-impl CountSemaphore {
-    async fn wait_for_room(
-        &self,
-        session: &Session,
-        node: &QueueNode,
-        mut listed: Option<Names>,
-        patience: &Patience,
-    ) -> Acquired<()> {
-        let leases = usize::try_from(self.leases).unwrap_or(usize::MAX);
-        let mut watched = Vec::new();
-        let mut is_first_look = true;
-        loop {
-            let names = match listed.take() {
-                Some(names) => names,
-                None => RETRY.around(|| session.get_children(&self.lock)).await?,
-            };
-            if take(&mut is_first_look) {
-                self.joining.learn_from(node, &names, leases);
-            }
-            self.joining.late.delete(session, &self.lock, &names, node).await?;
-            let before = node.nearest_before(&names, leases)?;
-            if before.len() < leases {
-                return Ok(());
-            }
-            drop(names);
-            watched = self.watch(session, before, watched).await?;
-            if watched.len() == leases {
-                let fired = select_all(watched.iter_mut().map(|one| Box::pin(one.watch.changed())));
-                let (_, fired, _) = patience.wait(fired).await?;
-                watched.remove(fired);
-            }
-        }
-    }
-
-    /// Watches all of these, in one flush. A watch that is set already stays; those that have gone meanwhile are not among
-    /// what is returned.
-    async fn watch(
-        &self,
-        session: &Session,
-        names: Vec<String>,
-        mut set: Vec<Watched>,
-    ) -> Result<Vec<Watched>, Failure> {
-        set.retain(|one| names.contains(&one.name));
-        let missing = names.into_iter().filter(|name| set.iter().all(|one| one.name != *name));
-        let setting = missing.map(|name| async move {
-            let path = format!("{}/{name}", self.lock);
-            let watch = RETRY.around(|| watch_data(session, &path)).await?;
-            Ok::<_, Failure>(watch.map(|watch| Watched { name, watch }))
-        });
-        let new: Vec<_> = try_join_all(setting).await?;
-        set.extend(new.into_iter().flatten());
-        Ok(set)
-    }
 }

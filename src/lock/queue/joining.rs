@@ -12,11 +12,14 @@
 
 use std::cell::Cell;
 
-use super::creating::{LateCreates, make_containers};
+use super::directories::in_containers;
 use super::lately::Lately;
+use super::node::if_there;
+use super::protection::{LateCreates, MarkedName, created_or_found, delete_given_up, find_marked};
+use super::retry::Retry;
 use crate::lock::{LockConfig, QueueNode, has_word};
-use crate::words::catalog::{LockCard, Param, ParamKind, Params};
-use crate::world::zk::{Counted, Failure, Names, Session, sequence_of};
+use crate::words::catalog::{LockCard, Param, ParamKind, Params, Protection};
+use crate::world::zk::{Failure, Names, Session, sequence_of};
 
 const COUNT: &str = "count";
 const CREATE: &str = "create";
@@ -46,26 +49,49 @@ pub fn is_count(param: &Param, params: &Params) -> bool {
 /// How one contender joins one queue.
 #[derive(Debug, Clone)]
 pub struct Joining {
+    /// What its nodes hold.
+    pub data: &'static [u8],
+    /// Whether its nodes have marked names, by which one is found again whose create got no answer, before another is created.
+    ///
+    /// `Unsynced` is Curator's way: it looks without a sync, unless the queue is joined in another way than Curator's, and for
+    /// a node whose create is given up in the background, to delete it. `Complete` asks for a sync before each look.
+    pub protection: Protection,
+    /// How often it creates and looks.
+    pub retry: Retry,
+    /// Whether the first list goes along with a create.
+    pub lists_along: bool,
+    /// With so many in the queue, its own node included, it is of use to know the count.
+    pub helped_up_to: usize,
+    /// Creates that may still come.
+    pub late: LateCreates,
+    pub count: Counting,
+}
+
+/// Whether one counts.
+#[derive(Debug, Clone, Default)]
+pub struct Counting {
+    /// It may not do so every time.
     is_asked_for: bool,
     /// The directory can't be written to.
     is_forbidden: Cell<bool>,
     /// Whether to know the count was of use, or would have been, in the last acquires.
     was_of_use: Lately,
-    /// Of a queue whose nodes can be recognised.
-    pub late: LateCreates,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A node in a queue, and what the request that made it has told beside.
+#[derive(Debug)]
 pub struct Joined {
     pub node: QueueNode,
     /// How many nodes the queue had at the transaction that created this one; `None` where nothing told.
     pub queue: Option<u32>,
+    /// The list that was sent along.
+    pub listed: Option<Names>,
 }
 
 impl Joined {
     /// With a node of which only a list can tell where it stands.
     pub fn untold(node: QueueNode) -> Self {
-        Self { node, queue: None }
+        Self { node, queue: None, listed: None }
     }
 
     /// Whether it is the lowest from the transaction on that created it.
@@ -75,105 +101,138 @@ impl Joined {
 }
 
 impl Joining {
+    /// By one create. A lost connection ends it, and so does a missing directory.
     pub fn by_create() -> Self {
         Self {
-            is_asked_for: false,
-            is_forbidden: Cell::default(),
-            was_of_use: Lately::default(),
+            data: &[],
+            protection: Protection::None,
+            retry: Retry::NEVER,
+            lists_along: false,
+            helped_up_to: 1,
             late: LateCreates::default(),
+            count: Counting::default(),
         }
     }
 
+    /// As that parameter says.
     pub fn of(param: &Param, config: &LockConfig) -> Self {
-        Self {
-            is_asked_for: is_count(param, &config.params),
-            // Nothing speaks against it yet.
-            was_of_use: Lately::always(),
-            ..Self::by_create()
-        }
-    }
-
-    /// Whether it was asked to count; it may not do so every time.
-    pub fn is_asked_for(&self) -> bool {
-        self.is_asked_for
+        // Nothing speaks against it yet.
+        let was_of_use = Lately::always();
+        let count =
+            Counting { is_asked_for: is_count(param, &config.params), was_of_use, ..Counting::default() };
+        Self { count, ..Self::by_create() }
     }
 
     /// Whether the next join will count. Among contenders the count saves nothing, and makes each transaction longer.
     pub fn counts(&self) -> bool {
-        self.is_asked_for && !self.is_forbidden.get() && self.was_of_use.times() > 0
+        self.count.is_asked_for && !self.count.is_forbidden.get() && self.count.was_of_use.times() > 0
     }
 
     /// Notes whether it was of use in this acquire to know the count, or would have been.
     pub fn learn(&self, is_of_use: bool) {
-        self.was_of_use.note(is_of_use);
+        self.count.was_of_use.note(is_of_use);
     }
 
-    /// Notes whether it would have been of use to know the count in this acquire, by the first list of its queue: whether
-    /// fewer than so many were before, and nobody's nodes but those of the queue.
-    pub fn learn_from(&self, node: &QueueNode, names: &Names, most: usize) {
-        if self.is_asked_for {
+    /// Notes whether it would have been of use to know the count in this acquire, by the first list of its queue: whether few
+    /// enough were before, and nobody's nodes but those of the queue.
+    pub fn learn_from(&self, node: &QueueNode, names: &Names) {
+        if self.count.is_asked_for {
+            let most = self.helped_up_to;
             let has_others = names.iter().any(|name| sequence_of(name).is_none());
             let before = node.nearest_before(names, most).map_or(most, |before| before.len());
             self.learn(!has_others && before < most);
         }
     }
 
-    /// Joins a lock's queue with an ephemeral sequential node named `prefix` plus its number. Who may create nodes in the
-    /// lock's directory, but not write to it, creates from then on.
+    /// Joins a lock's queue with an ephemeral sequential node whose name ends with that kind plus its number. Who may create
+    /// nodes in the lock's directory, but not write to it, creates from then on. With protection, and where it was asked to
+    /// count, a directory that is missing is made.
     ///
     /// # Errors
-    /// Same errors as [`QueueNode::join`].
-    pub async fn join(
+    /// The failure of a create; an indefinite one may have left a node, which ends with the session.
+    pub async fn join(&self, session: &Session, lock: &str, kind: &str) -> Result<Joined, Failure> {
+        if self.protection != Protection::None {
+            return self.join_marked(session, lock, kind).await;
+        }
+        let join = async || self.once(session, lock, kind).await;
+        if self.count.is_asked_for { in_containers(session, lock, join).await } else { join().await }
+    }
+
+    async fn join_marked(&self, session: &Session, lock: &str, kind: &str) -> Result<Joined, Failure> {
+        let name = MarkedName::curator(uuid::Uuid::new_v4(), kind);
+        if let Some(joined) = self.list_along(session, lock, &name).await? {
+            return Ok(joined);
+        }
+        let join = async || self.once(session, lock, &name.prefix).await;
+        let joined = created_or_found(
+            self.retry,
+            async || in_containers(session, lock, &join).await,
+            async || self.find(session, lock, &name).await,
+        );
+        let joined = joined.await;
+        if self.protection == Protection::Unsynced && joined.as_ref().is_err_and(Retry::is_retryable) {
+            delete_given_up(session.clone(), lock.to_owned(), name.mark);
+        }
+        joined
+    }
+
+    /// One try, by a create and a list in one flush; `None` where the count won't leave a need for a list, or nothing came of
+    /// it.
+    async fn list_along(
         &self,
         session: &Session,
         lock: &str,
-        prefix: &str,
-        data: &[u8],
-    ) -> Result<Joined, Failure> {
+        name: &MarkedName,
+    ) -> Result<Option<Joined>, Failure> {
+        if !self.lists_along || self.counts() {
+            return Ok(None);
+        }
+        let list = || session.get_children(lock);
+        match QueueNode::join_and(session, lock, &name.prefix, self.data, list).await {
+            Ok((node, listed)) => Ok(Some(Joined { listed: listed.ok(), ..Joined::untold(node) })),
+            Err(Failure::NoNode) => Ok(None),
+            Err(Failure::ConnectionLoss) => self.find(session, lock, name).await,
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// By one request.
+    async fn once(&self, session: &Session, lock: &str, prefix: &str) -> Result<Joined, Failure> {
         if self.counts() {
-            match session.join_and_count(lock, &format!("{lock}/{prefix}"), data).await {
-                Err(Failure::NoAuth) => self.is_forbidden.set(true),
-                ended => return joined(ended?),
+            match session.join_and_count(lock, &format!("{lock}/{prefix}"), self.data).await {
+                Err(Failure::NoAuth) => self.count.is_forbidden.set(true),
+                ended => {
+                    let counted = ended?;
+                    return Ok(Joined {
+                        queue: counted.children,
+                        ..Joined::untold(QueueNode::of(counted.node)?)
+                    });
+                }
             }
         }
-        QueueNode::join(session, lock, prefix, data).await.map(Joined::untold)
+        QueueNode::join(session, lock, prefix, self.data).await.map(Joined::untold)
     }
 
-    /// As [`Joining::join`]; where it was asked to count, a directory that is missing is made.
+    /// The node of a create whose reply was lost, which only a list tells the place of. A directory that is missing has none.
     ///
-    /// # Errors
-    /// Same errors as [`QueueNode::join`].
-    pub async fn join_or_make(
+    /// After a sync the list shows all that the leader had begun; what isn't there then is expected later. A follower has its
+    /// sync answered behind the proposals that are under way; at the leader the session's own requests keep their order,
+    /// those that came by another server included (`CommitProcessor.pendingRequests`).
+    async fn find(
         &self,
         session: &Session,
         lock: &str,
-        prefix: &str,
-        data: &[u8],
-    ) -> Result<Joined, Failure> {
-        let join = async || self.join(session, lock, prefix, data).await;
-        if self.is_asked_for { in_containers(session, lock, join).await } else { join().await }
-    }
-}
-
-fn joined(counted: Counted) -> Result<Joined, Failure> {
-    Ok(Joined { node: QueueNode::of(counted.node)?, queue: counted.children })
-}
-
-/// Does what needs a lock's directory; when that is missing, makes it as containers and does it again.
-///
-/// # Errors
-/// What was done, or a request's failure.
-pub async fn in_containers<T>(
-    session: &Session,
-    lock: &str,
-    what: impl AsyncFn() -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    match what().await {
-        Err(Failure::NoNode) => {
-            make_containers(session, lock).await?;
-            what().await
+        name: &MarkedName,
+    ) -> Result<Option<Joined>, Failure> {
+        let syncs = self.count.is_asked_for || self.protection == Protection::Complete;
+        if syncs {
+            self.retry.around(|| session.sync(lock)).await?;
         }
-        ended => ended,
+        let found = if_there(find_marked(session, lock, &name.mark, self.retry).await)?.flatten();
+        if syncs && found.is_none() {
+            self.late.expect(name);
+        }
+        Ok(found.map(Joined::untold))
     }
 }
 
@@ -183,7 +242,8 @@ mod tests {
     use crate::words::catalog::ParamValue;
 
     fn joining() -> Joining {
-        Joining { is_asked_for: true, was_of_use: Lately::always(), ..Joining::by_create() }
+        let count = Counting { is_asked_for: true, was_of_use: Lately::always(), ..Counting::default() };
+        Joining { count, ..Joining::by_create() }
     }
 
     #[test]
@@ -209,10 +269,10 @@ mod tests {
     fn who_was_not_asked_to_count_or_may_not_never_does() {
         let create = Joining::by_create();
         create.learn(true);
-        assert!(!create.counts() && !create.is_asked_for());
+        assert!(!create.counts());
         let forbidden = joining();
-        forbidden.is_forbidden.set(true);
-        assert!(!forbidden.counts() && forbidden.is_asked_for());
+        forbidden.count.is_forbidden.set(true);
+        assert!(!forbidden.counts() && forbidden.count.is_asked_for);
     }
 
     #[test]

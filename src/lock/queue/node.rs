@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 use futures_util::future::join;
 
-use crate::lock::{AcquireError, Acquired, Held, Patience};
+use crate::lock::{AcquireError, Acquired, Held};
 use crate::world::zk::{Created, Failure, Names, NodeKind, Session, Watch, sequence_of};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,13 +20,6 @@ pub struct QueueNode {
     pub sequence: i64,
     /// The transaction that created it: the fencing token.
     pub czxid: i64,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    First,
-    /// The name of the node just before it.
-    Behind(String),
 }
 
 impl QueueNode {
@@ -68,31 +61,20 @@ impl QueueNode {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Finds the own place among the names of a list, by number, also where the server's counter has wrapped.
+    /// The name of the node just before the own, by number, also where the server's counter has wrapped; `None` when it is
+    /// the first.
     ///
     /// # Errors
     /// [`Failure::OwnNodeMissing`] when the own node is not among them: an empty list is not a held lock.
-    pub fn standing(&self, names: &Names) -> Result<Standing, Failure> {
-        let before = self.others(names)?.filter(|(distance, _)| *distance < 0);
-        let before = before.max_by_key(|(distance, _)| *distance);
-        Ok(before.map_or(Standing::First, |(_, name)| Standing::Behind(name.to_owned())))
-    }
-
-    /// The name of the node just before the own; `None` when it is the first.
-    ///
-    /// # Errors
-    /// Same errors as [`QueueNode::standing`].
     pub fn predecessor(&self, names: &Names) -> Result<Option<String>, Failure> {
-        Ok(match self.standing(names)? {
-            Standing::First => None,
-            Standing::Behind(predecessor) => Some(predecessor),
-        })
+        let before = self.others(names)?.filter(|(distance, _)| *distance < 0);
+        Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
     /// The names of the nodes just before the own, the nearest first, at most so many.
     ///
     /// # Errors
-    /// Same errors as [`QueueNode::standing`].
+    /// Same errors as [`QueueNode::predecessor`].
     pub fn nearest_before(&self, names: &Names, most: usize) -> Result<Vec<String>, Failure> {
         // Few are wanted of what may be thousands: more than these are not kept.
         let mut nearest = BinaryHeap::new();
@@ -108,7 +90,7 @@ impl QueueNode {
     /// The name of the node just behind the own.
     ///
     /// # Errors
-    /// Same errors as [`QueueNode::standing`].
+    /// Same errors as [`QueueNode::predecessor`].
     pub fn next_behind(&self, names: &Names) -> Result<Option<String>, Failure> {
         let others = self.others(names)?.filter(|(distance, _)| *distance > 0);
         Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
@@ -117,7 +99,7 @@ impl QueueNode {
     /// How far behind the own node each of a list stands.
     ///
     /// # Errors
-    /// Same errors as [`QueueNode::standing`].
+    /// Same errors as [`QueueNode::predecessor`].
     pub fn others<'a>(&self, names: &'a Names) -> Result<impl Iterator<Item = (i32, &'a str)>, Failure> {
         if !names.iter().any(|name| name == self.name()) {
             return Err(Failure::OwnNodeMissing);
@@ -192,46 +174,6 @@ pub async fn watch_data(session: &Session, path: &str) -> Result<Option<Watch>, 
     Ok(if_there(session.get_data_and_watch(path).await)?.map(|(_, watch)| watch))
 }
 
-/// Lists a queue and watches the node that stands in the way, again and again until none does.
-///
-/// # Errors
-/// A request's failure, what `in_the_way` makes of a list, or the end of patience.
-pub async fn wait_for_way(
-    session: &Session,
-    lock: &str,
-    patience: &Patience,
-    in_the_way: impl Fn(&Names) -> Result<Option<String>, Failure>,
-) -> Acquired<()> {
-    loop {
-        // The list is not kept while it waits, here as in every lock: among thousands, each would keep thousands of names.
-        let Some(name) = in_the_way(&session.get_children(lock).await?)? else { return Ok(()) };
-        if let Some(mut watch) = watch_data(session, &format!("{lock}/{name}")).await? {
-            patience.wait(watch.changed()).await?;
-        }
-    }
-}
-
-/// Lists a queue with a watch on the whole of it, again at each change, until nothing stands in the way. Returns the
-/// watch that is still armed then.
-///
-/// # Errors
-/// Same errors as [`wait_for_way`].
-pub async fn wait_for_way_by_parent(
-    session: &Session,
-    lock: &str,
-    patience: &Patience,
-    in_the_way: impl Fn(&Names) -> Result<Option<String>, Failure>,
-) -> Acquired<Watch> {
-    loop {
-        let (names, mut watch) = session.get_children_and_watch(lock).await?;
-        if in_the_way(&names)?.is_none() {
-            return Ok(watch);
-        }
-        drop(names);
-        patience.wait(watch.changed()).await?;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,15 +188,15 @@ mod tests {
 
     #[test]
     fn the_predecessor_is_the_highest_number_below_the_own_whatever_the_order_of_the_list() {
-        let standing = node(7).standing(&names(&[9, 3, 7, 5])).unwrap();
-        assert_eq!(standing, Standing::Behind("n-0000000005".into()));
-        assert_eq!(node(3).standing(&names(&[9, 3, 7])).unwrap(), Standing::First);
+        let predecessor = node(7).predecessor(&names(&[9, 3, 7, 5])).unwrap();
+        assert_eq!(predecessor.as_deref(), Some("n-0000000005"));
+        assert_eq!(node(3).predecessor(&names(&[9, 3, 7])).unwrap(), None);
     }
 
     #[test]
     fn a_list_without_the_own_node_never_means_held() {
-        assert_eq!(node(3).standing(&Names::default()), Err(Failure::OwnNodeMissing));
-        assert_eq!(node(3).standing(&names(&[4])), Err(Failure::OwnNodeMissing));
+        assert_eq!(node(3).predecessor(&Names::default()), Err(Failure::OwnNodeMissing));
+        assert_eq!(node(3).predecessor(&names(&[4])), Err(Failure::OwnNodeMissing));
     }
 
     #[test]
@@ -263,12 +205,8 @@ mod tests {
         let list = names(&[i64::from(i32::MIN), i64::from(i32::MAX), i64::from(i32::MAX) - 1]);
         assert_eq!(own.nearest_before(&list, 2).unwrap(), ["n-2147483647", "n-2147483646"]);
         assert_eq!(own.next_behind(&list).unwrap(), None);
-        assert_eq!(
-            own.standing(&list).unwrap(),
-            Standing::Behind("n-2147483647".into()),
-            "it is not the first"
-        );
-        assert_eq!(node(i64::from(i32::MAX) - 1).standing(&list).unwrap(), Standing::First);
+        assert_eq!(own.predecessor(&list).unwrap().as_deref(), Some("n-2147483647"), "it is not the first");
+        assert_eq!(node(i64::from(i32::MAX) - 1).predecessor(&list).unwrap(), None);
         assert_eq!(own.number_at(-1), i64::from(i32::MAX));
         let own = node(i64::from(i32::MAX));
         assert_eq!(own.next_behind(&list).unwrap().unwrap(), "n--2147483648");
@@ -293,6 +231,6 @@ mod tests {
     #[test]
     fn names_without_a_number_are_nobodys_place() {
         let list = ["n-0000000003", "config"].iter().collect();
-        assert_eq!(node(3).standing(&list).unwrap(), Standing::First);
+        assert_eq!(node(3).predecessor(&list).unwrap(), None);
     }
 }

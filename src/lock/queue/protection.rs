@@ -1,72 +1,18 @@
-//! Creating a lock's nodes: the missing parents, in the order in which the clients make them, and nodes that are
-//! not left without an owner when the response to their create is lost.
+//! Nodes that are not left without an owner when the reply to their create is lost, nor when that to their delete is.
 //!
 //! The name of such a node carries a mark of its own. After a create whose outcome is open the queue is
 //! looked through for the mark before another node is created.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::node::if_there;
 use super::retry::Retry;
 use crate::lock::QueueNode;
-use crate::world::zk::{Failure, Names, NodeKind, Session, reactor, sequence_of};
+use crate::world::zk::{Failure, Names, Session, reactor, sequence_of};
 
-/// Creates a directory and its missing ancestors as container nodes, which the server removes when they are
-/// empty.
-///
-/// Source: Curator, `ZKPaths.mkdirs` with `asContainers`.
-pub async fn make_containers(session: &Session, directory: &str) -> Result<(), Failure> {
-    make_from_leaf(session, directory, NodeKind::Container).await
-}
-
-/// Creates a directory and its missing ancestors: looks from the leaf upwards, then creates downwards.
-///
-/// Sources: Curator, `ZKPaths.mkdirs`; kazoo, `ensure_path`.
-pub async fn make_from_leaf(session: &Session, directory: &str, kind: NodeKind) -> Result<(), Failure> {
-    let mut missing = Vec::new();
-    let mut path = directory;
-    while !path.is_empty() && session.exists(path).await?.is_none() {
-        missing.push(path);
-        path = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-    }
-    for path in missing.into_iter().rev() {
-        create_unless_there(session, path, &[], kind).await?;
-    }
-    Ok(())
-}
-
-/// Creates a directory and its missing ancestors, from the top downwards: looks at each before it is made.
-///
-/// Source: the Go client, `Lock.LockWithData`.
-pub async fn make_from_top(session: &Session, directory: &str) -> Result<(), Failure> {
-    let ends = directory.match_indices('/').map(|(end, _)| end).skip(1).chain([directory.len()]);
-    for path in ends.map(|end| &directory[..end]) {
-        make_directory(session, path).await?;
-    }
-    Ok(())
-}
-
-/// Looks for a directory whose parent is there, and creates it when it is missing.
-pub async fn make_directory(session: &Session, path: &str) -> Result<(), Failure> {
-    match session.exists(path).await? {
-        Some(_) => Ok(()),
-        None => create_unless_there(session, path, &[], NodeKind::Persistent).await,
-    }
-}
-
-/// Creates a node without a look.
-pub async fn create_unless_there(
-    session: &Session,
-    path: &str,
-    data: &[u8],
-    kind: NodeKind,
-) -> Result<(), Failure> {
-    match session.create(path, data, kind).await {
-        Ok(_) | Err(Failure::NodeExists) => Ok(()),
-        Err(failure) => Err(failure),
-    }
-}
+const BACKGROUND_PAUSE: Duration = Duration::from_millis(50);
 
 /// A queue node's name, as far as it is known before the create.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,44 +115,52 @@ pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Opt
     Ok(found.zip(sequence).map(|(found, sequence)| QueueNode { path, sequence, czxid: found.czxid }))
 }
 
-/// The race that locks without a queue are: everybody tries to create the same node, and one succeeds. One contender's
-/// tries.
-#[derive(Debug, Default)]
-pub struct Race {
-    /// A create got no answer, so the node that is there may be the own one: also in a later acquire, as a server that stood
-    /// still may apply it late (see [`LateCreates`]).
-    reply_lost: bool,
+/// Deletes the node with that mark, if there is one.
+///
+/// # Errors
+/// A request's failure.
+pub async fn delete_marked(session: &Session, lock: &str, mark: &str) -> Result<(), Failure> {
+    let names = if_there(session.get_children(lock).await)?.unwrap_or_default();
+    let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(()) };
+    if_there(session.delete(&format!("{lock}/{name}")).await).map(drop)
 }
 
-impl Race {
-    /// Tries to create the lock's one node; `None` when another's is there.
-    ///
-    /// After a lost reply it tries again and, when a node is there, asks whose it is: else a contender whose
-    /// create had succeeded would wait for itself until its session ends. The second create is a write that
-    /// the session's present server has applied, so the look after it is not behind the first.
-    pub async fn try_create(&mut self, session: &Session, path: &str) -> Result<Option<QueueNode>, Failure> {
-        loop {
-            match session.create(path, &[], NodeKind::Ephemeral).await {
-                Ok(created) => return Ok(Some(node(path, created.czxid))),
-                Err(Failure::NodeExists) if self.reply_lost => return own(session, path).await,
-                Err(Failure::NodeExists) => return Ok(None),
-                Err(Failure::ConnectionLoss) => self.reply_lost = true,
-                Err(failure) => return Err(failure),
-            }
+/// Deletes the node whose create was given up, if there is one, in the background.
+///
+/// Source: Curator, `FindAndDeleteProtectedNodeInBackground`.
+pub fn delete_given_up(session: Session, lock: String, mark: String) {
+    reactor::spawn_detached(async move {
+        let Some(names) = until_done(async || session.get_children(&lock).await).await else { return };
+        let Some(name) = names.iter().find(|name| name.starts_with(&mark)) else { return };
+        let path = format!("{lock}/{name}");
+        until_done(async || session.delete(&path).await).await;
+    });
+}
+
+/// Deletes the node, again as the policy allows; after that the deleting goes on in the background, until the node is gone or
+/// the session is over.
+///
+/// Source: Curator, `DeleteBuilderImpl` with `guaranteed`.
+pub async fn leave_for_certain(session: &Session, node: QueueNode, retry: Retry) -> Result<(), Failure> {
+    let deleted = retry.around(|| node.leave(session)).await;
+    if deleted.as_ref().is_err_and(Retry::is_retryable) {
+        let session = session.clone();
+        reactor::spawn_detached(async move {
+            until_done(async || node.leave(&session).await).await;
+        });
+    }
+    deleted
+}
+
+/// Sends a request again and again until it is answered; `None` where it is refused, or the session is over.
+async fn until_done<T>(request: impl AsyncFn() -> Result<T, Failure>) -> Option<T> {
+    loop {
+        match request().await {
+            Ok(done) => return Some(done),
+            Err(failure) if Retry::is_retryable(&failure) => reactor::sleep(BACKGROUND_PAUSE).await,
+            Err(_) => return None,
         }
     }
-}
-
-/// The node, if it belongs to this session.
-async fn own(session: &Session, path: &str) -> Result<Option<QueueNode>, Failure> {
-    let found = session.exists(path).await?;
-    Ok(found.filter(|found| found.owner == session.id()).map(|found| node(path, found.czxid)))
-}
-
-/// A node without a queue has no number. The transaction stands in for it, so that two holds by the same
-/// path are told apart.
-fn node(path: &str, czxid: i64) -> QueueNode {
-    QueueNode { path: path.to_owned(), sequence: czxid, czxid }
 }
 
 #[cfg(test)]
