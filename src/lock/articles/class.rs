@@ -9,23 +9,6 @@ use crate::words::measure::RequestKind::Exists;
 use crate::world::zk::{Failure, Names, Session, SessionState};
 
 pub const ARTICLE: &str = "article";
-/// What the cards of all three say of the class.
-macro_rules! class_in_common {
-    () => {
-        "\
-It looks at the lock's directory by exists, and makes it when it is missing, before it creates `temp`: a request
-more. It gives up at the first Disconnected, although the session lives on; the session is then ended, and its
-node goes with it. It enters when the lowest node of its list is its own, or when the list is empty, which it
-takes for the same.
-Not imitated: the class opens a session for each lock, to one server, while its user waits, and closes it at the
-release. Here a contender keeps its session from one lock to the next, and knows all servers. So with
-`acquisitions = 1` each lock has its own connection, as in the article, but what it takes to open it is in no
-figure. A class that is let in between a Disconnected and its next look at its flag holds the lock; here it has
-given up. A child whose name is not four letters and a number makes it close its session; here that child is
-nobody's place."
-    };
-}
-pub(super) use class_in_common;
 
 /// What all their nodes are called, before the number.
 const PREFIX: &str = "temp";

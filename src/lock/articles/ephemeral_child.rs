@@ -14,22 +14,7 @@ pub const ENTRY: Entry = Entry {
         name: "ephemeral-child",
         summary: "one ephemeral child of a directory; the others watch the directory and race at each change",
         source: "shared-lock article, exclusive lock",
-        details: "\
-Acquire: create ephemeral `exclusive_lock/lock`; the directory is missing -> create it, once and for all, and try
-again. NodeExists: getChildren of `exclusive_lock` with a watch; empty by now -> create again; else wait; any event
--> create again.
-Release: delete the child; the directory stays.
-
-Requests: 2 uncontended (4 for the very first), 2 + 2 for every race lost. Fan-out of a release: all waiters.
-Order: none, a race. Every lost race is a refused create, which goes through the quorum.
-Timed out or cancelled: there is no node to delete; the watch stays armed until the next change.
-Crash: the session's end frees the lock; a waiter that dies costs nothing.
-
-Exclusion, progress and lost connections: as ephemeral-node; list and watch are one step, so no deletion is missed.
-A lost create of the directory is tried again, too.
-Where it breaks: the herd, as with ephemeral-node, and a little worse: a child watch also fires on a create, so
-everybody who found the directory empty and armed a watch is notified of the winner's create, including the
-winner.",
+        details: include_str!("ephemeral_child.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &[],
         system: LockCard::ZOOKEEPER,

@@ -19,28 +19,7 @@ pub const ENTRY: Entry = Entry {
         summary: "one ephemeral node: whoever creates it holds the lock; the others watch it and race when it \
                   is deleted",
         source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
-        details: "\
-Acquire: create ephemeral `lock`. NodeExists: look at it with a watch (`watch = \"exists\"`: exists;
-`watch = \"data\"`: getData); absent by now -> create again; else wait; any event -> create again.
-Release: delete.
-
-Requests: 2 uncontended, 2 + 2 for every race lost. Fan-out of a release: all waiters. Order: none, a race.
-Every lost race is a refused create, which the leader puts through the quorum like any other write.
-Timed out or cancelled: there is no node to delete; the watch stays armed until the next deletion.
-Crash: the session's end frees the lock; a waiter that dies costs nothing.
-
-`wait = \"retry\"`: a loser sleeps `retry_interval` and creates again. Notifications: none; every attempt is a write that
-the leader puts through the quorum.
-
-Exclusion: a path can be created only once until it is deleted, and it goes only by the holder's delete or with its
-session. Progress: a contender that finds the node there sets a watch in the same step, so no deletion is missed,
-and the first create after one succeeds. A contender may lose every race: there is no bound on waits. A lost create
-is tried again, and a node found there is compared with the contender's own session. Any other request that hits a
-lost connection ends the acquire or release; the caller then ends the session, and the node goes with it.
-
-Where it breaks: the herd. A batch of N costs N(N+1)/2 creates and N(N-1)/2 notifications, and the more contenders
-want the lock, the slower it gets. With `watch = \"exists\"`, a node that goes between create and look leaves a
-watch on an absent node: it fires at the next create, even the contender's own.",
+        details: include_str!("ephemeral_node.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &[
             Param {

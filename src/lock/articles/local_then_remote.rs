@@ -28,24 +28,7 @@ pub const ENTRY: Entry = Entry {
         name: "local-then-remote",
         summary: "an in-process lock in front of a Curator-style queue, so that a process queues one node",
         source: "lock requirements article: reentrancy and protection, the text (its code as printed does not exclude)",
-        details: "\
-Acquire: held already by this owner -> count up. Else wait for the process's own lock, in the order of asking; then
-as curator-mutex: create ephemeral sequential `_c_<uuid>-lock-`, getChildren, getData with a watch on the one before.
-Release: count down; at 0 delete the node, then release the local lock.
-
-`tasks_per_process` contenders count as tasks of one process; here each still has its own session.
-
-Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out among processes, and among
-the tasks of one; a process with few tasks is served as often as one with many.
-Timed out or cancelled: while it waits locally it has no node; later as curator-mutex.
-A lost connection: as curator-mutex. Crash: the session's end frees the place; the local lock ends with its task.
-
-Exclusion: that of curator-mutex, whose steps it takes unchanged; the local lock only decides who takes them.
-Progress: the local lock is released whether or not the delete succeeded, and when its task ends.
-
-What it saves: a list names one node for each process, not for each task. What it does not: every acquisition still
-pays for a handoff over ZooKeeper, even between two tasks of one process.
-Where it breaks: as curator-mutex. The article's code as printed sorts by part of the uuid, so it excludes nobody.",
+        details: include_str!("local_then_remote.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &joined::<1, 5, 6>([TASKS_PER_PROCESS], retry::PARAMS),
         system: LockCard::ZOOKEEPER,

@@ -18,34 +18,7 @@ pub const ENTRY: Entry = Entry {
         name: "parent-watch",
         summary: "queue node; every waiter watches the parent's children, so a release wakes all of them",
         source: "watch-lock article, first lock; three-strategy comparison article, second lock",
-        details: concat!(
-            "\
-Acquire: create ephemeral sequential `temp`; getChildren with a watch on the parent; its own node is the lowest ->
-held; NodeChildrenChanged -> getChildren with a watch again.
-Release: delete.
-
-Requests: 3 uncontended, 3 + one for every change while queued. Order: first in, first out.
-Fan-out of a release: all waiters and the releaser itself, whose last watch is still armed. A child watch also fires
-on a create, so every newcomer wakes all waiters, too.
-Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
-A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
-goes with it.
-
-`while_holding = \"stop\"` (the textbook): a holder stops looking. `while_holding = \"relist\"` (the article's
-class): its watcher keeps listing while it holds.
-
-`wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
-at a flag every `flag_interval`, so on average it enters half an interval late, and a whole one if uncontended.
-
-Exclusion and progress: as predecessor-watch; every change of the queue leads to a new look.
-Where it breaks: the herd. A batch of N costs about N squared lists of up to N names each.
-
-`class = \"article\"`: the article's class, as its users get it. It always has `while_holding = \"relist\"` and
-`wake = \"poll-flag\"`. If somebody else deletes its node, it goes on watching, and enters when nobody is left in
-the queue, together with the next to come.
-",
-            class::class_in_common!()
-        ),
+        details: concat!(include_str!("parent_watch.md"), include_str!("class.md")).trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
         params: &[
             WATCHING_CLASS,

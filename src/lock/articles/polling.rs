@@ -21,29 +21,7 @@ pub const ENTRY: Entry = Entry {
         name: "polling",
         summary: "queue node; sleeps, lists the queue, and holds the lock once its node is the lowest",
         source: "three-strategy comparison article, first lock",
-        details: concat!(
-            "\
-Acquire: create ephemeral sequential `temp`; then again and again: sleep the poll interval, getChildren;
-its own node is the lowest -> held. The sleep comes first, so even an uncontended acquire takes one interval.
-Release: delete.
-
-`jitter = \"half\"`: each pause is drawn from half an interval to one and a half, so that contenders that started
-together do not keep looking together. The mean stays the same, and the number of looks about the same.
-
-Requests: 3 uncontended, 2 + looks contended. Notifications: none. Order: first in, first out.
-Timed out or cancelled: deletes its own node. Crash: the session's end frees the lock.
-A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
-goes with it.
-
-Where it breaks: after every release the lock sits idle for half a poll interval on average, however fast the
-ensemble; a shorter interval lowers latency at the cost of reads. A lost create response leaves a node that nobody
-owns in front of the next attempt until the session ends (no protection).
-
-`class = \"article\"`: the article's class, as its users get it. If somebody else deletes its node, it goes on
-looking, and enters when nobody is left in the queue, together with the next to come.
-",
-            class::class_in_common!()
-        ),
+        details: concat!(include_str!("polling.md"), include_str!("class.md")).trim_ascii_end(),
         guarantees: Guarantees { watches: false, ..Guarantees::QUEUE },
         params: &[
             CLASS,

@@ -23,46 +23,7 @@ pub const ENTRY: Entry = Entry {
         name: "predecessor-watch",
         summary: "queue node; each waiter watches the node just before its own, so a release wakes one",
         source: "ZooKeeper's recipes page; three-strategy comparison article, third lock",
-        details: concat!(
-            "\
-Acquire: create ephemeral sequential `n-`; getChildren; its own node is the lowest -> held; else getData with a
-watch on the node just before it (`watch = \"exists\"`: exists with a watch, as ZooKeeper's recipes page has it).
-NoNode, or the watch fired -> getChildren again.
-Release: delete.
-
-Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.
-Timed out or cancelled: deletes its own node; the successor wakes, lists and watches the one before.
-Crash: the session's end frees the place.
-A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
-goes with it.
-
-join = \"count\": the create becomes a multi that also sets the directory's data to nothing; the directory's stat in its
-reply counts the nodes there. One -> held: 2 requests uncontended. Two -> a watch on the node with the number before its
-own, whose NodeDeleted is the lock: 3 requests, and no list. More, or no such node -> getChildren, and on as above. `count`
-has the proof and what it takes. A missing directory is made as containers. After three acquires in a row in which the
-count was of no use it creates, until it would have been. Whoever waits as the second does not look at its own node
-again: if that is deleted by hand, this goes unnoticed until the release.
-
-`wake = \"poll-flag\"` (the article's class): the watcher works as before, but the contender itself sleeps and looks
-at a flag every `flag_interval`, so on average it enters half an interval late, and a whole one if uncontended.
-
-Exclusion: held only after a list on its own session that shows no lower number; lower numbers can only go, never
-come. Progress: the watched node is the highest below its own; when it goes, by release, abandonment or expiry, the
-watch fires. A watch is set in the same step as the look that finds the node there.
-
-Where it breaks: getChildren still returns every name, so bytes grow with the queue. With
-`watch = \"exists\"`, a predecessor that goes between the list and the exists leaves a watch on an absent node that
-nothing will ever fire; it lasts as long as the session, and `watches_left` in the results counts it. A lost create
-response leaves a node that nobody owns (no protection).
-
-`class = \"article\"`: the article's class, as its users get it. It always has `wake = \"poll-flag\"`, and its
-nodes are called `temp`. It also gives up when getData finds no node, which happens whenever the predecessor leaves
-between the list and the read: a race that a busy queue loses again and again. If somebody else deletes its
-node, that shows when the node that it watches goes: with nobody left it enters, together with the next to come;
-with one other it gives up; with more it closes its session, and its user waits for ever.
-",
-            class::class_in_common!()
-        ),
+        details: concat!(include_str!("predecessor_watch.md"), include_str!("class.md")).trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
         params: &[
             CLASS,

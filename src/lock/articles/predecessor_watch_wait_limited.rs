@@ -21,31 +21,7 @@ pub const ENTRY: Entry = Entry {
         name: "predecessor-watch-wait-limited",
         summary: "takes its predecessor's end for the lock, unchecked, and leaves its node behind on timeout; broken",
         source: "watch-lock article, its Java class",
-        details: "\
-Acquire: exists on the lock's directory (missing: create it); create ephemeral sequential `mutex_lock_`;
-getChildren, of which only names that begin with `mutex_lock_` count, as several locks may share the directory;
-its own node is the lowest -> held; else exists with a watch on the one before; absent -> held; NodeDeleted -> held,
-without another look; any other event uses up the watch and is ignored, so it then waits in vain. It waits for one
-session timeout at most.
-Release: exists on its own node; delete.
-
-Requests: 5 uncontended, 6 contended. Fan-out of a release: 1. Order: first in, first out, if nobody leaves.
-Timed out: gives up and LEAVES ITS NODE, which blocks the queue until its session ends. Cancelled: deletes its
-node; the class has no cancellation. Crash: the session's end frees the place, and lets the next one in early.
-
-It does not exclude: the predecessor's node may go because a waiter left, not because a holder released. Its
-successor then enters alongside the holder. The same happens when the predecessor goes between list and exists.
-Progress: as long as nobody times out, every deletion lets one in. After a time-out the next in line waits for
-a node that nobody will release, times out, too, and leaves another.
-
-A lost connection ends the acquire or release whose request it hits; the caller then ends the session, and its node
-goes with it.
-
-Three things are not imitated. In the class the name in its nodes is that of the lock, and only nodes with that
-name count, so several locks can share a directory; here it is always `mutex`. The class connects for each lock
-and closes its session at the release; here the contender keeps its session, so that only the lock's own cost
-shows, and a leftover node lives just as long. And the class creates its latch only after exists has answered,
-so a deletion in between wakes nobody; here none is lost.",
+        details: include_str!("predecessor_watch_wait_limited.md").trim_ascii_end(),
         guarantees: Guarantees { exclusive: false, ..Guarantees::QUEUE },
         params: &[],
         system: LockCard::ZOOKEEPER,

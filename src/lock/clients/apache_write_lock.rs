@@ -23,35 +23,7 @@ pub const ENTRY: Entry = Entry {
         name: "apache-write-lock",
         summary: "ZooKeeper's own WriteLock: queue node named after the session, exists watch on the predecessor",
         source: "Apache ZooKeeper, zookeeper-recipes-lock, WriteLock",
-        details: "\
-Acquire: exists on the lock's directory (missing: create it); getChildren, to find its own node from an earlier try
-by the prefix `x-<session>-`; none -> create ephemeral sequential with that prefix; getChildren; its own node is the
-lowest -> held; else exists with a watch on the one before. The watch fired, or the connection has changed ->
-exists on the directory and getChildren again. An empty list -> it makes another node.
-Release: delete.
-
-Requests: 5 uncontended, 8 contended. Fan-out of a release: 1. Order: first in, first out.
-A lost connection: at each wake-up the look at the directory is tried at most 10 times, with pauses that grow by
-half a second, and then all the rest as often, whatever became of the first; a release is tried once, and its node
-then goes with the session.
-Timed out or cancelled: deletes its node, as the recipe's unlock does; its watch stays armed. The unlock only
-deletes a node that it knows: an acquire given up after an unanswered create leaves its node in the queue, until the
-session's next acquire finds it again or the session ends. Crash: the session's end frees the place.
-
-Exclusion and progress: as predecessor-watch. A node is found again by the session's number, so a session can be in
-a queue only once.
-
-Three bugs of the source are not imitated. If the predecessor goes between list and exists, the source keeps its
-watch on the absent node and waits for ever, because that name never comes back; here it lists again, and the watch
-stays behind on the server. A node found again is kept under its bare name, which never equals the owner's full
-path; here the path is completed, at the cost of one exists for the czxid. If its own node is gone while others are
-there, the source waits for ever once it has no other before it; here that is an error.
-Two more things differ. After a refused request the source leaves its node until the user unlocks; here the end of
-the acquire deletes it. Each change of the connection gives the source one more watcher, and each of them looks
-again when the one before goes; here one does.
-
-Where it breaks: each acquire makes two more requests than the queue needs, including the list before the create,
-and each wake-up one more. A holder is not told that its session has expired.",
+        details: include_str!("apache_write_lock.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[],
         system: LockCard::ZOOKEEPER,

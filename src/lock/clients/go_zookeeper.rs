@@ -21,29 +21,7 @@ pub const ENTRY: Entry = Entry {
         name: "go-zookeeper",
         summary: "the Go client's Lock: protected queue node, data watch on the predecessor, not reentrant",
         source: "go-zookeeper/zk, lock.go and CreateProtectedEphemeralSequential; the article on the paper's locks",
-        details: "\
-Acquire: held already by this object -> a deadlock error, no request. Else create ephemeral sequential
-`_c_<32 hex digits>-lock-` (after a lost response the node is looked for by its digits, three creates at most, the
-last of which is looked for, too; missing parents are made from the top downwards, three tries); getChildren; no
-number is lower than its own -> held; else getData with a watch on the one before; NoNode, or the watch fired ->
-getChildren again.
-Release: delete. If that fails, even because the node has gone, the object stays locked for good.
-
-Requests: 3 uncontended, 5 contended. Fan-out of a release: 1. Order: first in, first out.
-Crash: the session's end frees the place. The original has neither timeout nor cancellation; here both delete its
-node: 4 requests for nothing.
-
-Exclusion and progress: as predecessor-watch, as long as nobody deletes nodes of others.
-Where it breaks: a request that fails while waiting ends the acquire, but the node stays until the session
-ends, and everybody behind it waits for that. A holder is not told that its session has expired. It does not
-look for its own node: if that is deleted by hand while it waits, it enters all the same when the ones before it
-have gone, together with the one behind it.
-Not copied from the original: it fails on a child whose name does not end with `-` and a number, as kazoo's do
-not (here numbers count whatever is before them, and other children are ignored); its search for the one before
-starts at -1, so it breaks once the counter has wrapped (here the order stays right). A create whose session has
-expired is sent again by the next session, which the original's connection opens by itself; here the acquire
-fails, and the caller opens another. Its lists also ask for the parent's stat, 68 bytes more per reply. A node that is found again
-after a lost reply is looked at once, for its fencing token, which the original does not tell.",
+        details: include_str!("go_zookeeper.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[],
         system: LockCard::ZOOKEEPER,

@@ -37,25 +37,7 @@ pub const ENTRY: Entry = Entry {
         name: "curator-multi",
         summary: "Curator's InterProcessMultiLock: several mutexes taken one after the other, as one lock",
         source: "Apache Curator, InterProcessMultiLock",
-        details: "\
-Acquire: take the curator-mutex on each of `member-0`, `member-1`... in turn; in Java members may be locks of
-any kind, here all are mutexes. Each member is given the whole acquire timeout. A member that times out ends the
-acquire; one that fails does not: the next members are taken anyway. In both cases those taken are then released
-in reverse, and the last failure is returned.
-Release: each member in reverse; a failure does not keep the others from being released.
-
-Requests: 3 for each member uncontended, 2 more for the one that is waited for. An acquire takes two round trips
-and a commit for each member, a release one round trip and a commit. Fan-out of a release: 1 on each member that
-somebody waits for; if all use the same order, only the first member ever has a queue. Order: first in, first out.
-A lost connection: as curator-mutex, for each member. Timed out: deletes its nodes; its watch on the predecessor
-stays armed. Crash: the session's end frees all places.
-
-Exclusion: a holder has all members, and each member excludes. Progress: if all take the members in the same order,
-the holder of the last member that anybody has taken waits for nobody.
-
-Where it breaks: nothing makes contenders agree on an order. With `order = \"rotated\"` each contender starts at
-the next member: two can each hold what the other waits for. Without an acquire timeout that is a deadlock; with
-one, both give up and may collide the same way again for ever.",
+        details: include_str!("multi.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &joined::<2, 5, 7>(PARAMS, retry::PARAMS),
         system: LockCard::ZOOKEEPER,

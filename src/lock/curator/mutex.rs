@@ -30,49 +30,7 @@ pub const ENTRY: Entry = Entry {
         name: "curator-mutex",
         summary: "Curator's InterProcessMutex: protected queue node, data watch on the predecessor, reentrant",
         source: "Apache Curator, InterProcessMutex and LockInternals",
-        details: "\
-Acquire: held already by this owner -> count up, no request. Else create ephemeral sequential
-`_c_<uuid>-lock-` (missing parents are made as containers; after a lost response the node is looked for by
-its uuid before another is created, and when the policy allows no other, in the background, to delete it);
-getChildren; its own node is the lowest -> held; else getData with a watch on the one before. Any event, even a
-disconnection or reconnection -> getChildren again. Its own node or the lock's directory is missing, even right
-after that was made -> start over with a new node at the end of the queue, as often as the retry policy allows.
-Release: count down; at 0 delete. A lost connection: any request is sent again, as the policy says; a release that
-still fails goes on in the background until it succeeds or the session ends.
-Revocable (makeRevocable): its node is empty; after the create, getData with a watch on its own node; when its
-data changes, getData with a watch again, and if it is `__REVOKE__` the holder ends its hold and releases. To
-ask (attemptRevoke, after getParticipantNodes): getChildren, setData on the first node. A release also asks
-whether the watch on its own node is still set; Java does this by checkWatches, here `exists` on the node stands
-in for it. A contender that is asked while it still waits notices once it holds.
-
-Requests: 3 uncontended, 5 contended, 6 when timed out; 2 more when revocable. A revocation takes 3, plus 2 by the
-one behind the holder, which watches the overwritten data and wakes for nothing. Fan-out of a release: 1.
-Order: first in, first out.
-Timed out: looks once more, as Curator does, then deletes its node; its watch on the predecessor stays armed, and
-wakes the object's next acquire, if that waits then: it lists and watches once for nothing.
-Crash: the session's end frees the place.
-
-shared_object: all contenders use one object, as threads of one process may. A release then also asks the server
-about the watch of every waiting task (checkWatches; an exists stands in for it here, and each contender still has
-its own session) and wakes them all: each lists and sets its watch again. That makes 3 requests for every waiting
-task at every release, 1.5 N on average over a queue of N. Without it a release costs 2 requests however many wait.
-
-join = \"count\" (not in Curator): the create becomes a multi that also sets the directory's data to nothing; the directory's
-stat in its reply counts the nodes there. One -> held without a list: 2 requests uncontended. `count` has the proof and
-what it takes. It overwrites what others keep in the directory, where Curator keeps nothing, and wakes whoever watches
-that; Java's clients can be in the same queue. A lost reply: as ahead. After three acquires in a row behind others it creates, until it finds itself first again.
-
-Exclusion and progress: as predecessor-watch.
-Where it breaks: names are four times as long as bare ones, so large queues cost more bytes. A holder is not
-told that its session has expired. Every reconnection costs each waiter a list and a watch.
-Not copied from Java: the order of names that have no `lock-`. There they come behind if they sort behind digits, as
-kazoo's do, and Java's Curator gets in beside kazoo; here all numbers are compared. Java compares them as text,
-which puts the newest first once the counter has passed 2^31; here the order stays right. Java's client opens
-another session when one has expired, and an acquire goes on with a new node; here it fails, and the caller
-opens another. While it has no connection Java's client uses up its tries; here a request waits for one. A node that is
-found again after a lost reply is looked at once, for its fencing token, which Java's lock does not tell. Java's
-makeRevocable is for one acquire, here for all. Curator up to 5.4 looks for missing directories from the top downwards;
-here, as in later releases, from the leaf upwards.",
+        details: include_str!("mutex.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &joined::<7, 2, 9>(
             joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS),

@@ -20,35 +20,7 @@ pub const ENTRY: Entry = Entry {
         name: "curator-read-write",
         summary: "Curator's InterProcessReadWriteLock: one queue of readers and writers, protected, reentrant",
         source: "Apache Curator, InterProcessReadWriteLock",
-        details: "\
-Acquire: held already on that side by this owner -> count up, no request. Else create ephemeral sequential
-`_c_<uuid>-__READ__` or `_c_<uuid>-__WRIT__`, protected as curator-mutex; getChildren; a reader with no writer
-before it, a writer with nobody before it -> held; else getData with a watch: a reader on the first writer of
-the queue, a writer on the node just before it. Any event -> getChildren again.
-A writer that asks to read (downgrade, as of version 5.5): create of an ephemeral node that is not sequential
-and bears the writer's own number, so it keeps its place; getChildren; held, whatever the list shows.
-Release: count down; at 0 delete. A lost connection: as curator-mutex.
-
-Requests: 3 uncontended, 5 contended, 6 when timed out. Order: first in, first out, with readers that stand
-together let in together.
-Fan-out: a writer's release wakes every reader whose first writer it was, even those behind the next writer, which
-look and watch that one; a reader's release wakes the writer just behind it. A queue W, a readers, W, b readers
-costs (a + b) + 1 + b notifications, b more than shared-predecessor-watch.
-Timed out or cancelled: as curator-mutex. Crash: the session's end frees the place.
-
-join = \"count\" (not in Curator): as curator-mutex with it. Alone in the directory -> held on either side, without a list:
-nobody is before it, and a node that takes its writer's own number is only made while that writer's node is there. How
-many are before says nothing of their kinds, so a reader behind others lists, also when all of them read; `count` has the
-rest of the proof and what it takes.
-
-Exclusion and progress: as shared-predecessor-watch; the watched writer is before the reader, and as long as any
-writer is, there is a first one to watch.
-
-Where it breaks: readers behind two writers are woken for nothing. Upgrading, from reader to writer, never
-succeeds: the writer waits for its own reader. In versions before 5.5 the downgrade took a new number, and a
-waiting writer got in beside the reader. A holder is not told that its session has expired.
-Not copied from Java: it compares numbers as text, which puts the newest first once the counter has passed 2^31;
-here the order stays right.",
+        details: include_str!("read_write.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..READ_WRITE },
         params: &joined::<5, 1, 6>(retry::PARAMS, [JOIN]),
         system: LockCard::ZOOKEEPER,

@@ -28,37 +28,7 @@ pub const ENTRY: Entry = Entry {
         name: "curator-semaphore",
         summary: "Curator's InterProcessSemaphoreV2: as many inside as there are leases, taken under a mutex",
         source: "Apache Curator, InterProcessSemaphoreV2",
-        details: "\
-Acquire, for each permit: take a curator-mutex on `locks`; create ephemeral sequential `_c_<uuid>-lease-` under
-`leases`; getChildren with a watch on `leases`, and again after each event, until there are no more children than
-leases; ask whether the watch is still set; delete the mutex's node and wait for the answer. Missing directories
-are made as containers. Its own lease is missing -> start over with a new one; `leases` is missing while it waits
-there -> a failure.
-Release: delete each lease. A lost connection: as curator-mutex, for both kinds of nodes.
-
-With `leases_from = \"count-node\"` (a SharedCount): at its first acquire each lock object tries to create the node
-`count` with the number in four bytes, which all but the first find there, and reads it by getData with a watch. It
-reads again after a change, which also makes the one that waits for room look again. In Java the number is also read
-again after a reconnection; here the watch outlives that.
-
-Java asks about the watch by checkWatches, which removes nothing from the server. This client library has no such
-request, so `exists` on `leases` stands in for it, and the watch stays armed as it does in Java. Java asks about it,
-too, when its own lease is missing; here that is left out. What else is not as in Java: as curator-mutex.
-
-Requests: 7 uncontended, 10 contended, 4 of them writes. Fan-out of a release: the one contender that waits on
-`leases`; then, once that one has moved on, one that waits on `locks`; and one useless notification per acquisition,
-from the watch that stays armed. Order: first in, first out.
-Timed out: looks once more, then deletes its lease and its node under `locks`, and gives back what it has taken.
-Crash: the session's end frees its leases.
-
-Exclusion: a lease is created only under the mutex, and held only after a list, taken after its own create, that
-shows no more children than leases. Leases listed later than that can only be those of later holders, which have
-counted this one. Progress: the one contender that waits on `leases` is woken by every change there.
-
-Where it breaks: every child of `leases` counts, no matter who made it, and nobody notices if processes are
-configured with different numbers of leases. A contender that wants several permits keeps those it has while it
-waits for more: two of these can wait for each other for ever, unless acquires time out. With one lease it costs
-twice as much as a mutex.",
+        details: include_str!("semaphore.md").trim_ascii_end(),
         guarantees: GUARANTEES,
         params: &joined::<3, 5, 8>(PARAMS, retry::PARAMS),
         system: LockCard::ZOOKEEPER,

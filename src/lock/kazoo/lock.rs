@@ -28,38 +28,7 @@ pub const ENTRY: Entry = Entry {
         name: "kazoo",
         summary: "kazoo's Lock: queue node with the lock object's own prefix, data watch on the predecessor",
         source: "Python's kazoo, recipe/lock.py",
-        details: "\
-Acquire: once for each lock object, exists on the lock's directory (missing ones are made). Create ephemeral
-sequential `<32 hex digits>__lock__`, or, for an object that has tried a create before, first getChildren to find a
-node with its own digits. Then getChildren, of which only names that end with `__lock__` and a number count; its own
-node is the lowest -> held; else getData with a watch on the one before. NoNode, the watch, or any change of the
-connection -> getChildren again. A lost connection, or its own node missing -> a pause that doubles from 0.1 s,
-give or take two fifths, then find its own node, or create another, and go on.
-Release: delete, tried again as long as connections are lost, after pauses that double from 0.1 s; a node that has
-gone already is no error.
-
-Requests: 4 uncontended, 6 contended, 5 when timed out, 4 for nothing when not blocking. Fan-out of a release: 1; of
-a reconnection: everybody's. Order: first in, first out.
-Timed out or cancelled: one attempt to delete the node, which is looked for by its digits when the create went
-unanswered; the watch on the predecessor stays armed. kazoo swallows a failure of that attempt; here it is reported,
-so that the session ends and the node with it.
-Not blocking: its own node is not the lowest -> delete it and give up, without a watch.
-Taken again by the object that holds it: waits in growing pauses until it times out, without a request; not
-blocking, it gives up at once.
-Crash: the session's end frees the place.
-
-Exclusion and progress: as predecessor-watch, among those whose names count. Its own prefix takes the place of
-protection: a node whose create went unanswered is found again.
-Where it breaks: with `extra_patterns = \"none\"`, kazoo's default, Curator's and the Go client's nodes do not
-count, so clients of both kinds on one path hold together. With `\"lock-\"` kazoo waits for them, and they do not wait
-for kazoo: Java's Curator compares what follows the last `lock-` of a name, or the whole name where there is none, and
-so has every `__lock__` node behind its own, whoever was first: it gets in beside kazoo. Go's client, as of 2018, ends
-with an error at the sight of one. This suite's `curator-mutex` and `go-zookeeper` compare the numbers, and wait. In
-kazoo a wait that was woken in vain starts over with the full timeout; here an acquire has one deadline. kazoo compares the
-numbers as text, which goes wrong when the counter wraps; here they are numbers. `is_acquired` survives the session:
-a holder is not told that it has expired. An acquire whose session expires goes on in kazoo, whose client opens
-another, with a new node at the end of the queue; here it fails, and the caller opens another. A node that is found again
-after a lost reply is looked at once, for its fencing token, which kazoo does not tell.",
+        details: include_str!("lock.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
         params: &[
             Param {

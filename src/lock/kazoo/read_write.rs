@@ -17,24 +17,7 @@ pub const ENTRY: Entry = Entry {
         name: "kazoo-read-write",
         summary: "kazoo's ReadLock and WriteLock: each waiter watches the last node in its way; two names per owner",
         source: "kazoo, ReadLock and WriteLock as of version 2.9",
-        details: "\
-Each side of an owner is an object with its own name, `<32 hex>__rlock__` or `<32 hex>__lock__`.
-Acquire: the object's first: exists on the lock's directory (made when missing); every later one: getChildren,
-to look for a node of that name left from before. Then create ephemeral sequential; getChildren; a reader with no
-`__lock__` before it, a writer with no `__lock__` or `__rlock__` before it -> held; else getData with a watch on
-the last of those. NoNode, the watch, or any change of the session's state -> getChildren again. Its own node is
-missing, or the connection was lost -> a pause that doubles from 0.1 s, give or take two fifths, then everything
-again, starting with the look for the name.
-Release: delete, tried again as long as connections are lost, as kazoo; a node that is gone already has left.
-Taken again on a side that is held: waits in growing pauses until it times out, without a request.
-
-Requests: 4 uncontended, 6 contended, 5 when timed out. Order: first in, first out, with readers that stand
-together let in together. Fan-out: as shared-predecessor-watch.
-Timed out or cancelled: deletes its own node. Crash: the session's end frees the place.
-
-Exclusion and progress: as shared-predecessor-watch.
-Where it breaks: names are four times as long as bare ones. Before version 2.9 a queue of a writer, a reader
-and a writer behind a held write lock came to a standstill. Numbers, deadlines and expired sessions: as kazoo.",
+        details: include_str!("read_write.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..READ_WRITE },
         params: &[],
         system: LockCard::ZOOKEEPER,

@@ -20,49 +20,7 @@ pub const ENTRY: Entry = Entry {
         summary: "Curator's queue, but waiters watch the two nodes before them, check early, and enter on an \
                   event alone",
         source: "this suite; its nodes, names and release are those of Curator's InterProcessMutex",
-        details: "\
-Acquire: create ephemeral sequential `_c_<uuid>-lock-` and getChildren, in one flush (`flush = false`: one after
-the other); its own node is the lowest -> held; else getData with a watch on the node just before its own (the near
-one) and on the one before that (the far one), in one flush. The far one goes -> getChildren while the near one
-still holds, off the critical path. Only the near one is left below its own -> its NodeDeleted is the lock: nothing
-is read after it. The near one goes first, because it gave up or died -> getChildren as predecessor-watch does. A
-watch that is still set is kept, not set again.
-Release: delete, retried as Curator does. Nobody needs to be told anything, so it can share a queue with Curator and
-everything that queues the same way.
-
-Requests: 3 uncontended, 6 contended (5 with one before it). Handoff: one round trip and a commit, where
-predecessor-watch has two round trips and a commit. Fan-out of a release: 2. Order: first in, first out.
-A batch of N: N creates, N deletes, 2N - 2 lists, 2N - 3 watches and as many notifications, N^2 - 1 names; a
-single contender lists once.
-
-join = \"count\": the create becomes a multi that also sets the directory's data to nothing; the directory's stat in its
-reply counts the nodes there. One -> held: 2 requests uncontended, and no list. More -> getChildren, and on as above.
-`count` has the proof and what it takes. After three acquires in a row behind others it creates and lists in one flush,
-until it finds itself first again.
-
-Exclusion: all nodes with a lower number were created before its own, and its server had applied them when it
-answered the create; so any later list on the session shows all lower nodes that are left, and lower nodes can only
-go, never come. It takes the lock for held in two cases only: a list shows no lower node; or a list showed the near
-one alone, and the server then said that it is gone (NodeDeleted, or NoNode when setting the watch). In both cases
-nobody is below its own node, and any other holder would have to be the lowest. Any other event (data written by
-hand, the session's end) leads to a list. Events that come while the list is under way are kept by the watch and
-judged by what that list shows.
-Progress: while anybody is below, the watch on the near one is set, in the same step as the look that finds it
-there. It is set again from every list that shows another near one. A far one that gave up or died costs a list
-and a watch on the next. After a reconnection the client sets its watches again, and a node that went meanwhile is
-reported as deleted. So nobody is left behind when a holder dies, a session expires or a waiter leaves.
-Lost create response: the node is looked for by its uuid after a sync (without it, a server that lags could hide a
-node that was created), before another is created. A create that a server applies even later is deleted by the
-contender's next list. Any other request that hits a lost connection is sent again, as Curator's policy
-allows. Timed out or cancelled: deletes its own node.
-Numbers wrap past 2^31; distances are compared on the circle, so this lock keeps working. Stock clients in the same
-queue compare differently and do not.
-
-Where it breaks: 2 notifications per release are the price of the saved round trip. If the near one releases before
-the early list is back (holds shorter than a round trip), that list is on the critical path after all. Its own node
-is not read again: if it is deleted by hand while waiting, that goes unnoticed until the release, and the one behind
-may then get in alongside it. A holder is not told that its session has expired. getChildren still returns every
-name, twice for each acquisition.",
+        details: include_str!("ahead.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &[
             Param {

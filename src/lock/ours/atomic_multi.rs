@@ -19,33 +19,7 @@ pub const ENTRY: Entry = Entry {
         name: "atomic-multi",
         summary: "several queue locks joined in one transaction, so their order cannot cause a deadlock",
         source: "this suite",
-        details: "\
-Acquire: one multi creates ephemeral sequential `_c_<uuid>-lock-` in each of `member-0`, `member-1`..., with one
-uuid in all names, and sets the data of the first one taken to nothing; getChildren of every member in the same
-flush; its own node is the lowest everywhere -> held; else getData with a watch on the one before it in the first
-member where there is one; NoNode, or the watch fired -> getChildren of every member again. Missing directories are
-made, and stay. The fencing token is the transaction of the multi, which is the czxid of all its nodes: servers do
-not report that of a node created in a multi (ZOOKEEPER-4026), but the stat that comes back for the set data does.
-Release: one multi deletes all nodes.
-A lost connection: the request is sent again, as Curator's policy allows; after a lost create the nodes are looked
-for by their uuid, after a sync, before others are created, and deleted where a server applies them even later;
-after a lost release they may be found gone.
-
-Requests for m members: m + 2 uncontended, 2m + 3 contended. An acquire takes one round trip and a commit, where
-curator-multi takes two round trips and a commit for each member; a handoff two round trips and a commit. Fan-out
-of a release: 1. Order: first in, first out. Timed out or cancelled: deletes its nodes in one multi. Crash: the
-session's end frees all places.
-
-Exclusion: held only after a list of every member, taken after its own create, that shows no lower number. Progress,
-in whatever order members are listed: a transaction has one place among all transactions, so of any two contenders
-the same one comes first in every queue that both are in. Every waiter waits for an earlier transaction; a circle of
-waits would need one that is earlier than itself.
-
-Where it breaks: a client that takes the same members one by one joins them at different times, and then the circle
-is possible again. All members must be on one ensemble. The data of the first member taken is overwritten, which
-takes the right to write there, and whoever has a data watch on it is woken at each acquire. Members are listed
-each by a request of its own, at different transactions; in each of them only lower nodes count, and these can
-only go.",
+        details: include_str!("atomic_multi.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &PARAMS,
         system: LockCard::ZOOKEEPER,

@@ -27,55 +27,7 @@ pub const ENTRY: Entry = Entry {
         name: "baton",
         summary: "a release writes a grant into the next waiter's node; the waiter's watch on it is enough: no read",
         source: "this suite, after the queue lock of shared-memory systems (MCS)",
-        details: "\
-Acquire: create ephemeral sequential `n-`, which gives its number s; then, in one flush, getData with a watch on its
-own node and getChildren with a watch on node s - 1. (A queue node has no children: a child watch on it fires at its
-deletion only, where a data watch would fire at its grant as well.) Its own data is a grant, or changes -> held, and
-nothing is read. Node s - 1 is gone (NoNode) or goes without a grant -> getChildren of the lock; its own node is the
-lowest -> held; else a child watch on the node just before its own, and so on. After a reconnection it reads its own
-data before it waits again.
-Release: one multi writes a grant into node s + 1 and deletes its own node. It is refused with NoNode if s + 1 is
-not there -> getChildren, and the same with the node just behind its own; nobody is behind -> delete. A holder whose
-own list let it in knows from that list who is behind it, and deletes at once when nobody was.
-
-Requests: 5 uncontended, 4 contended, with constant bytes and no list as long as the queue doesn't run dry. Handoff:
-one round trip and a commit. Fan-out of a release: 2, both to the next one (grant, and deletion of its predecessor).
-Order: first in, first out. A holder that deletes at once tells nobody: a contender that came meanwhile sees the
-deletion and lists, as in predecessor-watch.
-A batch of N >= 3: N creates, N watched reads of the contender's own node and N of the one before (the first finds
-none), 3 lists of N + 1 names in all, N - 1 multis (the last one finds nobody behind it), 2 deletes. The two that
-lists let in are notified of their own deletion, because the watch on their own data is still set.
-
-join = \"count\": as `count`, which is this lock with that parameter.
-release = \"count\": who was let in without a list doesn't know whether anybody is behind, and a grant to nobody takes
-three requests: the refused multi, a list, a deletion. When two of its last three releases that would have told somebody
-found nobody, it deletes instead and sets the directory's data to nothing in the same multi; the directory's stat in the
-reply counts those that are left, and so tells whether a grant would have been better. When two of three found somebody,
-it grants again. While somebody always waits nothing changes; where the queue often runs dry behind waiters, a release
-is one request instead of three. Somebody who is missed is let in by the deletion: as the second by the count at once,
-otherwise after a list. The number is a hint for the own next release and nothing else: a later join finds another
-queue. A stranger's node in the directory counts as somebody. Without the right to write to the directory it always
-grants.
-
-Exclusion: every holder's node is the lowest at the moment it begins to hold and until it is deleted. By a list:
-no lower number is shown, and none can come. By a grant: it is written in the transaction that deletes the
-granter's node, which held and so was the lowest. The grant goes to the next node there is: s + 1, or the one that a
-list showed just behind; between the two no node can appear any more. So the granted node is the lowest from that
-very transaction on. A paused holder whose session has expired can't grant: its node is gone and the transaction
-fails whole. A grant to a node that is just being given up grants nothing, because that node goes.
-Progress: grants only save time. Every waiter has a watch on the node just before its own, set in the same step as
-the look that finds it there. It fires however that node ends: by release, by giving up, by expiry, while the holder
-looks for the next one, or when a release found nobody because it missed the newcomer. The grant is written before
-the deletion and is delivered before it; a list shows it, too, since the granted node is the lowest. After a
-reconnection both watches are set again and report what was missed. A release whose response was lost either
-happened whole or leaves the node to the session's end, which the others see as a death. A lost create response
-leaves a node that nobody owns until the session ends (no protection). Any other request that hits a lost connection
-ends the acquire, and the session is ended as well.
-Timed out or cancelled: deletes its own node, granted or not. Numbers past 2^31 wrap, here as on the server.
-
-Where it breaks: everybody who queues must follow this protocol, and nobody else may write into queue nodes: any
-change of its own data is taken for a grant. A refused multi is a proposal of its own, so the last in a queue pays
-for one more commit. A holder is not told that its session has expired.",
+        details: include_str!("baton.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
         params: &[JOIN, RELEASE],
         system: LockCard::ZOOKEEPER,

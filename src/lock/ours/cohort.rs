@@ -57,53 +57,7 @@ pub const ENTRY: Entry = Entry {
         summary: "a process queues one node and hands the held lock on within itself without a request, a bounded number \
                   of times",
         source: "lock cohorting (Dice, Marathe, Shavit, PPoPP 2012), carried over to ZooKeeper by this suite",
-        details: "\
-Acquire: held already by this owner -> count up. Else wait for the process's turn, in the order of asking. The turn comes
-with the ZooKeeper lock -> held, no request. It comes without -> as curator-mutex: create ephemeral sequential
-`_c_<uuid>-lock-`, getChildren, getData with a watch on the one before, and so on.
-Release: count down; at 0, somebody waits in the process, this was not the k-th turn by this node (`max_local_turns`), and
-`max_local_time` (t) has not passed since the node's first turn -> the turn goes to the next one in the process together
-with the lock: no request. Else delete the node, and only then let the next one of the process queue up, at the tail.
-
-`contenders_per_process` contenders are one process, the first ones, the next ones, and so on. Each still has its own
-session here: the node belongs to the session of the one that queued up, and that one deletes it, whoever held last.
-`max_local_turns` = 1 is local-then-remote.
-
-Requests: none for a turn that is handed on. For a node 3 uncontended, 5 contended, so for an acquisition at least 3/k,
-and 5/k among processes that are all busy: 0.5 with k = 10, where curator-mutex has 5. Fan-out of a release: 1.
-Handoff: within a process a wake-up, between processes that of curator-mutex. With nobody outside, the process gives the
-lock back after k turns all the same, which costs it 3 requests every k turns, and no watch to know better.
-A batch: a process of m queues up m/k times, rounded up; as many creates, deletes and lists, and for each time that another
-is before it one more list, one watch and one notification.
-
-Order: first in, first out among processes and within one, not among all. From when a process's node is there until it
-is let in, each other process has at most k turns, or t and one hold, all by one node: its next one is created after
-that one is deleted, and so behind. In a fair queue it would have one. So no process waits more than k local turns of
-each other process longer than in a fair queue. Within a process each neighbour has at most one turn while one waits.
-Measured with ten processes of ten, all busy for 10 s: 10,870 to 10,880 turns a process, all of one process as many as
-each other; curator-mutex's processes had 737 to 740.
-Fencing token: the node's czxid, then the number of the turn by it. Both only grow, and no two holds have the same pair.
-Histories (`--history`) show the czxid alone, so turns by one node look alike there; the judge takes them for one hold.
-
-Timed out or cancelled: within the process it has no node, and leaves no trace. Later as curator-mutex: its node goes,
-and with it the process's place: the next one of the process queues up at the tail.
-A lost connection: as curator-mutex for the one that queues up. By a node whose session has lost its connection, or has
-shown no sign of life for a third of its timeout, nothing is handed on any more, so that nobody is given a lock that may have
-expired: the release goes to that session and comes back when it is connected again or over.
-Session end: whoever holds by its node is told, whichever session of the process it was, and its release fails with
-session-expired; those that wait in the process go on with a node of the next one's session. Crash: the process's next one
-queues up behind the node, which goes with its session. One that dies while it holds by a session that lives hands on.
-
-Exclusion: between nodes that of curator-mutex, whose steps it takes unchanged. By one node there is one turn, a value
-that is moved from one contender to the next and never copied.
-Progress: a turn that is dropped, however that comes about, goes to the next one; without a next one the node is deleted
-by the session it belongs to, or goes with it.
-
-Where it breaks: whoever holds when the session of the node ends is a zombie until it is told, as with every lock; here
-that may be another contender than the one whose session it was, and a client that looks at its own session only does not
-notice. Protected resources have to compare the whole token: by the czxid alone a late write of an earlier turn by the same
-node passes. Contenders of one process that come for the lock all the time keep all others waiting k times as long.
-A process that stands still does so with its place in the queue. As curator-mutex in all else.",
+        details: include_str!("cohort.md").trim_ascii_end(),
         guarantees: Guarantees {
             fifo: false,
             reentrant: true,

@@ -11,11 +11,7 @@ pub const ENTRY: Entry = Entry {
         name: "no-lock",
         summary: "no lock at all: the negative control, which the checker must always find violated",
         source: "negative control of this suite",
-        details: "\
-Acquire: nothing. Release: nothing. No request is sent.
-
-It excludes nobody. Its only purpose is to prove that the exclusion check can fail: a run of it with more
-than one contender and a hold time above zero must end with the verdict `violated` and exit code 1.",
+        details: include_str!("no_lock.md").trim_ascii_end(),
         guarantees: Guarantees { exclusive: false, fifo: false, watches: false, ..Guarantees::QUEUE },
         params: &[],
         system: LockCard::ZOOKEEPER,

@@ -13,36 +13,7 @@ pub const ENTRY: Entry = Entry {
         name: "ticket",
         summary: "consecutive numbers; a release writes its number into the lock's node, which the next waiter reads",
         source: "this suite, after the ticket lock of shared-memory systems",
-        details: "\
-Acquire: create ephemeral sequential `n-`, which gives its number s, and getData of the lock's node, in one flush;
-its data is s - 1 -> held; s is 0 and there is no data -> held, the first of all. Else getData with a watch on node
-s - 1; it goes, or is gone (NoNode) -> getData of the lock's node; s - 1 -> held. Else s - 1 left the queue without
-having held, or died, or its number was never used: getChildren; its own node is the lowest -> held; else the node
-just before it takes the place of s - 1 from here on.
-Release: one multi writes its number into the lock's node and deletes its own node.
-
-Requests: 3 uncontended, 5 contended, with constant bytes: names are never listed unless somebody left or died.
-Fan-out of a release: 1. Handoff: two round trips and a commit. Order: first in, first out.
-A batch of N: N creates, N multis (2N writes), 2N - 1 reads of the lock's node, N - 1 watches and notifications.
-
-Exclusion: a number is written in the transaction that deletes its node, and only by its holder. Let p be the number
-that a contender waits for: s - 1, or the highest below its own that a list showed. No node can appear between p and
-its own. Data p means that p held, so all before p had gone, and that p has gone since: nobody is below its own
-node. Numbers are used once, so old data never fits; the data of a paused holder whose session has expired can't be
-written, because its node is gone and the transaction fails whole. Without that data, it holds only after a list
-that shows no lower number, as in predecessor-watch; 0 without data is the lock's first node ever.
-Progress: the node waited for is watched in the same step as the look that finds it there. However it goes, by
-release, abandonment, expiry or crash, the watch fires, after a reconnection too, and the data or else the list
-decides; the list names the next one to wait for, if there is one.
-A release whose response was lost either happened whole or leaves the node to the session's end, which the others
-see as a death. A lost create response leaves a node that nobody owns until the session ends (no protection).
-Any other request that hits a lost connection ends the acquire, and the session is ended as well.
-Timed out or cancelled: deletes its own node and writes nothing. Numbers past 2^31 wrap, here as on the server.
-
-Where it breaks: all releases write the lock's node, which must not be used for anything else; everybody who
-queues must follow this protocol, because a client that deletes its node without writing costs the next one a list.
-Its own node is not read again: if it is deleted by hand while waiting, that goes unnoticed until the release, and
-the one behind may then get in alongside it. A holder is not told that its session has expired.",
+        details: include_str!("ticket.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
         params: &[],
         system: LockCard::ZOOKEEPER,
