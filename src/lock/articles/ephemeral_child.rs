@@ -65,7 +65,7 @@ impl EphemeralChild {
     /// reply is lost: the next try tells.
     async fn try_create(&mut self, session: &Session) -> Result<Option<QueueNode>, Failure> {
         loop {
-            match self.race.try_create(session, &self.node).await {
+            match self.race.try_create(session, &self.node, NodeKind::Ephemeral).await {
                 Err(Failure::NoNode) => {}
                 tried => return tried,
             }

@@ -11,7 +11,7 @@ use crate::words::catalog::{
     BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection,
 };
 use crate::words::measure::RequestKind::{ExistsWatch, GetDataWatch};
-use crate::world::zk::{Failure, Session, Watch};
+use crate::world::zk::{Failure, NodeKind, Session, Watch};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -22,6 +22,12 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("ephemeral_node.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
         params: &[
+            Param {
+                name: "node",
+                kind: ParamKind::OneOf(&["ephemeral", PERSISTENT]),
+                default: "ephemeral",
+                doc: "Whether the node goes with the holder's session, or stays, so that a holder that dies holds for ever.",
+            },
             Param {
                 name: "wait",
                 kind: ParamKind::Choice(&[
@@ -50,6 +56,7 @@ pub const ENTRY: Entry = Entry {
     build: |config: &LockConfig| {
         Box::new(EphemeralNode {
             node: format!("{}/lock", config.path),
+            kind: if config.is("node", PERSISTENT) { NodeKind::Persistent } else { NodeKind::Ephemeral },
             by_data: config.is("watch", "data"),
             retries: config.is("wait", "retry").then(|| config.duration("retry_interval", RETRY_INTERVAL)),
             race: Race::default(),
@@ -57,6 +64,7 @@ pub const ENTRY: Entry = Entry {
     },
 };
 
+const PERSISTENT: &str = "persistent";
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
@@ -71,6 +79,7 @@ fn batch_cost(params: &Params, n: u64) -> BatchCost {
 
 struct EphemeralNode {
     node: String,
+    kind: NodeKind,
     by_data: bool,
     /// How long a loser sleeps, if it does not watch.
     retries: Option<Duration>,
@@ -81,7 +90,7 @@ struct EphemeralNode {
 impl Strategy for EphemeralNode {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         loop {
-            if let Some(node) = self.race.try_create(session, &self.node).await? {
+            if let Some(node) = self.race.try_create(session, &self.node, self.kind).await? {
                 return Ok(Held::by(node));
             }
             if let Some(pause) = self.retries {

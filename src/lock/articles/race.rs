@@ -17,9 +17,14 @@ impl Race {
     /// After a lost reply it tries again and, when a node is there, asks whose it is: else a contender whose
     /// create had succeeded would wait for itself until its session ends. The second create is a write that
     /// the session's present server has applied, so the look after it is not behind the first.
-    pub async fn try_create(&mut self, session: &Session, path: &str) -> Result<Option<QueueNode>, Failure> {
+    pub async fn try_create(
+        &mut self,
+        session: &Session,
+        path: &str,
+        kind: NodeKind,
+    ) -> Result<Option<QueueNode>, Failure> {
         loop {
-            match session.create(path, &[], NodeKind::Ephemeral).await {
+            match session.create(path, &[], kind).await {
                 Ok(created) => return Ok(Some(node(path, created.czxid))),
                 Err(Failure::NodeExists) if self.reply_lost => return own(session, path).await,
                 Err(Failure::NodeExists) => return Ok(None),
