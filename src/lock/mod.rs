@@ -1,51 +1,21 @@
 //! The subjects: one way to lock a file, written over the metered session and nothing else.
 //!
-//! A strategy knows nothing of recording, load or charts. A new one is a file and a line in `registry`.
+//! A strategy knows nothing of recording, load or charts. A new one is a file in the folder of its family and a line in
+//! `registry`. What the families share is in `queue` and beside this file.
 //!
 //! Uses: words, world.
 
-mod ahead;
-mod apache_write_lock;
-mod article;
-mod atomic_multi;
-mod baton;
-mod cohort;
+mod articles;
+mod clients;
 mod cost;
-mod count;
-mod count_semaphore;
-mod crate_lock;
-mod creating;
-mod curator_multi;
-mod curator_mutex;
-mod curator_queue;
-mod curator_read_write;
-mod curator_semaphore;
-mod curator_semaphore_mutex;
+mod curator;
 mod driven;
-mod ephemeral_child;
-mod ephemeral_node;
-mod go_zookeeper;
 mod in_process;
-mod joining;
 mod kazoo;
-mod kazoo_read_write;
-mod lately;
-mod leaving;
-mod local_then_remote;
 mod mixed;
-mod no_lock;
-mod parent_watch;
-mod polling;
-mod predecessor_watch;
-mod predecessor_watch_wait_limited;
-pub mod queue_node;
+mod ours;
+mod queue;
 mod registry;
-mod retry;
-mod revocation;
-mod shared_parent_watch;
-mod shared_predecessor_watch;
-mod sides;
-mod ticket;
 mod wait;
 
 use std::pin::Pin;
@@ -60,8 +30,8 @@ use crate::world::driver::{PastHold, Processes};
 use crate::world::zk::{Failure, Session};
 
 pub use driven::{DrivenLock, PERMITS, Program};
-pub use joining::joins_by_count;
-pub use queue_node::QueueNode;
+pub use queue::joining::joins_by_count;
+pub use queue::node::QueueNode;
 pub use registry::{DrivenLocks, STRATEGIES, cards, driven, find, member_of, reference, register};
 pub use wait::{DeadlineClock, Ended, Patience, WaitGauge};
 

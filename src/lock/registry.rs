@@ -3,45 +3,39 @@
 use std::sync::OnceLock;
 
 use super::driven::{self, DrivenLock, Program};
-use super::{
-    Entry, ahead, apache_write_lock, atomic_multi, baton, cohort, count, count_semaphore, crate_lock,
-    curator_multi, curator_mutex, curator_read_write, curator_semaphore, curator_semaphore_mutex,
-    ephemeral_child, ephemeral_node, go_zookeeper, kazoo, kazoo_read_write, local_then_remote, mixed,
-    no_lock, parent_watch, polling, predecessor_watch, predecessor_watch_wait_limited, shared_parent_watch,
-    shared_predecessor_watch, ticket,
-};
+use super::{Entry, articles, clients, curator, kazoo, mixed, ours};
 use crate::words::catalog::{LockCard, MIXED_WITH, Params, Protection, members};
 use crate::words::units::capitalised;
 
 /// Every strategy, in the order in which lists show them.
 pub const STRATEGIES: &[Entry] = &[
-    ephemeral_node::ENTRY,
-    ephemeral_child::ENTRY,
-    polling::ENTRY,
-    parent_watch::ENTRY,
-    predecessor_watch::ENTRY,
-    predecessor_watch_wait_limited::ENTRY,
-    go_zookeeper::ENTRY,
-    apache_write_lock::ENTRY,
-    curator_mutex::ENTRY,
-    curator_semaphore_mutex::ENTRY,
-    curator_semaphore::ENTRY,
-    curator_read_write::ENTRY,
-    curator_multi::ENTRY,
-    shared_parent_watch::ENTRY,
-    shared_predecessor_watch::ENTRY,
-    local_then_remote::ENTRY,
-    cohort::ENTRY,
-    kazoo::ENTRY,
-    kazoo_read_write::ENTRY,
-    crate_lock::ENTRY,
-    ahead::ENTRY,
-    baton::ENTRY,
-    count::ENTRY,
-    count_semaphore::ENTRY,
-    ticket::ENTRY,
-    atomic_multi::ENTRY,
-    no_lock::ENTRY,
+    articles::ephemeral_node::ENTRY,
+    articles::ephemeral_child::ENTRY,
+    articles::polling::ENTRY,
+    articles::parent_watch::ENTRY,
+    articles::predecessor_watch::ENTRY,
+    articles::predecessor_watch_wait_limited::ENTRY,
+    clients::go_zookeeper::ENTRY,
+    clients::apache_write_lock::ENTRY,
+    curator::mutex::ENTRY,
+    curator::semaphore_mutex::ENTRY,
+    curator::semaphore::ENTRY,
+    curator::read_write::ENTRY,
+    curator::multi::ENTRY,
+    articles::shared_parent_watch::ENTRY,
+    articles::shared_predecessor_watch::ENTRY,
+    articles::local_then_remote::ENTRY,
+    ours::cohort::ENTRY,
+    kazoo::lock::ENTRY,
+    kazoo::read_write::ENTRY,
+    clients::crate_lock::ENTRY,
+    ours::ahead::ENTRY,
+    ours::baton::ENTRY,
+    ours::count::ENTRY,
+    ours::count_semaphore::ENTRY,
+    ours::ticket::ENTRY,
+    ours::atomic_multi::ENTRY,
+    ours::no_lock::ENTRY,
 ];
 
 /// The locks of drivers. They live as long as this process, as those of its own do.

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::LockConfig;
 use crate::words::catalog::{BatchCost, Param, ParamKind, ParamValue, Params};
 use crate::words::clock::{self, Stamp};
-use crate::world::zk::{Session, SessionState, SessionStates, Watch, reactor};
+use crate::world::zk::{Session, SessionState, SessionStates, reactor};
 
 /// Counts the contenders that are waiting at this moment.
 #[derive(Debug, Clone, Default)]
@@ -129,13 +129,13 @@ impl Patience {
 pub struct AnyEvent(Option<(i64, SessionStates)>);
 
 impl AnyEvent {
-    /// Returns at the watch's notification or at the connection's next change.
-    pub async fn on(&mut self, session: &Session, watch: &mut Watch) {
+    /// Returns at another event, with what that was, or at the connection's next change.
+    pub async fn or<T>(&mut self, session: &Session, other: impl Future<Output = T>) -> Option<T> {
         let states = self.changes(session);
         tokio::select! {
             biased;
-            _ = watch.changed() => {}
-            _ = states.changed() => {}
+            event = other => Some(event),
+            _ = states.changed() => None,
         }
     }
 

@@ -1,6 +1,15 @@
 //! The locks without a queue: whoever creates the one node first.
 
+use std::time::Duration;
+
+use zklockbench::lock::AcquireError;
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::world::zk::reactor;
+
+use crate::support::contender::Contender;
+use crate::support::ensemble::shared;
 use crate::support::rehearsal::{Lines, lines, subject};
+use crate::support::sessions::scene;
 
 /// What a contender sends that is served after `lost` others.
 fn expected(own: &str, look: &str, lost: usize) -> Lines {
@@ -37,4 +46,25 @@ fn ephemeral_child_makes_its_directory_once_and_watches_it() {
     }
     let (sent, left) = lock().timed_out();
     assert_eq!((sent, left), (lines(&format!("create {own}\n {look}")), 1));
+}
+
+#[test]
+fn a_persistent_node_costs_the_same_and_is_still_there_when_its_holder_has_died() {
+    let lock = subject("ephemeral-node").word("node", "persistent");
+    assert_eq!(lock.alone(), lines("create lock\n delete lock"));
+    reactor::block_on(async {
+        // Given a holder that dies
+        let scene = scene(shared()).await;
+        let params = Params::from([("node".to_owned(), ParamValue::Word("persistent".to_owned()))]);
+        let mut holder = Contender::with("ephemeral-node", &params, &scene).await;
+        holder.acquire(Mode::Write).await.unwrap();
+        holder.die().await;
+        // When another wants the lock
+        let mut other = Contender::with("ephemeral-node", &params, &scene).await;
+        let ended = other.acquire_within(Duration::from_millis(300), Mode::Write).await;
+        // Then it waits for as long as it is ready to, and the node stays
+        assert_eq!(ended.unwrap_err(), AcquireError::TimedOut);
+        let left = other.session.exists(&format!("{}/lock", scene.lock)).await.unwrap();
+        assert!(left.is_some());
+    });
 }

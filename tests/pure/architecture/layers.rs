@@ -75,6 +75,16 @@ const READING: &[&str] = &[
     "report",
 ];
 
+/// The folders of the locks, and which others of them each may import besides the files that lie beside them.
+const FAMILIES: &[(&str, &[&str])] = &[
+    ("queue", &[]),
+    ("curator", &["queue"]),
+    ("kazoo", &["queue"]),
+    ("clients", &["queue"]),
+    ("articles", &["queue", "curator"]),
+    ("ours", &["queue", "curator"]),
+];
+
 /// Names from other crates that open a connection of their own or wait for one, each with the modules that may, with
 /// all below them: everything else goes by way of these.
 const GUARDED: &[(&str, &[&str])] = &[
@@ -118,7 +128,7 @@ fn file(source: &Source) -> Vec<Violation> {
     };
     let judged = source.mentions.iter().filter_map(|mention| {
         let what = match &mention.within_crate {
-            Some(path) => judge(&own, &allowed, room(path))?,
+            Some(path) => judge(&own, &allowed, room(path)).or_else(|| judge_family(&module, path))?,
             None => unguarded(&path.join("::"), &mention.path)?,
         };
         Some(Violation::at(&source.path, mention.line, what))
@@ -168,6 +178,30 @@ fn judge(own: &str, allowed: &[&str], path: &[String]) -> Option<String> {
     Some(format!("`{own}` imports `{}`, but may import only: {rules}", path.join("::")))
 }
 
+/// What is wrong with a lock's import of that path, by the table of families; `None` when nothing is.
+fn judge_family(module: &[String], path: &[String]) -> Option<String> {
+    let own = family(module)?;
+    let Some((_, allowed)) = FAMILIES.iter().find(|(name, _)| *name == own) else {
+        return Some(format!("folder `{own}` is in no table: add it in tests/pure/architecture/layers.rs"));
+    };
+    let other = family(path).filter(|other| is_family(other))?;
+    let what =
+        format!("`lock::{own}` imports `{}`, but may import only: {}", path.join("::"), allowed.join(", "));
+    (other != own && !allowed.contains(&other)).then_some(what)
+}
+
+/// The folder of locks that a path leads into.
+fn family(path: &[String]) -> Option<&str> {
+    match path {
+        [lock, name, rest @ ..] if lock == "lock" && (is_family(name) || !rest.is_empty()) => Some(name),
+        _ => None,
+    }
+}
+
+fn is_family(name: &str) -> bool {
+    FAMILIES.iter().any(|(family, _)| *family == name)
+}
+
 #[test]
 fn the_table_itself_allows_no_circle() {
     for (position, (module, groups)) in TABLE.iter().enumerate() {
@@ -199,6 +233,21 @@ mod tests {
         assert!(
             found[0].to_string().starts_with("src/lock/polling.rs:3: `lock` imports `load::Sink`, but may")
         );
+    }
+
+    #[test]
+    fn a_family_of_locks_imports_the_queue_and_no_family_that_is_not_named() {
+        let lines =
+            |text| broken("src/lock/kazoo/lock.rs", text).iter().map(|one| one.line).collect::<Vec<_>>();
+        assert!(lines("use crate::lock::queue::node::if_there;\nuse crate::lock::Held;\n").is_empty());
+        assert_eq!(
+            lines("use super::read_write::Side;\nuse crate::lock::curator::mutex::CuratorMutex;\n"),
+            [2]
+        );
+        assert_eq!(lines("use crate::lock::curator;\n"), [1]);
+        assert_eq!(broken("src/lock/queue/node.rs", "use super::super::ours::baton::Baton;\n").len(), 1);
+        let unknown = broken("src/lock/others/lock.rs", "use crate::lock::Held;\n");
+        assert!(unknown[0].what.contains("add it"), "{unknown:?}");
     }
 
     #[test]

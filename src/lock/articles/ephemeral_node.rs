@@ -1,0 +1,114 @@
+//! `ephemeral-node`: one node, and everybody races to create it.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::race::Race;
+use crate::lock::queue::node::watch_data;
+use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
+use crate::words::catalog::{
+    BatchCost, Choice, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection,
+};
+use crate::words::measure::RequestKind::{ExistsWatch, GetDataWatch};
+use crate::world::zk::{Failure, NodeKind, Session, Watch};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "ephemeral-node",
+        summary: "one ephemeral node: whoever creates it holds the lock; the others watch it and race when it \
+                  is deleted",
+        source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
+        details: include_str!("ephemeral_node.md").trim_ascii_end(),
+        guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
+        params: &[
+            Param {
+                name: "node",
+                kind: ParamKind::OneOf(&["ephemeral", PERSISTENT]),
+                default: "ephemeral",
+                doc: "Whether the node goes with the holder's session, or stays, so that a holder that dies holds for ever.",
+            },
+            Param {
+                name: "wait",
+                kind: ParamKind::Choice(&[
+                    Choice { word: "watch", takes: &["watch"] },
+                    Choice { word: "retry", takes: &["retry_interval"] },
+                ]),
+                default: "watch",
+                doc: "Whether a loser watches the holder's node, or sleeps and creates again.",
+            },
+            Param {
+                name: "watch",
+                kind: ParamKind::OneOf(&["exists", "data"]),
+                default: "exists",
+                doc: "The request that sets the watch on the holder's node.",
+            },
+            Param {
+                name: "retry_interval",
+                kind: ParamKind::Duration,
+                default: "100ms",
+                doc: "How long a loser sleeps before it creates again.",
+            },
+        ],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        Box::new(EphemeralNode {
+            node: format!("{}/lock", config.path),
+            kind: if config.is("node", PERSISTENT) { NodeKind::Persistent } else { NodeKind::Ephemeral },
+            by_data: config.is("watch", "data"),
+            retries: config.is("wait", "retry").then(|| config.duration("retry_interval", RETRY_INTERVAL)),
+            race: Race::default(),
+        })
+    },
+};
+
+const PERSISTENT: &str = "persistent";
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if has_word(params, "wait", "retry") {
+        return BatchCost { open: true, ..BatchCost::default() };
+    }
+    let look = if has_word(params, "watch", "data") { GetDataWatch } else { ExistsWatch };
+    let cost = cost::race(look, n);
+    let events = Events { node_deleted: cost.to_waiters_by_release, ..Events::default() };
+    BatchCost { events, names_returned: Some(0), ..cost }
+}
+
+struct EphemeralNode {
+    node: String,
+    kind: NodeKind,
+    by_data: bool,
+    /// How long a loser sleeps, if it does not watch.
+    retries: Option<Duration>,
+    race: Race,
+}
+
+#[async_trait(?Send)]
+impl Strategy for EphemeralNode {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        loop {
+            if let Some(node) = self.race.try_create(session, &self.node, self.kind).await? {
+                return Ok(Held::by(node));
+            }
+            if let Some(pause) = self.retries {
+                patience.sleep(pause).await?;
+            } else if let Some(mut watch) = self.watch(session).await? {
+                patience.wait(watch.changed()).await?;
+            }
+        }
+    }
+}
+
+impl EphemeralNode {
+    /// Watches the holder's node; `None` when it has gone meanwhile.
+    async fn watch(&self, session: &Session) -> Result<Option<Watch>, Failure> {
+        if !self.by_data {
+            let (found, watch) = session.exists_and_watch(&self.node).await?;
+            return Ok(found.map(|_| watch));
+        }
+        watch_data(session, &self.node).await
+    }
+}

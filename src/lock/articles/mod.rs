@@ -1,0 +1,13 @@
+//! Locks that articles describe, ZooKeeper's own recipes among them.
+
+mod class;
+pub mod ephemeral_child;
+pub mod ephemeral_node;
+pub mod local_then_remote;
+pub mod parent_watch;
+pub mod polling;
+pub mod predecessor_watch;
+pub mod predecessor_watch_wait_limited;
+mod race;
+pub mod shared_parent_watch;
+pub mod shared_predecessor_watch;

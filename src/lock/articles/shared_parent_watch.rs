@@ -1,0 +1,26 @@
+//! `shared-parent-watch`: readers together; every waiter watches the whole queue.
+
+use super::shared_predecessor_watch::SharedWatch;
+use crate::lock::queue::Watches;
+use crate::lock::queue::sides::READ_WRITE;
+use crate::lock::{Entry, LockConfig, cost};
+use crate::words::catalog::{BatchCost, LockCard, Params};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "shared-parent-watch",
+        summary: "readers together or one writer; every waiter watches the parent's children",
+        source: "shared and exclusive lock article, first version",
+        details: include_str!("shared_parent_watch.md").trim_ascii_end(),
+        guarantees: READ_WRITE,
+        params: &[],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Children, config)),
+};
+
+/// Of a batch in which all ask to write: then it is the exclusive lock's.
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    cost::parent_queue(n)
+}

@@ -1,0 +1,47 @@
+//! `shared-predecessor-watch`: readers together; each waiter watches only the node it waits for.
+
+use async_trait::async_trait;
+
+use crate::lock::queue::joining::Joining;
+use crate::lock::queue::sides::{BARE, READ_WRITE, Watched};
+use crate::lock::queue::{Habits, Queue, Watches};
+use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost};
+use crate::words::catalog::{BatchCost, LockCard, Mode, Params};
+use crate::words::measure::RequestKind::GetDataWatch;
+use crate::world::zk::Session;
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "shared-predecessor-watch",
+        summary: "readers together or one writer; each waiter watches only the node it waits for",
+        source: "ZooKeeper's recipes page; shared and exclusive lock article, improved version",
+        details: include_str!("shared_predecessor_watch.md").trim_ascii_end(),
+        guarantees: READ_WRITE,
+        params: &[],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Data, config)),
+};
+
+/// Of a batch in which all ask to write: then it is a queue like any other.
+fn batch_cost(_: &Params, n: u64) -> BatchCost {
+    cost::predecessor_queue(GetDataWatch, n)
+}
+
+/// Readers and writers in one queue. Which node is in the way of one is also which it watches, unless it watches the whole queue.
+pub struct SharedWatch(Queue);
+
+impl SharedWatch {
+    pub fn new(watches: Watches, config: &LockConfig) -> Self {
+        Self(Queue::new(&config.path, Habits { watches, ..Habits::PLAIN }, Joining::by_create()))
+    }
+}
+
+#[async_trait(?Send)]
+impl Strategy for SharedWatch {
+    async fn acquire(&mut self, session: &Session, mode: Mode, patience: &Patience) -> Acquired {
+        let in_the_way = |node: &_, names: &_| BARE.awaited(node, mode, Watched::Last, names);
+        self.0.enter(session, BARE.of(mode), patience, in_the_way).await.map(Held::by)
+    }
+}

@@ -1,0 +1,62 @@
+//! `crate-lock`: the lock that the client library brings along.
+
+use async_trait::async_trait;
+
+use crate::lock::queue::protection::{MarkedName, delete_marked};
+use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
+use crate::words::catalog::{Guarantees, LockCard, Mode};
+use crate::world::zk::{Failure, Session, reactor, sequence_of};
+
+/// How often others may run before the own node is looked for: enough for the library's deletion to be sent.
+const YIELDS: usize = 3;
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "crate-lock",
+        summary: "the zookeeper-client crate's own Client::lock, as a baseline; not all its requests can be counted",
+        source: "zookeeper-client 0.11.2, Client::lock with LockPrefix::new_custom",
+        details: include_str!("crate_lock.md").trim_ascii_end(),
+        guarantees: Guarantees::QUEUE,
+        params: &[],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: None,
+    },
+    build: |config: &LockConfig| Box::new(CrateLock { lock: config.path.clone() }),
+};
+
+struct CrateLock {
+    lock: String,
+}
+
+/// The library keeps the czxid of the node to itself.
+const NOT_TOLD: i64 = -1;
+
+#[async_trait(?Send)]
+impl Strategy for CrateLock {
+    async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
+        let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
+        let prefix = format!("{}/{}", self.lock, name.prefix);
+        match patience.wait(session.crate_lock(&prefix, "lock-")).await {
+            Ok(locked) => {
+                let path = locked?;
+                let sequence = sequence_of(&path).ok_or(Failure::OwnNodeMissing)?;
+                Ok(Held::by(QueueNode { path, sequence, czxid: NOT_TOLD }))
+            }
+            Err(ended) => {
+                self.clean_up(session, &name.mark).await?;
+                Err(ended.into())
+            }
+        }
+    }
+}
+
+impl CrateLock {
+    /// Makes sure that nothing is left of an acquire that was dropped. A list on the own session shows every
+    /// node that the session has asked for, so a mark that is not in it will not appear later.
+    async fn clean_up(&self, session: &Session, mark: &str) -> Result<(), Failure> {
+        for _ in 0..YIELDS {
+            reactor::yield_now().await;
+        }
+        delete_marked(session, &self.lock, mark).await
+    }
+}

@@ -1,0 +1,5 @@
+//! Locks that come with a client or with ZooKeeper itself, one each.
+
+pub mod apache_write_lock;
+pub mod crate_lock;
+pub mod go_zookeeper;

@@ -1,0 +1,10 @@
+//! The locks of Apache Curator, Java's client.
+
+pub mod multi;
+pub mod mutex;
+pub mod queue;
+pub mod read_write;
+pub mod revocation;
+pub mod semaphore;
+pub mod semaphore_mutex;
+mod shared_object;

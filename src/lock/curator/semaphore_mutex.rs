@@ -1,0 +1,20 @@
+//! `curator-semaphore-mutex`: Apache Curator's InterProcessSemaphoreMutex.
+
+use super::semaphore::{CuratorSemaphore, GUARANTEES};
+use crate::lock::queue::retry;
+use crate::lock::{Entry, LockConfig, cost};
+use crate::words::catalog::{Guarantees, Holders, LockCard};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "curator-semaphore-mutex",
+        summary: "Curator's InterProcessSemaphoreMutex: a curator-semaphore of one lease, not reentrant",
+        source: "Apache Curator, InterProcessSemaphoreMutex",
+        details: include_str!("semaphore_mutex.md").trim_ascii_end(),
+        guarantees: Guarantees { holders: Holders::One, ..GUARANTEES },
+        params: &retry::PARAMS,
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(|_, n| cost::semaphore(1, n)),
+    },
+    build: |config: &LockConfig| Box::new(CuratorSemaphore::new(config, 1, 1)),
+};

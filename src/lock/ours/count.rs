@@ -1,0 +1,22 @@
+//! `count`: most locks are free when they are asked for, and then one request is enough.
+
+use super::baton::{self, Baton};
+use super::leaving::RELEASE;
+use crate::lock::queue::joining::COUNTING;
+use crate::lock::wait::BLOCKING;
+use crate::lock::{Entry, LockConfig};
+use crate::words::catalog::{Guarantees, LockCard};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "count",
+        summary: "a queue lock whose uncontended acquire is one request: the join itself tells who is before",
+        source: "this suite",
+        details: include_str!("count.md").trim_ascii_end(),
+        guarantees: Guarantees::QUEUE,
+        params: &[COUNTING, RELEASE, BLOCKING],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(|params, n| baton::batch_cost(&COUNTING, params, n)),
+    },
+    build: |config: &LockConfig| Box::new(Baton::new(&COUNTING, config)),
+};

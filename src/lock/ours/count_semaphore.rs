@@ -1,0 +1,49 @@
+//! `count-semaphore`: as many inside as there are leases, each let in by one write while there is room.
+
+use super::ahead::{Ahead, joining};
+use crate::lock::queue::joining::{COUNTING, Joining, is_count};
+use crate::lock::queue::retry::Retry;
+use crate::lock::queue::{Habits, Queue};
+use crate::lock::{Entry, LockConfig, cost, count_of};
+use crate::words::catalog::{BatchCost, Guarantees, Holders, LockCard, Param, ParamKind, Params, Protection};
+
+const LEASES: Param = Param {
+    name: "leases",
+    kind: ParamKind::Count(1, 1000),
+    default: "1",
+    doc: "How many leases there are, and so how many contenders may be inside.",
+};
+
+pub const ENTRY: Entry = Entry {
+    card: LockCard {
+        name: "count-semaphore",
+        summary: "a semaphore whose leases are the lowest nodes of a queue: one request while there is room",
+        source: "this suite",
+        details: include_str!("count_semaphore.md").trim_ascii_end(),
+        guarantees: Guarantees {
+            protection: Protection::Complete,
+            holders: Holders::Leases("leases"),
+            ..Guarantees::QUEUE
+        },
+        params: &[LEASES, COUNTING],
+        system: LockCard::ZOOKEEPER,
+        batch_cost: Some(batch_cost),
+    },
+    build: |config: &LockConfig| {
+        let room = usize::try_from(leases(&config.params)).unwrap_or(usize::MAX);
+        let habits = Habits { keeps_watches: true, room, ..Habits::patient(Retry::USUAL) };
+        let joining = Joining { lists_along: true, helped_up_to: room, ..joining(&COUNTING, config) };
+        Box::new(Ahead { queue: Queue::new(&config.path, habits, joining), kind: "lease-", watched: room })
+    },
+};
+
+fn leases(params: &Params) -> u64 {
+    count_of(params, LEASES.name, 1)
+}
+
+fn batch_cost(params: &Params, n: u64) -> BatchCost {
+    if is_count(&COUNTING, params) {
+        return cost::counted_semaphore(leases(params), n);
+    }
+    cost::queue_semaphore(leases(params), n)
+}

@@ -1,0 +1,236 @@
+//! The queue node that all fair locks share: joining, finding the own place, leaving.
+//!
+//! Base of every proof in this folder, the *monotone lower set*: nodes with a number below mine were all
+//! created before mine, and the server that answered my create has applied them. So every later list on
+//! that session is complete downwards, and the set of lower nodes can only shrink. A stale list can only
+//! show nodes that are already gone: safe, at worst one more wait.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use futures_util::future::join;
+
+use crate::lock::{AcquireError, Acquired, Held};
+use crate::world::zk::{Created, Failure, Names, NodeKind, Session, Watch, sequence_of};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueNode {
+    pub path: String,
+    /// Its number: its place in the queue.
+    pub sequence: i64,
+    /// The transaction that created it: the fencing token.
+    pub czxid: i64,
+}
+
+impl QueueNode {
+    /// Joins a lock's queue with an ephemeral sequential node named `prefix` plus its number.
+    ///
+    /// # Errors
+    /// The create's failure; an indefinite one may have left a node, which ends with the session.
+    pub async fn join(session: &Session, lock: &str, prefix: &str, data: &[u8]) -> Result<Self, Failure> {
+        let path = format!("{lock}/{prefix}");
+        Self::of(session.create(&path, data, NodeKind::EphemeralSequential).await?)
+    }
+
+    /// Joins a lock's queue and sends another request in the same flush. The session's
+    /// order guarantees that the other one sees the new node. Returns its outcome beside the node.
+    ///
+    /// # Errors
+    /// Same errors as [`QueueNode::join`].
+    pub async fn join_and<F: Future>(
+        session: &Session,
+        lock: &str,
+        prefix: &str,
+        data: &[u8],
+        also: impl FnOnce() -> F,
+    ) -> Result<(Self, F::Output), Failure> {
+        let path = format!("{lock}/{prefix}");
+        // A request is sent when its method is called: the create first.
+        let creating = session.create(&path, data, NodeKind::EphemeralSequential);
+        let (created, also) = join(creating, also()).await;
+        Ok((Self::of(created?)?, also))
+    }
+
+    pub fn of(created: Created) -> Result<Self, Failure> {
+        let sequence = created.sequence.ok_or(Failure::OwnNodeMissing)?;
+        Ok(Self { path: created.path, sequence, czxid: created.czxid })
+    }
+
+    /// The own name, without the directory.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+
+    /// The name of the node just before the own, by number, also where the server's counter has wrapped; `None` when it is
+    /// the first.
+    ///
+    /// # Errors
+    /// [`Failure::OwnNodeMissing`] when the own node is not among them: an empty list is not a held lock.
+    pub fn predecessor(&self, names: &Names) -> Result<Option<String>, Failure> {
+        let before = self.others(names)?.filter(|(distance, _)| *distance < 0);
+        Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
+    }
+
+    /// The names of the nodes just before the own, the nearest first, at most so many.
+    ///
+    /// # Errors
+    /// Same errors as [`QueueNode::predecessor`].
+    pub fn nearest_before(&self, names: &Names, most: usize) -> Result<Vec<String>, Failure> {
+        // Few are wanted of what may be thousands: more than these are not kept.
+        let mut nearest = BinaryHeap::new();
+        for (distance, name) in self.others(names)?.filter(|(distance, _)| *distance < 0) {
+            nearest.push((Reverse(distance), name));
+            if nearest.len() > most {
+                nearest.pop();
+            }
+        }
+        Ok(nearest.into_sorted_vec().into_iter().map(|(_, name)| name.to_owned()).collect())
+    }
+
+    /// The name of the node just behind the own.
+    ///
+    /// # Errors
+    /// Same errors as [`QueueNode::predecessor`].
+    pub fn next_behind(&self, names: &Names) -> Result<Option<String>, Failure> {
+        let others = self.others(names)?.filter(|(distance, _)| *distance > 0);
+        Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
+    }
+
+    /// How far behind the own node each of a list stands.
+    ///
+    /// # Errors
+    /// Same errors as [`QueueNode::predecessor`].
+    pub fn others<'a>(&self, names: &'a Names) -> Result<impl Iterator<Item = (i32, &'a str)>, Failure> {
+        if !names.iter().any(|name| name == self.name()) {
+            return Err(Failure::OwnNodeMissing);
+        }
+        Ok(self.distances(names))
+    }
+
+    /// How far behind the own number each of a list stands, whether the own node is among them or not. The
+    /// server's counter has 32 bits and wraps: the distance is right on both sides of the wrap while the queue is
+    /// shorter than half the circle.
+    pub fn distances<'a>(&self, names: &'a Names) -> impl Iterator<Item = (i32, &'a str)> + use<'a> {
+        let own = self.sequence as i32;
+        let numbered = names.iter().filter_map(|name| sequence_of(name).map(|number| (number, name)));
+        numbered.map(move |(number, name)| ((number as i32).wrapping_sub(own), name))
+    }
+
+    /// The number so many places behind the own, as the server counts: past the highest comes the lowest.
+    pub fn number_at(&self, places: i32) -> i64 {
+        i64::from((self.sequence as i32).wrapping_add(places))
+    }
+
+    /// The name of the node so many places behind the own, where all are named like that.
+    pub fn name_at(&self, prefix: &str, places: i32) -> String {
+        format!("{prefix}{:010}", self.number_at(places))
+    }
+
+    /// Leaves the queue; a node that is gone already has left.
+    ///
+    /// # Errors
+    /// The delete's failure.
+    pub async fn leave(&self, session: &Session) -> Result<(), Failure> {
+        if_there(session.delete(&self.path).await).map(drop)
+    }
+
+    /// Ends an acquire whose wait has ended like that: the lock is held, or the own node goes.
+    ///
+    /// # Errors
+    /// Same errors as [`QueueNode::give_up`].
+    pub async fn held_after(self, session: &Session, waited: Acquired<()>) -> Acquired {
+        match waited {
+            Ok(()) => Ok(Held::by(self)),
+            Err(why) => Err(self.give_up(session, why).await),
+        }
+    }
+
+    /// Ends an acquire that will not succeed: the own node goes, so that no other queues behind it.
+    ///
+    /// Returns why the acquire ended. If the node's fate is open, that is the reason that counts, because
+    /// the caller must then end the session.
+    pub async fn give_up(&self, session: &Session, why: AcquireError) -> AcquireError {
+        why.after(self.leave(session)).await
+    }
+}
+
+/// What a request about one node came to; `None` when the node is not there.
+///
+/// # Errors
+/// Every other failure.
+pub fn if_there<T>(reply: Result<T, Failure>) -> Result<Option<T>, Failure> {
+    match reply {
+        Ok(reply) => Ok(Some(reply)),
+        Err(Failure::NoNode) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Watches a node by its data; `None` when it has gone meanwhile, and then no watch is left either.
+///
+/// # Errors
+/// The request's failure.
+pub async fn watch_data(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
+    Ok(if_there(session.get_data_and_watch(path).await)?.map(|(_, watch)| watch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(sequence: i64) -> QueueNode {
+        QueueNode { path: format!("/lock/n-{sequence:010}"), sequence, czxid: 0 }
+    }
+
+    fn names(sequences: &[i64]) -> Names {
+        sequences.iter().map(|sequence| format!("n-{sequence:010}")).collect()
+    }
+
+    #[test]
+    fn the_predecessor_is_the_highest_number_below_the_own_whatever_the_order_of_the_list() {
+        let predecessor = node(7).predecessor(&names(&[9, 3, 7, 5])).unwrap();
+        assert_eq!(predecessor.as_deref(), Some("n-0000000005"));
+        assert_eq!(node(3).predecessor(&names(&[9, 3, 7])).unwrap(), None);
+    }
+
+    #[test]
+    fn a_list_without_the_own_node_never_means_held() {
+        assert_eq!(node(3).predecessor(&Names::default()), Err(Failure::OwnNodeMissing));
+        assert_eq!(node(3).predecessor(&names(&[4])), Err(Failure::OwnNodeMissing));
+    }
+
+    #[test]
+    fn neighbours_are_found_on_both_sides_of_the_counters_wrap() {
+        let own = node(i64::from(i32::MIN));
+        let list = names(&[i64::from(i32::MIN), i64::from(i32::MAX), i64::from(i32::MAX) - 1]);
+        assert_eq!(own.nearest_before(&list, 2).unwrap(), ["n-2147483647", "n-2147483646"]);
+        assert_eq!(own.next_behind(&list).unwrap(), None);
+        assert_eq!(own.predecessor(&list).unwrap().as_deref(), Some("n-2147483647"), "it is not the first");
+        assert_eq!(node(i64::from(i32::MAX) - 1).predecessor(&list).unwrap(), None);
+        assert_eq!(own.number_at(-1), i64::from(i32::MAX));
+        let own = node(i64::from(i32::MAX));
+        assert_eq!(own.next_behind(&list).unwrap().unwrap(), "n--2147483648");
+        assert_eq!(own.number_at(1), i64::from(i32::MIN));
+    }
+
+    #[test]
+    fn the_nearest_before_come_nearest_first_and_never_without_the_own_node() {
+        assert_eq!(node(7).nearest_before(&names(&[9, 3, 7, 5]), 1).unwrap(), ["n-0000000005"]);
+        assert!(node(3).nearest_before(&names(&[9, 3, 7]), 2).unwrap().is_empty());
+        assert_eq!(node(3).nearest_before(&names(&[2]), 2), Err(Failure::OwnNodeMissing));
+        assert_eq!(node(3).next_behind(&names(&[9, 3, 7])).unwrap().unwrap(), "n-0000000007");
+    }
+
+    #[test]
+    fn only_a_missing_node_is_no_failure() {
+        assert_eq!(if_there(Ok(7)), Ok(Some(7)));
+        assert_eq!(if_there::<u8>(Err(Failure::NoNode)), Ok(None));
+        assert_eq!(if_there::<u8>(Err(Failure::ConnectionLoss)), Err(Failure::ConnectionLoss));
+    }
+
+    #[test]
+    fn names_without_a_number_are_nobodys_place() {
+        let list = ["n-0000000003", "config"].iter().collect();
+        assert_eq!(node(3).predecessor(&list).unwrap(), None);
+    }
+}
