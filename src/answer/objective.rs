@@ -26,7 +26,6 @@ pub struct Objective {
 }
 
 impl Objective {
-    #[must_use]
     pub fn holds(&self, value: f64) -> bool {
         self.relation.holds(value, self.limit)
     }

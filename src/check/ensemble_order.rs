@@ -24,9 +24,6 @@ use crate::words::spool::{Sorted, Sorter};
 
 /// Compares the entries with what the servers' logs tell of the nodes. `None` when they tell nothing. However many there
 /// are, it takes little memory: what has to be in another order is sorted on disk.
-///
-/// # Errors
-/// When the disk refuses.
 pub(super) fn judge(facts: &Facts) -> io::Result<Option<EnsembleOrder>> {
     let mut order = EnsembleOrder::default();
     let Holds { by_clock, found, ended } = Holds::of(facts, &mut order)?;

@@ -4,8 +4,11 @@ use std::io;
 
 use super::ensemble_order;
 use super::evidence::suffices;
+use super::history::{Breach, Judgement};
 use super::overlaps::{self, Classed};
-use crate::record::{Cause, Evidence, Facts, Judged, Parts, Trial};
+use crate::record::{Cause, EnsembleOrder, Evidence, Facts, Judged, Parts, Trial};
+use crate::words::catalog::{LockCard, Protection};
+use crate::words::measure::RequestKind::Create;
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
 
@@ -248,4 +251,47 @@ fn describe(trial: &Trial) -> String {
         first.lock,
         holder(&first.inside)
     )
+}
+
+/// Why contenders that are stuck, or nodes that are left, are what the lock's description tells of; `None` where it does
+/// not account for all of them.
+///
+/// A lock that looks for its node once can make a second one: a server hid the first, or applied it late. Then everybody is
+/// stuck who waits for the first one: its own contender, and the one behind that.
+pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
+    let unanswered = trial.whole.requests.get(Create) > trial.whole.succeeded.get(Create);
+    let waits_for_itself =
+        |of: usize| trial.stuck.iter().any(|one| one.contender == of && one.blocker == Some(of));
+    let explained = trial.stuck.iter().all(|one| one.blocker.is_some_and(waits_for_itself));
+    let is_hazard = card.guarantees.protection == Protection::Unsynced;
+    (is_hazard && unanswered && explained).then_some(
+        "after a lost response it looks for its node once, without a sync, and so made a second one",
+    )
+}
+
+/// Adds to a trial what the history of all its workers shows. No two of them share a clock, so what tells whether the lock
+/// excluded across them is the ensemble's order of transactions. [`judge`] takes it from there.
+pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
+    let sum = |count: fn(&super::history::OrderReport) -> u64| -> u64 {
+        judgement.locks.iter().map(|lock| count(&lock.order)).sum()
+    };
+    let (compared, waited) = (sum(|order| order.compared), sum(|order| order.waited));
+    let first = judgement.findings.iter().find(|finding| finding.breach == Breach::Order);
+    trial.ensemble_order = Some(EnsembleOrder {
+        checked: compared,
+        checked_by_zxid: compared,
+        too_early: sum(|order| order.too_early),
+        contested_by_zxid: waited,
+        first: first.map(|finding| format!("{}: {}", finding.lock, finding.what)),
+        ..EnsembleOrder::default()
+    });
+    trial.evidence.by_transactions = waited;
+    let across = sum(|order| order.waited_across_clocks);
+    if !suffices(across, trial.evidence.entries, trial.spec.locks) {
+        let entries = counted(trial.evidence.entries, "entry", "entries");
+        trial.unchecked.push(format!(
+            "too little evidence across workers: a violation between two of them would have been detected at {across} of \
+             {entries}; use a longer trial, or a lock with a queue node, whose transactions tell the order"
+        ));
+    }
 }

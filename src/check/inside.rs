@@ -21,14 +21,14 @@ const CLAIMS: usize = 64;
 
 /// For how long a contender was kept out, as far as others could run meanwhile and would have been seen entering.
 #[derive(Debug, Default)]
-struct Shut {
+struct ShutSpan {
     since: Option<u64>,
     total: u64,
     /// Where the last such time ended.
     ended: u64,
 }
 
-impl Shut {
+impl ShutSpan {
     /// It is shut from there on, or no longer. What ends was no evidence if it was the stay of one who entered at
     /// `alone_since` and in which no other could run.
     fn set(&mut self, is_shut: bool, at: u64, alone_since: Option<u64>) {
@@ -59,7 +59,7 @@ pub(super) struct Inside<T> {
     /// Leases of all who are inside, and of those among them who write.
     taken: u64,
     taken_by_writers: u64,
-    shut: Vec<(LockClaim, Shut)>,
+    shut: Vec<(LockClaim, ShutSpan)>,
 }
 
 impl<T> Inside<T> {
@@ -96,7 +96,7 @@ impl<T> Inside<T> {
         let claim = self.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
             let since = self.keeps_out(claim).then_some(at);
-            self.shut.push((claim, Shut { since, ..Shut::default() }));
+            self.shut.push((claim, ShutSpan { since, ..ShutSpan::default() }));
         }
         self.kept_out(claim, at)
     }
@@ -110,14 +110,14 @@ impl<T> Inside<T> {
     /// Whether that request has been kept out at any place after the first and before the second, which is
     /// where the axis has come to.
     pub fn was_kept_out(&self, claim: LockClaim, asked: u64, at: u64) -> bool {
-        let was = |shut: &Shut| shut.ended > asked || shut.since.is_some_and(|since| since < at);
+        let was = |shut: &ShutSpan| shut.ended > asked || shut.since.is_some_and(|since| since < at);
         asked < at && self.shut_to(claim).is_some_and(was)
     }
 
-    fn shut_to(&self, claim: LockClaim) -> Option<&Shut> {
+    fn shut_to(&self, claim: LockClaim) -> Option<&ShutSpan> {
         let claim = self.in_force(claim);
         let no_more =
-            |other: &&(LockClaim, Shut)| other.0.mode == claim.mode && other.0.leases <= claim.leases;
+            |other: &&(LockClaim, ShutSpan)| other.0.mode == claim.mode && other.0.leases <= claim.leases;
         let nearest = self.shut.iter().filter(no_more).max_by_key(|(other, _)| other.leases);
         nearest.map(|(_, shut)| shut)
     }

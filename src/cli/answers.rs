@@ -44,7 +44,6 @@ impl Types {
         self.0.subschema_for::<T>().to_value()
     }
 
-    /// What the commands add that compare runs.
     fn of_comparisons(&mut self) -> Vec<(&'static str, Value)> {
         vec![
             (

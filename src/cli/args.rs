@@ -38,7 +38,6 @@ pub struct Cli {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = clap::ColorChoice::Auto)]
     pub color: clap::ColorChoice,
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -102,7 +101,6 @@ pub enum Command {
     Man(ManArgs),
 }
 
-/// `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
@@ -115,7 +113,6 @@ pub struct RunArgs {
     /// Record what each contender did in trials/NNN.history.jsonl, for `check`
     #[arg(long)]
     pub history: bool,
-    /// What makes the load.
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the run's directory
@@ -124,7 +121,6 @@ pub struct RunArgs {
     /// Name of the run, used for its directory and its znode [default: scenario and time]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
-    /// How the results are judged and shown.
     #[command(flatten)]
     pub concluding: ConcludingArgs,
     /// Skip measuring the ensemble's floor before the first trial
@@ -139,26 +135,20 @@ pub struct RunArgs {
     /// Serve OpenMetrics during the run, e.g. at 127.0.0.1:9100; a port alone means localhost
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = metrics::address)]
     pub metrics: Option<SocketAddr>,
-    /// What CI reads.
     #[command(flatten)]
     pub outputs: Outputs,
-    /// Changes to the scenario.
     #[command(flatten)]
     pub overrides: Overrides,
-    /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
 }
 
-/// `baseline`.
 #[derive(Debug, Args)]
 pub struct BaselineArgs {
-    /// What to do.
     #[command(subcommand)]
     pub command: BaselineCommand,
 }
 
-/// `baseline add|list|trend|check`.
 #[derive(Debug, Subcommand)]
 pub enum BaselineCommand {
     /// Copy a run into the store
@@ -171,7 +161,6 @@ pub enum BaselineCommand {
     Check(BaselineCheckArgs),
 }
 
-/// `baseline add`.
 #[derive(Debug, Args)]
 pub struct BaselineAddArgs {
     /// The directory of the run
@@ -185,7 +174,6 @@ pub struct BaselineAddArgs {
     pub commit: Option<String>,
 }
 
-/// `baseline list`.
 #[derive(Debug, Args)]
 pub struct BaselineListArgs {
     /// The store
@@ -193,7 +181,6 @@ pub struct BaselineListArgs {
     pub store: PathBuf,
 }
 
-/// `baseline trend`.
 #[derive(Debug, Args)]
 pub struct BaselineTrendArgs {
     /// The store
@@ -216,7 +203,6 @@ pub struct BaselineTrendArgs {
     pub svg: Option<PathBuf>,
 }
 
-/// `baseline check`.
 #[derive(Debug, Args)]
 pub struct BaselineCheckArgs {
     /// The store
@@ -239,10 +225,8 @@ pub struct BaselineCheckArgs {
 /// Where baselines are kept unless something else is said.
 const BASELINES: &str = "baselines";
 
-/// `calibrate`.
 #[derive(Debug, Args)]
 pub struct CalibrateArgs {
-    /// Where to measure.
     #[command(flatten)]
     pub place: PlaceArgs,
     /// Measure for only a few seconds: fewer samples, so less certain figures
@@ -260,12 +244,10 @@ pub struct CalibrateArgs {
     /// Where to put the calibration's directory
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
 }
 
-/// `articles`.
 #[derive(Debug, Args)]
 pub struct ArticlesArgs {
     /// Directories of runs and calibrations, or directories that contain them; `scripts/articles` makes all that are needed
@@ -282,18 +264,15 @@ pub struct ArticlesArgs {
     pub page: Option<PathBuf>,
 }
 
-/// `validate`.
 #[derive(Debug, Args)]
 pub struct ValidateArgs {
     /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
     #[arg(value_hint = ValueHint::FilePath)]
     pub scenario: PathBuf,
-    /// Changes to the scenario.
     #[command(flatten)]
     pub overrides: Overrides,
 }
 
-/// `strategies`.
 #[derive(Debug, Args)]
 pub struct StrategiesArgs {
     /// The strategy to describe
@@ -301,7 +280,6 @@ pub struct StrategiesArgs {
     pub name: Option<String>,
 }
 
-/// `scenarios`.
 #[derive(Debug, Args)]
 pub struct ScenariosArgs {
     /// The scenario to print
@@ -309,7 +287,6 @@ pub struct ScenariosArgs {
     pub name: Option<String>,
 }
 
-/// `faults`.
 #[derive(Debug, Args)]
 pub struct FaultsArgs {
     /// The fault to describe
@@ -317,7 +294,6 @@ pub struct FaultsArgs {
     pub kind: Option<String>,
 }
 
-/// `torture`.
 #[derive(Debug, Args)]
 pub struct TortureArgs {
     /// For how long to begin new rounds, each of about half a minute
@@ -346,7 +322,6 @@ pub struct TortureArgs {
     pub compose: Option<PathBuf>,
 }
 
-/// `check`.
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// A history (JSON lines), the directory of a run, or - for a history on standard input
@@ -357,17 +332,14 @@ pub struct CheckArgs {
     pub strict: bool,
 }
 
-/// `export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
     /// The directory of a run
     pub run: PathBuf,
-    /// What CI reads.
     #[command(flatten)]
     pub outputs: Outputs,
 }
 
-/// `report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// The directories of runs, or of a plan, a sweep or an A/B comparison
@@ -378,7 +350,6 @@ pub struct ReportArgs {
     pub output: Option<PathBuf>,
 }
 
-/// `compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// The run to compare with, or a directory of runs to pool
@@ -390,7 +361,6 @@ pub struct CompareArgs {
     #[arg(long, value_name = "PERCENT", value_parser = super::shared_args::percentage,
           conflicts_with_all = ["new", "markdown", "html", "chart", "percentiles", "junit", "github"])]
     pub power: Option<f64>,
-    /// What is compared, and how strictly.
     #[command(flatten)]
     pub judging: Judging,
     /// Compare even runs that differ in load or machine; the output says so
@@ -416,7 +386,6 @@ pub struct CompareArgs {
     pub github: bool,
 }
 
-/// `schema`.
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
     /// Which schema
@@ -449,22 +418,18 @@ pub enum SchemaOf {
     Driver,
 }
 
-/// `driver`.
 #[derive(Debug, Args)]
 pub struct DriverArgs {
-    /// What to do with it.
     #[command(subcommand)]
     pub command: DriverCommands,
 }
 
-/// `driver check`.
 #[derive(Debug, Subcommand)]
 pub enum DriverCommands {
     /// Try all that the protocol asks of a driver, on an ensemble, and say what is wrong (docs/drivers.md)
     Check(DriverCheckArgs),
 }
 
-/// `driver check`.
 #[derive(Debug, Args)]
 pub struct DriverCheckArgs {
     /// The driver, as a shell would take it, e.g. drivers/kazoo/run or 'python3 my-lock.py'
@@ -479,23 +444,19 @@ pub struct DriverCheckArgs {
     /// How many contenders want the lock at once where its exclusion is checked
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(2..=1000))]
     pub contenders: u16,
-    /// Where to check; a local ensemble has one server unless --servers says more.
+    // A local ensemble has one server unless --servers says more.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
 }
 
-/// `ensemble`.
 #[derive(Debug, Args)]
 pub struct EnsembleArgs {
-    /// What to do with it.
     #[command(subcommand)]
     pub command: EnsembleCommand,
 }
 
-/// `ensemble up|status|down`.
 #[derive(Debug, Subcommand)]
 pub enum EnsembleCommand {
     /// Start a local ensemble that stays up until `down`
@@ -506,7 +467,6 @@ pub enum EnsembleCommand {
     Down,
 }
 
-/// `ensemble up`.
 #[derive(Debug, Args)]
 pub struct UpArgs {
     /// How many servers
@@ -516,12 +476,10 @@ pub struct UpArgs {
     /// Directory under which the servers keep their data
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Where ZooKeeper is.
     #[command(flatten)]
     pub install: InstallArgs,
 }
 
-/// `clean`.
 #[derive(Debug, Args)]
 pub struct CleanArgs {
     /// The ensemble
@@ -536,19 +494,16 @@ pub struct CleanArgs {
     /// Remove every run's nodes, except those of runs in progress
     #[arg(long)]
     pub all: bool,
-    /// How to be let in.
     #[command(flatten)]
     pub access: AccessArgs,
 }
 
-/// `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
     /// The shell
     pub shell: clap_complete::Shell,
 }
 
-/// `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// The command whose page to print [default: one page of all]

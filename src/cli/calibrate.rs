@@ -11,7 +11,7 @@ use super::output;
 use super::run::capabilities::Needs;
 use super::run::progress::Progress;
 use super::run::world::OpenEnsemble;
-use super::run::{host, tool_commit, warm_up};
+use super::run::{host, prepare, tool_commit};
 use crate::load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
 use crate::load::{Environment, Workspace, make_chroot};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
@@ -116,8 +116,8 @@ async fn on(
     stop: &CancellationToken,
 ) -> Result<(CalibrationResult, Option<Behaviour>), Error> {
     if warms_up {
-        progress.note(warm_up::NOTE);
-        warm_up::warm_up(environment, stop).await?;
+        progress.note(prepare::NOTE);
+        prepare::warm_up(environment, stop).await?;
     }
     if stop.is_cancelled() {
         return Err(Error::Interrupted);

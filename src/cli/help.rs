@@ -6,7 +6,6 @@ use clap::Command;
 
 use crate::words::error::Exit;
 
-/// Commands that belong together.
 struct Group {
     title: &'static str,
     commands: &'static [HelpEntry],

@@ -13,7 +13,7 @@ use crate::words::catalog::{LockCard, Param};
 use crate::words::error::{Error, Exit};
 use crate::world::fault;
 
-trait Listed: Sized {
+trait Listing: Sized {
     const NOUN: &'static str;
 
     /// The command that lists them, and the field that holds them for programs.
@@ -31,7 +31,7 @@ trait Listed: Sized {
     fn machine(&self) -> Value;
 }
 
-fn print<T: Listed>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
+fn print<T: Listing>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
     let chosen = match named {
         Some(name) => vec![find(name, all)?],
         None => all,
@@ -48,15 +48,11 @@ fn print<T: Listed>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
     Ok(Exit::Held)
 }
 
-/// The strategy of that name.
-///
-/// # Errors
-/// When there is none.
 pub fn strategy(name: &str) -> Result<LockCard, Error> {
     find(name, lock::cards())
 }
 
-fn find<T: Listed>(name: &str, all: Vec<T>) -> Result<T, Error> {
+fn find<T: Listing>(name: &str, all: Vec<T>) -> Result<T, Error> {
     let names: Vec<&str> = all.iter().map(T::name).collect();
     all.into_iter().find(|one| one.name() == name).ok_or_else(|| {
         let hint = nearest(name, names.iter().copied())
@@ -110,7 +106,7 @@ pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
     print(lock::cards(), args.name.as_deref())
 }
 
-impl Listed for LockCard {
+impl Listing for LockCard {
     const NOUN: &'static str = "strategy";
     const COMMAND: &'static str = "strategies";
 
@@ -169,7 +165,7 @@ pub fn faults(args: &FaultsArgs) -> Result<Exit, Error> {
     print(fault::cards(), args.kind.as_deref())
 }
 
-impl Listed for FaultCard {
+impl Listing for FaultCard {
     const NOUN: &'static str = "fault";
     const COMMAND: &'static str = "faults";
 
@@ -226,7 +222,7 @@ pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Error> {
     print(SHIPPED.to_vec(), args.name.as_deref())
 }
 
-impl Listed for Shipped {
+impl Listing for Shipped {
     const NOUN: &'static str = "scenario";
     const COMMAND: &'static str = "scenarios";
     const IS_PROSE: bool = false;

@@ -64,7 +64,6 @@ pub fn definition() -> clap::Command {
     help::completed(Cli::command())
 }
 
-/// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
     log_if_asked();
     let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));

@@ -235,7 +235,6 @@ fn harmless(text: &str, coloured: bool) -> String {
 
 /// What a text for a terminal is made of.
 enum Piece<'t> {
-    /// A sequence of [`colour_at`].
     Colour(&'t str),
     Letter(char),
 }

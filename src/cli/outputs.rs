@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use clap::Args;
 
 use super::output;
-use crate::report::ci::{CiReport, bencher, benchmark_action, github, junit, openmetrics};
+use crate::report::ci::{CiReport, github, junit, openmetrics, trackers};
 use crate::words::error::Error;
 
 /// Options that write the outcome for CI.
@@ -62,9 +62,10 @@ impl Outputs {
     /// The files that are to be written, but for GitHub's.
     fn files(&self) -> Vec<PathBuf> {
         let named = [&self.junit, &self.bencher, &self.openmetrics].into_iter().flatten().cloned();
-        let both = self.benchmark_action.iter().flat_map(|directory| {
-            [benchmark_action::BIGGER, benchmark_action::SMALLER].map(|name| directory.join(name))
-        });
+        let both = self
+            .benchmark_action
+            .iter()
+            .flat_map(|directory| [trackers::BIGGER, trackers::SMALLER].map(|name| directory.join(name)));
         named.chain(both).collect()
     }
 }
@@ -90,12 +91,12 @@ impl Prepared {
             write(path, junit::render(document).map_err(Error::environment)?)?;
         }
         if let Some(directory) = benchmark_action {
-            for (name, text) in benchmark_action::render(document).map_err(Error::environment)? {
+            for (name, text) in trackers::benchmark_action(document).map_err(Error::environment)? {
                 write(&directory.join(name), text)?;
             }
         }
         if let Some(path) = bencher {
-            write(path, bencher::render(document).map_err(Error::environment)?)?;
+            write(path, trackers::bencher(document).map_err(Error::environment)?)?;
         }
         if let Some(path) = openmetrics {
             write(path, openmetrics::render(document))?;

@@ -113,9 +113,6 @@ pub fn write_into(directory: &Path, document: Document) {
 
 /// Writes the page of these beside where it is to be and moves it there, so that half of it can't be opened. `between` is what
 /// stands before the first of several.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn write(documents: &[Document], between: Option<&Section>, path: &Path) -> Result<(), Error> {
     let page = html::page(documents, between);
     let cannot = |error: std::io::Error| {

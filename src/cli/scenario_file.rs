@@ -154,7 +154,7 @@ impl PlaceArgs {
 
 struct Changed {
     table: Table,
-    changes: Vec<Change>,
+    changes: Vec<KeyChange>,
     gates: Vec<String>,
 }
 
@@ -200,8 +200,10 @@ impl Changed {
     }
 
     fn told(&self) -> impl Iterator<Item = String> {
-        let told =
-            self.changes.iter().map(|Change { option, value }| format!("{}={value}", option.key.join(".")));
+        let told = self
+            .changes
+            .iter()
+            .map(|KeyChange { option, value }| format!("{}={value}", option.key.join(".")));
         told.chain(self.gates.iter().map(|gate| format!("--gate '{gate}'")))
     }
 }
@@ -216,7 +218,6 @@ fn remove(table: &mut Table, key: &str) -> bool {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Changes to the scenario")]
 pub struct Overrides {
-    /// Where to run.
     #[command(flatten)]
     pub place: PlaceArgs,
     /// Only these strategies, by name, from the scenario or not
@@ -248,7 +249,7 @@ pub struct Overrides {
     pub set: Vec<String>,
 }
 
-struct Change {
+struct KeyChange {
     option: Written,
     value: Value,
 }
@@ -312,7 +313,7 @@ impl Overrides {
         if self.place.connect.is_some() || self.place.compose.is_some() {
             table.remove("ensemble");
         }
-        for Change { option, value } in &changes {
+        for KeyChange { option, value } in &changes {
             put(&mut table, &option.key, value.clone())?;
         }
         if !self.gate.is_empty() {
@@ -343,7 +344,7 @@ impl Overrides {
     }
 
     /// The strategies that are named: as the scenario lists them or, where it doesn't, by their names alone.
-    fn chosen(&self, table: &Table) -> Option<Change> {
+    fn chosen(&self, table: &Table) -> Option<KeyChange> {
         let listed = table.get("strategies").and_then(Value::as_array).cloned().unwrap_or_default();
         let named = |name: &String| {
             let name = name.trim();
@@ -354,15 +355,15 @@ impl Overrides {
         let chosen: Vec<Value> = self.strategies.iter().flat_map(named).collect();
         let text = format!("--strategies {}", self.strategies.join(","));
         let option = Written { key: path("strategies"), text };
-        (!chosen.is_empty()).then(|| Change { option, value: chosen.into() })
+        (!chosen.is_empty()).then(|| KeyChange { option, value: chosen.into() })
     }
 
-    fn changes(&self) -> Result<Vec<Change>, Error> {
+    fn changes(&self) -> Result<Vec<KeyChange>, Error> {
         let mut changes = Vec::new();
         let mut change = |option: &str, key: &str, value: Option<Value>| {
             changes.extend(value.map(|value| {
                 let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                Change { option: Written { key: path(key), text: format!("{option} {shown}") }, value }
+                KeyChange { option: Written { key: path(key), text: format!("{option} {shown}") }, value }
             }));
         };
         let shown = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string().into());
@@ -379,7 +380,7 @@ impl Overrides {
         for text in &self.set {
             let (key, value) = assignment("--set", text)?;
             let option = Written { key: path(&key), text: format!("--set {text}") };
-            changes.push(Change { option, value });
+            changes.push(KeyChange { option, value });
         }
         Ok(changes)
     }

@@ -9,7 +9,6 @@ use crate::scenario::nearest;
 use crate::words::disk::{self, MIB, Unreadable};
 use crate::words::error::Error;
 
-/// A scenario built into the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shipped {
     /// Its name, such as `quick` or `faults/leader-killed`.

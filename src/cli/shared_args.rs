@@ -81,10 +81,8 @@ pub struct OpeningArgs {
     /// Print only warnings and, in one line, the outcome
     #[arg(long, short)]
     pub quiet: bool,
-    /// Where ZooKeeper is.
     #[command(flatten)]
     pub install: InstallArgs,
-    /// How to be let in.
     #[command(flatten)]
     pub access: AccessArgs,
 }

@@ -13,8 +13,8 @@ use super::args::RunArgs;
 use super::outputs::Outputs;
 use super::run::part::WorkerPlace;
 use super::run::{self, MeasuredRun};
+use super::runs::command::NEEDS_CONNECT;
 use super::runs::command::{own_program, parts_of};
-use super::runs::job::NEEDS_CONNECT;
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
@@ -111,7 +111,6 @@ async fn make_part(args: WorkerArgs, slice: Slice, stop: &CancellationToken) -> 
 const WRITTEN_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Merges the parts once all are there.
 async fn merge_into_one(
     parts: PathBuf,
     of: usize,

@@ -9,7 +9,6 @@ use super::outputs::Outputs;
 use super::scenario_file::Overrides;
 use super::shared_args::{ConcludingArgs, GeneratorArgs, OpeningArgs, budget, run_id};
 
-/// `worker`.
 #[derive(Debug, Clone, Args)]
 pub struct WorkerArgs {
     /// A scenario file, or the name of a built-in scenario; the same for all workers
@@ -42,21 +41,17 @@ pub struct WorkerArgs {
     /// How long to wait for the other workers before the run
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = budget)]
     pub wait: Duration,
-    /// What makes the load.
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the directory of the run, with one of this worker in it
     #[arg(long, short, value_name = "DIR", default_value = "results")]
     pub out: PathBuf,
-    /// Changes to the scenario, the same for all workers.
     #[command(flatten)]
     pub overrides: Overrides,
-    /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
 }
 
-/// `merge`.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
     /// The directories that the workers left, or one that contains them
@@ -68,10 +63,8 @@ pub struct MergeArgs {
     /// Name of the run's directory [default: the name of the run and `-merged`]
     #[arg(long, value_name = "NAME", value_parser = run_id)]
     pub run_id: Option<String>,
-    /// How the results are judged and shown.
     #[command(flatten)]
     pub concluding: ConcludingArgs,
-    /// What CI reads.
     #[command(flatten)]
     pub outputs: Outputs,
 }

@@ -19,7 +19,6 @@ use crate::words::measure::Window;
 const OPEN: u32 = 0;
 /// It came when no session was free, and was dropped.
 const DROPPED: u32 = u32::MAX;
-/// It ended without the lock.
 const UNSERVED: u32 = u32::MAX - 1;
 /// The longest wait that can be told from the others.
 const LONGEST_US: u32 = u32::MAX - 2;
@@ -197,12 +196,10 @@ impl Arrivals {
         self.lateness_us[number].store(lateness_us, Ordering::Release);
     }
 
-    /// An arrival has got its lock, after that wait.
     pub fn served(&self, number: usize, wait_us: u64) {
         self.ends(number, u32::try_from(wait_us + 1).unwrap_or(LONGEST_US).min(LONGEST_US));
     }
 
-    /// An arrival has ended without its lock.
     pub fn not_served(&self, number: usize) {
         self.ends(number, UNSERVED);
     }

@@ -4,7 +4,7 @@ use super::lock_state::LockState;
 use super::shared::Shared;
 use crate::words::clock::Stamp;
 use crate::words::measure::{Measure, Notifications, ThreadRecorder};
-use crate::world::zk::changes::Change;
+use crate::world::zk::changes::ChildChange;
 use crate::world::zk::{Arm, Arrival, EventKind, sequence_of};
 
 /// How many notifications may wait for their cause to become known.
@@ -33,7 +33,6 @@ struct Notice {
     useful: bool,
 }
 
-/// A notification whose cause isn't known yet.
 struct Unresolved {
     lock: usize,
     arm: Arm,
@@ -137,14 +136,14 @@ fn cause_of(lock_state: &LockState, arrival: &Arrival) -> Cause {
 
 fn cause_of_change(lock_state: &LockState, arm: &Arm, at: Stamp) -> Cause {
     match (lock_state.changes.fired(arm), arm.lowest) {
-        (Change::Created, _) => Cause::Arrival,
-        (Change::LowestDeleted, Some(number)) => release_or_departure(lock_state, number),
+        (ChildChange::Created, _) => Cause::Arrival,
+        (ChildChange::LowestDeleted, Some(number)) => release_or_departure(lock_state, number),
         // Of several that may be inside together any may leave first, and the list does not say which did.
-        (Change::OtherDeleted, _) if lock_state.has_room_for_two() || lock_state.most_inside() > 1 => {
+        (ChildChange::OtherDeleted, _) if lock_state.has_room_for_two() || lock_state.most_inside() > 1 => {
             latest_release(lock_state, at)
         }
-        (Change::OtherDeleted, _) => Cause::Departure,
-        (Change::NobodyLooked, _) => Cause::NotYetKnown,
+        (ChildChange::OtherDeleted, _) => Cause::Departure,
+        (ChildChange::NobodyLooked, _) => Cause::NotYetKnown,
         _ => Cause::Unknown,
     }
 }

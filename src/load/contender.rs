@@ -26,7 +26,6 @@ use crate::world::fault::Doing;
 use crate::world::zk::gate::TaskScope;
 use crate::world::zk::{Failure, ForeignSession, Session, SessionState, SessionStates, reactor};
 
-/// Pause after an error, before the next attempt.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
@@ -166,7 +165,6 @@ impl Contender {
         Some(self.pace.turn(intended))
     }
 
-    /// Takes the next arrival and waits until it is due.
     async fn next_arrival(&mut self, drain: &CancellationToken) -> Option<Turn> {
         // A contender without a session, or kept away, takes no arrival: it could not serve it.
         loop {
@@ -219,7 +217,6 @@ impl Contender {
         }
     }
 
-    /// One acquire, hold and release, or whatever else comes of it.
     async fn take_turn(&mut self, turn: Turn) {
         let Some(session) = self.session_or_rejoin().await else {
             self.recorder.could_not_start(&turn);

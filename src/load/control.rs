@@ -51,7 +51,6 @@ impl Control {
         self.lock.store(lock, Ordering::Release);
     }
 
-    /// It has another session now, or none.
     pub fn set_session(&self, key: Option<SessionKey>) {
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
     }
@@ -82,7 +81,6 @@ impl Control {
         self.waits_since.store(0, Ordering::Release);
     }
 
-    /// Since when it has been waiting, if it is.
     pub fn waiting_since(&self) -> Option<Stamp> {
         Some(self.waits_since.load(Ordering::Acquire)).filter(|since| *since > 0)
     }

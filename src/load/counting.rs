@@ -17,9 +17,6 @@ use crate::world::proxy::{Proxy, Wired};
 
 /// Runs a trial like that one, but shorter and without faults, and counts on the wire. The trial itself is for those who judge
 /// whether the lock held.
-///
-/// # Errors
-/// When the trial could not begin.
 pub async fn count(
     environment: &Environment,
     spec: &TrialSpec,

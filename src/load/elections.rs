@@ -22,7 +22,6 @@ const OFTEN: Duration = Duration::from_millis(40);
 const SELDOM: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The first sight of a leader.
 #[derive(Debug, Clone, Copy)]
 struct Sight {
     at: Stamp,

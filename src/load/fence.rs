@@ -13,7 +13,7 @@ use crate::lock::{Held, QueueNode};
 use crate::record::FencingCounts;
 
 /// A token: what tells the node, and the turn by that node.
-type Token = (i64, u32);
+type FenceToken = (i64, u32);
 
 /// One resource, guarded twice over: by the transaction that created the holder's node, and by its number.
 #[derive(Debug, Default)]
@@ -29,8 +29,8 @@ pub struct Fence {
 
 #[derive(Debug)]
 struct Newest {
-    token: Token,
-    number: Token,
+    token: FenceToken,
+    number: FenceToken,
 }
 
 impl Default for Newest {
@@ -40,7 +40,7 @@ impl Default for Newest {
 }
 
 /// Whether that is older than the newest so far, which it becomes otherwise.
-fn is_older(newest: &mut Token, own: Token) -> bool {
+fn is_older(newest: &mut FenceToken, own: FenceToken) -> bool {
     let is_older = *newest > own;
     *newest = own.max(*newest);
     is_older

@@ -20,7 +20,6 @@ const HEARD_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedRun {
     pub run_id: String,
-    /// The scenario as it is to run.
     pub scenario: String,
 }
 

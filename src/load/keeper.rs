@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
 
-use super::missing::{Change, Changes, Incomplete, Missing, fill_in};
+use super::missing::{Changes, Incomplete, LoggedChange, MissingPart, fill_in};
 use crate::record::{Grant, Grants, Life, Lives, Moment, Moments, Noted, Trial};
 use crate::words::clock::{self, Stamp};
 use crate::words::spool::{Sorted, Sorter, SpooledTable};
@@ -33,12 +33,11 @@ const NICE: i32 = 10;
 #[derive(Debug)]
 pub enum Note {
     /// By virtue of which node it has entered, and what of it only the servers' logs tell.
-    Entered(Grant, Option<Missing>),
+    Entered(Grant, Option<MissingPart>),
     /// What it did, where a history was asked for.
     Did(Moment),
 }
 
-/// How much was not kept.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     pub entries: u64,
@@ -125,7 +124,6 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Starts to keep things below that directory.
     pub fn start(scratch: &Path, following: Option<Following>) -> io::Result<Self> {
         let (to, from) = sync_channel(WAITING);
         let (sender, kept) = oneshot::channel();
@@ -158,35 +156,33 @@ struct Keeping {
     grants: Sorter<Grant, (usize, i64, Stamp)>,
     incomplete: Sorter<Incomplete, (Stamp, usize)>,
     moments: Sorter<Noted, (Stamp, usize)>,
-    log: Option<Log>,
+    log: Option<ServerLogs>,
     lost: Lost,
     full: Option<io::Error>,
 }
 
-/// What the servers' logs tell.
-struct Log {
+struct ServerLogs {
     at_hand: Option<Logs>,
     follower: LogFollower,
     seen: LogContents,
 }
 
-/// What was read of them so far.
 struct LogContents {
     living: Living,
     lives: Sorter<(i64, Life), i64>,
-    changes: Sorter<Change, (u64, i64)>,
+    changes: Sorter<LoggedChange, (u64, i64)>,
     interference: Vec<String>,
 }
 
 impl Keeping {
     fn new(scratch: &Path, following: Option<Following>) -> Self {
-        let log = |Following { logs, below, since }| Log {
+        let log = |Following { logs, below, since }| ServerLogs {
             at_hand: logs,
             follower: LogFollower::new(&below, since),
             seen: LogContents {
                 living: Living::default(),
                 lives: Sorter::by(|(created, _): &(i64, Life)| *created, scratch),
-                changes: Sorter::by(Change::order, scratch),
+                changes: Sorter::by(LoggedChange::order, scratch),
                 interference: Vec::new(),
             },
         };
@@ -214,7 +210,7 @@ impl Keeping {
             }
             if clock::now() >= look_at {
                 look_at = clock::now() + clock::micros(LOOK_EVERY);
-                let read = self.log.as_mut().filter(|_| unread.is_none()).map_or(Ok(()), Log::follow);
+                let read = self.log.as_mut().filter(|_| unread.is_none()).map_or(Ok(()), ServerLogs::follow);
                 unread = unread.or(read.err());
             }
         }
@@ -264,13 +260,12 @@ struct Told {
 
 impl Default for Told {
     fn default() -> Self {
-        let changes = Sorted::of(Change::order, Vec::new());
+        let changes = Sorted::of(LoggedChange::order, Vec::new());
         Self { lives: Lives::default(), changes, missing: 0, interference: Vec::new() }
     }
 }
 
-impl Log {
-    /// Reads what was written since the last time.
+impl ServerLogs {
     fn follow(&mut self) -> io::Result<()> {
         let Self { at_hand, follower, seen } = self;
         let Some(logs) = at_hand else { return Ok(()) };
@@ -296,7 +291,7 @@ impl LogContents {
         let Self { living, lives, changes, interference } = self;
         for change in &transaction.changes {
             let path = number_of(&change.path);
-            changes.push(Change { path, zxid: transaction.zxid, happened: change.happened })?;
+            changes.push(LoggedChange { path, zxid: transaction.zxid, happened: change.happened })?;
         }
         if interference.len() < Trial::INTERFERENCE_KEPT {
             interference.extend(interfered(transaction));
@@ -320,8 +315,8 @@ fn interfered(transaction: &Transaction) -> Option<String> {
     Some(format!("session {session:#x}, which is none of this run's, {did} {}", shown(&first.path, 200)))
 }
 
-fn of(life: transactions::Life) -> (i64, Life) {
-    let transactions::Life { created, deleted, deleted_at_ms, with_its_session } = life;
+fn of(life: transactions::NodeLife) -> (i64, Life) {
+    let transactions::NodeLife { created, deleted, deleted_at_ms, with_its_session } = life;
     (created, Life { deleted, deleted_at_ms, with_its_session })
 }
 

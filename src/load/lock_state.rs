@@ -27,14 +27,14 @@ const NO_NUMBER: i64 = i64::MIN;
 
 /// For how long others were kept out, as far as they could run meanwhile and would have been seen entering.
 #[derive(Debug, Default)]
-struct Shut {
+struct ShutTime {
     /// Since when no other may enter; 0 while one may.
     since: AtomicU64,
     /// The sum of the times that have ended.
     total_us: AtomicU64,
 }
 
-impl Shut {
+impl ShutTime {
     fn begins(&self, now: Stamp) {
         self.since.store(now, Ordering::Release);
     }
@@ -60,7 +60,6 @@ impl Shut {
     }
 }
 
-/// How a contender leaves its critical section.
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
     pub claim: LockClaim,
@@ -95,14 +94,13 @@ pub struct LockState {
     taken: AtomicUsize,
     taken_by_writers: AtomicUsize,
     inside: AtomicUsize,
-    /// The most that have been inside at the same time.
     most_inside: AtomicUsize,
     /// Leases for those who have asked and have neither got in nor given up.
     waiting: AtomicUsize,
     /// When writers are kept out, or takers of a semaphore's leases.
-    shut: Shut,
+    shut: ShutTime,
     /// When readers are kept out.
-    shut_to_readers: Shut,
+    shut_to_readers: ShutTime,
     /// The latest release that was called while more wanted in than fit.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
@@ -169,8 +167,8 @@ impl LockState {
             inside: AtomicUsize::new(0),
             most_inside: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            shut: Shut::default(),
-            shut_to_readers: Shut::default(),
+            shut: ShutTime::default(),
+            shut_to_readers: ShutTime::default(),
             handed_over: AtomicU64::new(0),
             writer_left: AtomicU64::new(0),
             entered: AtomicU64::new(0),
@@ -189,7 +187,6 @@ impl LockState {
     }
 
     /// The same lock, held by nodes that stand in a place of their own below its path.
-    #[must_use]
     pub fn held_below(mut self, place: &str) -> Self {
         if !place.is_empty() {
             self.queue = format!("{}{place}", self.path);
@@ -198,7 +195,6 @@ impl LockState {
     }
 
     /// The same lock, which other workers' contenders may use, too: who is inside by the oracle is then a part of those who are.
-    #[must_use]
     pub fn with_strangers(self, has_strangers: bool) -> Self {
         Self { has_strangers, ..self }
     }
@@ -216,7 +212,6 @@ impl LockState {
         self.queue.is_empty() || node.rsplit_once('/').is_some_and(|(directory, _)| directory == self.queue)
     }
 
-    /// Whether two writers may be inside together.
     pub fn has_room_for_two(&self) -> bool {
         self.capacity >= 2 * self.wanted
     }

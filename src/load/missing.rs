@@ -15,7 +15,7 @@ use crate::world::zk::{EventKind, Session};
 
 /// What is not known of an entry. Paths are numbers, as [`number_of`] says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Missing {
+pub struct MissingPart {
     /// The path of its node, where the transaction that created it was not told.
     node: Option<u64>,
     /// The event by which it was let in, where that came without its transaction.
@@ -31,25 +31,25 @@ struct UndatedEvent {
     seen: i64,
 }
 
-pub type Incomplete = (Grant, Missing);
+pub type Incomplete = (Grant, MissingPart);
 
 /// What the logs tell of a node, in the order of paths, and of each path in that of the transactions.
-pub type Changes = Sorted<Change, (u64, i64)>;
+pub type Changes = Sorted<LoggedChange, (u64, i64)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Change {
+pub struct LoggedChange {
     pub path: u64,
     pub zxid: i64,
     pub happened: Happened,
 }
 
-impl Change {
+impl LoggedChange {
     pub fn order(&self) -> (u64, i64) {
         (self.path, self.zxid)
     }
 }
 
-impl Missing {
+impl MissingPart {
     /// Of a contender that has just entered by that node; `None` where all is known, or cannot be found out.
     pub fn of_entry(session: &Session, node: &QueueNode) -> Option<Self> {
         let event = session.undated_event().and_then(|event| {
@@ -95,9 +95,6 @@ fn by_entry((entered, contender, _): &EnteredAsOf) -> (Stamp, usize) {
 
 /// Adds to incomplete entries what the servers' logs tell, and these to the grants. What they do not tell either stays
 /// unknown. Returns as of which transactions contenders have entered of which only the logs know.
-///
-/// # Errors
-/// When the disk refuses.
 pub fn fill_in(
     incomplete: &Sorted<Incomplete, (Stamp, usize)>,
     changes: &Changes,
@@ -106,7 +103,7 @@ pub fn fill_in(
 ) -> io::Result<Sorted<EnteredAsOf, (Stamp, usize)>> {
     let mut questions = Sorter::by(|question: &PathQuestion| (question.path, question.after), scratch);
     for entry in incomplete.iter()? {
-        let (Grant { entered, contender, .. }, Missing { node, event }) = entry?;
+        let (Grant { entered, contender, .. }, MissingPart { node, event }) = entry?;
         if let Some(path) = node {
             questions.push(PathQuestion { path, after: i64::MAX, first: None, entered, contender })?;
         }
@@ -152,7 +149,7 @@ fn answer(
     for question in questions.iter()? {
         let question = question?;
         if question.path != of.path {
-            let is_before = |change: &io::Result<Change>| {
+            let is_before = |change: &io::Result<LoggedChange>| {
                 change.as_ref().map_or(true, |change| change.path < question.path)
             };
             while let Some(change) = changes.next_if(is_before) {
@@ -160,7 +157,7 @@ fn answer(
             }
             of = OfPath { path: question.path, ..OfPath::default() };
         }
-        let is_known = |change: &io::Result<Change>| {
+        let is_known = |change: &io::Result<LoggedChange>| {
             change.as_ref().map_or(true, |change| change.order() <= (question.path, question.after))
         };
         while let Some(change) = changes.next_if(is_known) {
@@ -187,7 +184,7 @@ struct OfPath {
 impl OfPath {
     fn happens(
         &mut self,
-        change: &Change,
+        change: &LoggedChange,
         events: &mut Sorter<EnteredAsOf, (Stamp, usize)>,
     ) -> io::Result<()> {
         if change.path != self.path {
@@ -231,7 +228,7 @@ mod tests {
     }
 
     fn told() -> Changes {
-        let change = |(path, zxid, happened)| Change { path: number_of(path), zxid, happened };
+        let change = |(path, zxid, happened)| LoggedChange { path: number_of(path), zxid, happened };
         let changes = [
             ("/l/own", 12, Happened::Created),
             ("/l/own", 30, Happened::Written),
@@ -243,15 +240,15 @@ mod tests {
             ("/l/twice", 62, Happened::Created),
             ("/l/unasked", 63, Happened::Created),
         ];
-        Sorted::of(Change::order, changes.map(change).into())
+        Sorted::of(LoggedChange::order, changes.map(change).into())
     }
 
-    fn by_node(path: &str) -> Missing {
-        Missing { node: Some(number_of(path)), event: None }
+    fn by_node(path: &str) -> MissingPart {
+        MissingPart { node: Some(number_of(path)), event: None }
     }
 
-    fn by_event(path: &str, happened: Happened, after: i64, seen: i64) -> Missing {
-        Missing { node: None, event: Some(UndatedEvent { path: number_of(path), happened, after, seen }) }
+    fn by_event(path: &str, happened: Happened, after: i64, seen: i64) -> MissingPart {
+        MissingPart { node: None, event: Some(UndatedEvent { path: number_of(path), happened, after, seen }) }
     }
 
     #[test]

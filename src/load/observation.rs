@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::keeper::{Lost, Note, Notes};
-use super::missing::Missing;
+use super::missing::MissingPart;
 use super::shared::Shared;
 use crate::record::{Grant, Occurrences, Part, Tally};
 use crate::words::measure::{Histogram, Measure, ThreadRecorder};
@@ -15,18 +15,18 @@ use crate::world::zk::keep_awake::Unread;
 
 /// What a thread notes beside its sheet.
 #[derive(Debug, Default)]
-pub struct Log {
+pub struct ThreadLog {
     pub occurrences: Occurrences,
     /// What is kept of each contender for the trial's judge.
     pub notes: Notes,
     /// By virtue of which node each contender has entered last, where the servers' logs can be read; and what of that only
     /// those logs tell. Noted when it enters again, as until then something is added.
-    pub latest: BTreeMap<usize, (Grant, Option<Missing>)>,
+    pub latest: BTreeMap<usize, (Grant, Option<MissingPart>)>,
 }
 
-impl Log {
+impl ThreadLog {
     /// By virtue of which node a contender has entered.
-    pub fn enters(&mut self, grant: Grant, missing: Option<Missing>) {
+    pub fn enters(&mut self, grant: Grant, missing: Option<MissingPart>) {
         if let Some((grant, missing)) = self.latest.insert(grant.contender, (grant, missing)) {
             self.notes.note(Note::Entered(grant, missing));
         }
@@ -44,7 +44,7 @@ impl Log {
 #[derive(Clone)]
 pub struct Observation {
     pub sheet: Rc<RefCell<ThreadRecorder>>,
-    pub log: Rc<RefCell<Log>>,
+    pub log: Rc<RefCell<ThreadLog>>,
     pub observed: Observed,
 }
 
@@ -65,7 +65,7 @@ impl Observation {
             dates_lists: shared.keeps_evidence() || shared.reads_logs,
             trace: None,
         };
-        let log = Rc::new(RefCell::new(Log { notes, ..Log::default() }));
+        let log = Rc::new(RefCell::new(ThreadLog { notes, ..ThreadLog::default() }));
         Self { sheet, log, observed }
     }
 }

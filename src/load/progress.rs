@@ -98,7 +98,6 @@ fn waiting_since(shared: &Shared, mark: Stamp) -> Vec<(usize, Stamp)> {
         .collect()
 }
 
-/// Finds out where each of them stands.
 async fn describe(
     shared: &Shared,
     waiting: &[(usize, Stamp)],
@@ -162,7 +161,6 @@ impl Node {
         self.name.rsplit_once('/').map_or("", |(directory, _)| directory)
     }
 
-    /// Whose session it belongs to.
     fn contender(&self, shared: &Shared) -> Option<usize> {
         shared.controls.iter().position(|one| one.session().map(|key| key.id()) == Some(self.owner))
     }

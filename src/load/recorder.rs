@@ -9,7 +9,7 @@ use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
 use super::keeper::Note;
 use super::lock_state::{Before, Exit, LockState};
-use super::missing::Missing;
+use super::missing::MissingPart;
 use super::observation::Observation;
 use super::pace::{Served, Turn};
 use super::shared::Shared;
@@ -66,7 +66,6 @@ pub struct AcquiredLock {
 }
 
 impl AcquiredLock {
-    #[must_use]
     pub fn mode(&self) -> Mode {
         self.attempt.mode
     }
@@ -100,7 +99,6 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    #[must_use]
     pub fn new(id: usize, shared: Arc<Shared>, observation: Observation) -> Self {
         observation.log.borrow_mut().occurrences.tallies.insert(id, Tally::default());
         let attribution = Attribution::default();
@@ -108,7 +106,6 @@ impl Recorder {
         Self { id, shared, observation, attribution, acquired, token, has_grant, held_back, there }
     }
 
-    #[must_use]
     pub fn acquired(&self) -> u64 {
         self.acquired
     }
@@ -130,7 +127,6 @@ impl Recorder {
         self.observation.log.borrow_mut().occurrences.expired += 1;
     }
 
-    /// Counts an error by what was being done and its kind.
     pub fn error(&self, doing: &str, failure: &Failure) {
         self.observation.log.borrow_mut().occurrences.error(format!("{doing}: {}", failure.kind()));
     }
@@ -156,7 +152,6 @@ impl Recorder {
     }
 
     /// An acquire is about to be called.
-    #[must_use]
     pub fn arrives(&self, session: &Session, turn: Turn) -> Attempt {
         let Turn { intended, arrival, mode, hold } = turn;
         let _ = (session.take_lag_us(), session.take_busy_us());
@@ -266,7 +261,6 @@ impl Recorder {
     }
 
     /// The lock is about to be released.
-    #[must_use]
     pub fn exit(&mut self, session: &Session, held: &Held, mode: Mode, was_open: bool) -> Stamp {
         let at = clock::now();
         self.note_of_hold(at, session, Deed::Leaves { alone: !was_open });
@@ -349,7 +343,6 @@ impl Recorder {
     }
 
     /// The contender leaves without a release, because it dies.
-    #[must_use]
     pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
         let at = clock::now();
         self.note_left(at);
@@ -559,7 +552,7 @@ impl Recorder {
     fn note_grant(&self, session: &Session, held: &Held, of_node: impl FnOnce(i64) -> Grant) -> bool {
         let Some(node) = &held.node else { return false };
         let grant = of_node(node.czxid.max(0));
-        self.observation.log.borrow_mut().enters(grant, Missing::of_entry(session, node));
+        self.observation.log.borrow_mut().enters(grant, MissingPart::of_entry(session, node));
         true
     }
 

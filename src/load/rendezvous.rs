@@ -33,7 +33,6 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(100);
 /// How long workers wait for each other within a run: what lies between two meetings ends by itself.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// The first meeting.
 const JOIN: &str = "join";
 
 /// What must be the same for all workers of a run, and who each is.
@@ -62,12 +61,10 @@ impl Credentials {
     }
 }
 
-/// Why workers do not go on together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MeetingError {
     /// Workers whose nodes have gone.
     Lost(Vec<usize>),
-    /// Workers that did not come in time.
     Late(Vec<usize>),
     /// What a worker has that the others do not have.
     Unlike(String),
@@ -106,7 +103,6 @@ type Released = Result<(), MeetingError>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeetingPlace {
-    /// On another ensemble.
     Elsewhere,
     SameServers,
     /// Below the same top-level node, by which servers count requests: a chroot.
@@ -314,7 +310,6 @@ impl Rendezvous {
         0..self.slice.of
     }
 
-    /// Compares what the workers say of themselves.
     async fn all_are_alike(&self) -> Released {
         let mut first: Option<Credentials> = None;
         for worker in self.all() {
@@ -422,9 +417,6 @@ impl Rendezvous {
     }
 
     /// How far apart the workers' stamps of that name are, on the leading server's clock, which counts milliseconds.
-    ///
-    /// # Errors
-    /// Why that is not known.
     pub async fn spread(&self, name: &str) -> Result<Duration, String> {
         let mut stamps = Vec::new();
         for worker in self.all() {
@@ -472,9 +464,6 @@ impl Rendezvous {
 
 impl Meeting<'_> {
     /// Goes on when worker 0 has released all.
-    ///
-    /// # Errors
-    /// Why the workers do not go on together.
     pub async fn release(self) -> Released {
         let Self { rendezvous, name, come, patience } = self;
         let released = match come {

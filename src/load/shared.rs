@@ -223,23 +223,19 @@ impl Shared {
         }
     }
 
-    #[must_use]
     pub fn with_drivers(self, drivers: Drivers) -> Self {
         Self { drivers, ..self }
     }
 
-    #[must_use]
     pub fn with_wire(self, wire: Option<(Arc<Wire>, Target)>) -> Self {
         Self { wire, ..self }
     }
 
-    #[must_use]
     pub fn with_history(self, keeps_history: bool) -> Self {
         Self { keeps_history, ..self }
     }
 
     /// The same, on servers of our own or not.
-    #[must_use]
     pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
         // The servers' logs tell nothing of another system's lock.
         let own = own.filter(|_| self.entry.card.other_system().is_none());
@@ -389,7 +385,7 @@ impl Shared {
     pub fn fencing(&self) -> FencingCounts {
         self.lock_states
             .iter()
-            .fold(FencingCounts::default(), |sum, lock_state| sum.and(lock_state.fence.counts()))
+            .fold(FencingCounts::default(), |sum, lock_state| sum + lock_state.fence.counts())
     }
 
     /// By how much sessions live longer than the scenario says: servers have a least timeout, and some drivers one of their own.

@@ -2,6 +2,9 @@
 
 #![expect(clippy::disallowed_methods, reason = "when a trial began is a label")]
 
+mod meets;
+mod outcome;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -11,33 +14,27 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::accounting::CounterReading;
-use super::control::Closing;
 use super::drivers::Drivers;
 use super::elections::Elections;
 use super::environment::{Environment, EnvironmentEvent, Sink};
-use super::health::{self, Vitals};
-use super::keeper::{Following, Keeper, Kept, Lost};
-use super::observation::{self, ThreadRecord};
-use super::rendezvous::{Meeting, Rendezvous};
+use super::health::Vitals;
+use super::keeper::{Following, Keeper};
+use super::observation::ThreadRecord;
+use super::rendezvous::Rendezvous;
 use super::series::Steadiness;
 use super::shared::{Board, COUNTING_LASTS, LAST_TURNS, Shared};
-use super::worker::{self, Share};
-use super::{accounting, batch, breaking, driven, progress, standstill};
+use super::worker::Share;
+use super::{accounting, batch, breaking, driven, progress, standstill, worker};
 use crate::lock::{self, Entry};
-use crate::record::{
-    Arrived, Beside, CLOCKS_DIFFER_MS, Cause, CutShort, Evidence, Excused, Facts, FaultRecord, FullCrew,
-    Grant, Grants, Judged, Lives, Moments, Occurrences, Part, Phase, ServerCounters, Sessions, Steady, Stuck,
-    Trial, WarmUpEnd,
-};
+use crate::record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial, WarmUpEnd};
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::words::clock::{self, Stamp, WallClock};
 use crate::words::error::Error;
-use crate::words::measure::{Measure, ThreadRecorder, Window};
-use crate::words::spool::Sorted;
-use crate::words::units::{contenders, counted};
+use crate::words::measure::Window;
+use crate::words::units::contenders;
 use crate::world::proxy::Wire;
-use crate::world::zk::keep_awake::Unread;
-use crate::world::zk::{Failure, Target, nodelay};
+use crate::world::zk::{Target, nodelay};
+use meets::Meets;
 
 /// A drain may take this long before everything still under way is given up, or as long as a reply that never comes keeps a
 /// contender waiting.
@@ -48,53 +45,9 @@ const SESSION_ENDS: Duration = Duration::from_secs(5);
 const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
-const SLOW_DISK: &str =
-    "they came faster than the disk took them; use a faster one for --out, or a lower rate";
-/// By how much the wall clock may be set during a trial. What the logs date is then taken to be uncertain by as much; beyond
-/// this, too little would be left to compare.
-const WALL_MAY_MOVE: Duration = Duration::from_millis(20);
 /// How often it is looked whether the warm-up is over.
 const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
-/// For how long a server that is kept awake may be without a read until it is said.
-const UNREAD_AT_MOST: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(200);
-
-/// How far apart workers may begin, as a share of the shortest phase.
-const SPREAD_AT_MOST: f64 = 0.1;
-
-/// What the workers of a run meet for in each trial, and the stamp that they leave.
-#[derive(Debug, Clone, Copy)]
-enum Meets {
-    /// All have their sessions: the load may begin.
-    Connected,
-    Started,
-    /// Nothing is under way any more.
-    Drained,
-}
-
-impl Meets {
-    /// Its name among the meetings of a run.
-    fn of_trial(self, trial: usize) -> String {
-        let what = match self {
-            Self::Connected => "connected",
-            Self::Started => "started",
-            Self::Drained => "drained",
-        };
-        format!("t{trial:03}-{what}")
-    }
-}
-
-/// The shortest of the phases whose length is known before; `None` where acquisitions end the only one.
-fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
-    let measured = match spec.stop {
-        Stop::After(duration) => duration,
-        Stop::Acquisitions(_) => Duration::ZERO,
-    };
-    [spec.ramp_up, spec.warm_up_at_most.max(spec.warm_up), measured]
-        .into_iter()
-        .filter(|phase| !phase.is_zero())
-        .min()
-}
 
 /// Runs one trial. An interrupt or a lost ensemble ends it early; what was measured till then is in the
 /// record, marked partial.
@@ -184,9 +137,8 @@ struct Conductor<'a> {
 }
 
 /// A load, and what was looked at around it.
-struct Observed {
+struct ObservedLoad {
     loaded: Loaded,
-    /// When waits were given up.
     given_up: Stamp,
     before: Vec<CounterReading>,
     after: Vec<CounterReading>,
@@ -255,109 +207,14 @@ impl<'a> Conductor<'a> {
         let connect_us = self.connect().await?;
         self.shared.drivers.measure_at_rest().await;
         self.shared.decide_who_holds();
-        let Observed { loaded, given_up, before, after, orphans, spread, met } = self.observe_load().await;
+        let observed = self.observe_load().await;
         let threads = self.collect().await;
-        let running = threads.len();
-        let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
-        let lost_notes = threads.iter().map(|thread| thread.lost).fold(Lost::default(), Lost::and);
-        let mut seen = Part::merged(threads.into_iter().map(|thread| thread.part));
-        let arrived = self.arrived(&loaded, given_up, &mut seen.sheet);
-        let Loaded { window, begin, end, steady, .. } = loaded;
-        let mut health = health::judge(&begin, &seen, running, &end, self.hold_by_timers(), arrived.as_ref());
-        let Part { sheet, occurrences: mut seen, .. } = seen;
-        health.invalid = health.invalid.or(spread.as_ref().and_then(|spread| self.too_far_apart(spread)));
-        health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
-        let wall = WallClock::read();
-        let wall_was_set = self.wall_was_set(wall);
-        let (kept, unchecked) = self.kept(seen.kept_out.entries, lost_notes).await;
-        self.settle_closings(&mut seen);
-        let interference = kept.as_ref().map(|kept| kept.interference.clone()).unwrap_or_default();
-        // What the logs tell is dated by that clock.
-        let is_dated = wall_was_set.is_none();
-        health.invalid = health.invalid.or(wall_was_set);
-        let overlaps = std::mem::take(&mut seen.overlaps);
-        let (grants, lives, history) = parts(kept, is_dated);
-        let facts = Facts {
-            kind: self.shared.kind,
-            began: self.shared.signals.start.borrow().unwrap_or(0),
-            overlaps,
-            grants,
-            lives,
-            all_gone: orphans == Some(0),
-            wall,
-            clocks_differ_ms: CLOCKS_DIFFER_MS + whole_ms(wall.set_since(self.wall)),
-            scratch: self.environment.scratch.clone(),
-        };
-        let evidence = Evidence {
-            entries: seen.kept_out.entries,
-            waited: seen.kept_out.waited,
-            seen_inside: seen.kept_out.as_many_as(),
-            given_up_early: seen.given_up_early,
-            ..Evidence::default()
-        };
-        let counters = accounting::pair(before, after, &unread);
-        self.warn_of_unread(&counters);
-        let is_whole = self.cut_short.is_none() && self.too_few.is_none();
-        let accounting = accounting::compare(&self.shared, &sheet.whole, &seen, &counters, is_whole);
-        let lost = lost(&seen);
-        let around = standstill::Around { servers: &counters, lost };
-        let standstill = standstill::judge(&self.shared, window.start, around);
-        Ok(Trial {
-            spec: self.shared.spec.clone(),
-            started_at: self.started_at,
-            measured_from_us: window.start.saturating_sub(self.began),
-            measured_us: window.end.saturating_sub(window.start),
-            full_crew: self.full_crew(window),
-            arrived,
-            dispersion: self.shared.open.as_ref().map(|open| open.dispersion(window)).unwrap_or_default(),
-            steady: Some(self.counted_anew(steady)),
-            utilisation: self.shared.utilisation(window.end.saturating_sub(window.start)),
-            judged: Judged::none_yet(),
-            // Contenders that were missing were missing from all that was measured; what happened later comes second.
-            cut_short: self.too_few.take().or(self.cut_short.take()),
-            health,
-            standstill,
-            measured: sheet.measured,
-            whole: sheet.whole,
-            herd: (sheet.whole.unseen == 0 && !self.shared.drivers.are_there()).then(|| sheet.herd()),
-            errors: std::mem::take(&mut seen.errors),
-            // These follow from the facts.
-            violation_count: 0,
-            violations: Vec::new(),
-            excused: Excused::default(),
-            most_inside: self.shared.most_inside(),
-            evidence,
-            ensemble_order: None,
-            facts: Some(facts),
-            fencing: self.shared.fencing(),
-            elections: self.elections.records(window.start, &self.faults),
-            faults: std::mem::take(&mut self.faults),
-            interference,
-            stuck: std::mem::take(&mut self.stuck),
-            orphans,
-            accounting,
-            servers: counters,
-            sessions: self.sessions(connect_us, &seen),
-            phases: std::mem::take(&mut self.phases),
-            timeline: timeline(&sheet, window),
-            tallies: observation::tallies(&seen, self.shared.spec.contenders),
-            histograms: observation::histograms(&sheet),
-            history: history.filter(|_| self.shared.keeps_history),
-            unchecked,
-            driver: driven::record_of(&self.shared),
-            counting: None,
-            beside: met.map(|met| Beside {
-                reads: met.reads + seen.looks_beside,
-                writes: met.writes + seen.writes_beside,
-                ..met
-            }),
-            start_spread_us: spread.and_then(Result::ok).map(clock::micros),
-        })
+        Ok(self.record(connect_us, observed, threads).await)
     }
 
     /// The load, between what the servers count before and after it. Where this worker is one of several, all of them begin
     /// once the first has been read, and none closes its sessions before the second has.
-    async fn observe_load(&mut self) -> Observed {
+    async fn observe_load(&mut self) -> ObservedLoad {
         let (environment, servers) = (self.environment, self.environment.observed_servers());
         let namespace = &environment.namespace;
         let meeting = self.come_to(Meets::Connected).await;
@@ -375,97 +232,7 @@ impl<'a> Conductor<'a> {
         let (after, ()) = join(after, self.elections.look_once()).await;
         let orphans = self.orphans().await;
         self.go_on_from(meeting).await;
-        Observed { loaded, given_up, before, after, orphans, spread, met }
-    }
-
-    /// Where this worker is one of several, comes to one of their meetings of this trial.
-    async fn come_to(&mut self, what: Meets) -> Option<Meeting<'a>> {
-        let rendezvous = self.environment.rendezvous.as_ref()?;
-        let name = what.of_trial(self.shared.spec.index);
-        let met = self.interrupt.run_until_cancelled(rendezvous.meet(&name)).await;
-        if met.is_none() {
-            self.cut_short(Cause::Interrupted, INTERRUPTED);
-        }
-        met
-    }
-
-    /// Goes on from a meeting with the others, unless one is missing, which cuts the trial short.
-    async fn go_on_from(&mut self, meeting: Option<Meeting<'a>>) {
-        let Some(meeting) = meeting else { return };
-        match self.interrupt.run_until_cancelled(meeting.release()).await {
-            Some(Ok(())) => {}
-            Some(Err(failed)) => self.cut_short(Cause::WorkerLost, failed.to_string()),
-            None => self.cut_short(Cause::Interrupted, INTERRUPTED),
-        }
-    }
-
-    /// How far apart the workers began, on the leading server's clock; `None` where another worker finds out, or of one only.
-    async fn start_spread(&self) -> Option<Result<Duration, String>> {
-        let rendezvous = self.environment.rendezvous.as_ref().filter(|one| one.slice.leads())?;
-        if self.cut_short.is_some() {
-            return None;
-        }
-        Some(rendezvous.spread(&Meets::Started.of_trial(self.shared.spec.index)).await)
-    }
-
-    /// Why the workers' parts don't make one load.
-    fn too_far_apart(&self, spread: &Result<Duration, String>) -> Option<String> {
-        let spread = match spread {
-            Ok(spread) => *spread,
-            Err(why) => return Some(format!("it is not known how far apart the workers began: {why}")),
-        };
-        let shortest = shortest_phase(&self.shared.spec)?;
-        (spread > shortest.mul_f64(SPREAD_AT_MOST)).then(|| {
-            format!(
-                "the workers began {} apart, which is more than {:.0} % of the shortest phase ({}); use longer phases, or \
-                 hosts that are not as busy",
-                humantime::format_duration(spread),
-                100.0 * SPREAD_AT_MOST,
-                humantime::format_duration(shortest)
-            )
-        })
-    }
-
-    /// Decides, now that every fault has ended, which holds lost their session because another closed it.
-    fn settle_closings(&self, seen: &mut Occurrences) {
-        let closing = |contender: usize, session| self.shared.controls[contender].closing(session);
-        seen.overlaps.settle(|contender, session| closing(contender, session) == Some(Closing::Answered));
-    }
-
-    /// Says which servers were not kept awake although they should be; not where faults of servers explain that.
-    fn warn_of_unread(&self, servers: &[ServerCounters]) {
-        if self.shared.has_faults() {
-            return;
-        }
-        for server in servers {
-            let Some(unread) =
-                server.unread_us.map(Duration::from_micros).filter(|time| *time > UNREAD_AT_MOST)
-            else {
-                continue;
-            };
-            let (address, seconds) = (&server.address, unread.as_secs_f64());
-            (self.sink)(EnvironmentEvent::Warning(&format!(
-                "{address} answered no read for {seconds:.1} s: for that long it was not kept awake, and may have left a \
-                 request aside (ZOOKEEPER-4537)"
-            )));
-        }
-    }
-
-    /// How long holds should be on average, where nothing but the generator's timers can make them longer.
-    fn hold_by_timers(&self) -> Duration {
-        if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
-    }
-
-    /// Of a phase that acquisitions end, what was done while none had finished.
-    fn full_crew(&self, window: Window) -> Option<FullCrew> {
-        let ends_itself =
-            self.shared.spec.load == Load::Closed && matches!(self.shared.spec.stop, Stop::Acquisitions(_));
-        let first = self.shared.board.first_done.get().filter(|_| ends_itself)?;
-        let before = self.shared.board.acquired_before.load(Ordering::Acquire);
-        Some(FullCrew {
-            lasted_us: first.at.saturating_sub(window.start),
-            acquired: first.acquired.saturating_sub(before),
-        })
+        ObservedLoad { loaded, given_up, before, after, orphans, spread, met }
     }
 
     /// The load from its begin to its end, and when waits were given up. Connections that are made meanwhile are set like the
@@ -638,12 +405,6 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// The same course, of whose last acquisitions some have become known since, where acquires are sent ahead.
-    fn counted_anew(&self, steady: Steady) -> Steady {
-        let (series, slots) = (&self.shared.series, steady.acquired.len());
-        Steady { acquired: series.acquisitions(slots), wait_us: series.waits_us(slots), ..steady }
-    }
-
     /// Says what counts, and of an open load which arrivals are the last.
     fn measures_within(&self, window: Window) {
         self.shared.signals.window.send_replace(window);
@@ -669,25 +430,6 @@ impl<'a> Conductor<'a> {
         let bounded = async { drop(tokio::time::timeout(open.backlog_at_most, served).await) };
         self.until_cut_short(bounded).await;
         self.phase_ended("backlog", begin)
-    }
-
-    /// What became of the arrivals of an open load. Those that were not taken are among the waits that were not served.
-    fn arrived(&self, loaded: &Loaded, given_up: Stamp, sheet: &mut ThreadRecorder) -> Option<Arrived> {
-        let window = loaded.window;
-        let arrivals = self.shared.open.as_ref()?;
-        sheet.set_window(window);
-        let (mut arrived, never_taken) = arrivals.due_within(window.start, window.end, given_up);
-        for wait in never_taken {
-            sheet.record(Measure::Unserved, window.start, wait);
-        }
-        for due in arrivals.due_times(window.start, window.end) {
-            if let Some(second) = sheet.second(window.start + due) {
-                second.offered += 1;
-            }
-        }
-        sheet.settle();
-        arrived.backlog_us = loaded.backlog_us;
-        Some(arrived)
     }
 
     async fn lead_in(&mut self, name: &'static str, takes: Duration) {
@@ -740,53 +482,6 @@ impl<'a> Conductor<'a> {
             self.phase_ended("settle", begin);
         }
         breaking::measure_gaps(&self.shared, open, &mut self.faults);
-    }
-
-    /// Why the servers' logs, where they are read, don't say when it was by our clock.
-    fn wall_was_set(&self, wall: WallClock) -> Option<String> {
-        let set_by = wall.set_since(self.wall);
-        (self.shared.reads_logs && set_by > WALL_MAY_MOVE).then(|| {
-            format!(
-                "the wall clock, which dates the servers' transactions, was changed by {set_by:?} during the trial"
-            )
-        })
-    }
-
-    /// What was kept for the judge, and what of it could not be.
-    async fn kept(&mut self, entered: u64, lost: Lost) -> (Option<Kept>, Vec<String>) {
-        let Some(keeper) = self.keeper.take() else { return (None, Vec::new()) };
-        let logs = match self.environment.local.as_ref().filter(|_| self.shared.reads_logs) {
-            Some(local) if local.logs_at_hand().is_none() => local.logs().await.map(Some),
-            _ => Ok(None),
-        };
-        let (logs, uncopied) = match logs {
-            Ok(logs) => (logs, None),
-            Err(why) => (None, Some(why.to_string())),
-        };
-        let mut kept = match keeper.end(logs).await {
-            Ok(kept) => kept,
-            Err(why) => return (None, vec![format!("what the contenders noted could not be kept: {why}")]),
-        };
-        if let Some(why) = uncopied.or(kept.unread.take()) {
-            let missing = "so what contenders believed is not compared with what the ensemble saw";
-            (self.sink)(EnvironmentEvent::Warning(&format!(
-                "the servers' logs cannot be read, {missing}: {why}"
-            )));
-        }
-        let Lost { entries, moments } = lost.and(kept.lost);
-        kept.moments.has_gaps = moments > 0;
-        if moments > 0 {
-            let lost = counted(moments, "event", "events");
-            (self.sink)(EnvironmentEvent::Warning(&format!("the history lacks {lost}: {SLOW_DISK}")));
-        }
-        let entries = (entries > 0).then(|| {
-            format!("{entries} of {entered} entries were not compared with the servers' logs: {SLOW_DISK}")
-        });
-        let missing = (kept.missing > 0).then(|| {
-            let missing = counted(kept.missing, "transaction is", "transactions are");
-            format!("the servers' logs are not complete: {missing} missing")
-        });
-        (Some(kept), entries.into_iter().chain(missing).collect())
     }
 
     async fn orphans(&self) -> Option<u64> {
@@ -926,17 +621,6 @@ impl<'a> Conductor<'a> {
         let _ = join_all(self.threads.drain(..)).await;
     }
 
-    fn sessions(&self, connect_us: u64, seen: &Occurrences) -> Sessions {
-        Sessions {
-            opened: seen.opened,
-            connect_us,
-            negotiated_timeout_us: clock::micros(self.shared.negotiated()),
-            expired: seen.expired,
-            rejoined: seen.rejoined,
-            delayed: Some(self.delayed),
-        }
-    }
-
     fn phase_begins(&self, name: &'static str, expected: Option<Duration>) -> Stamp {
         (self.sink)(EnvironmentEvent::Phase { name, expected });
         clock::now()
@@ -1004,11 +688,6 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
 }
 
-fn lost(seen: &Occurrences) -> u64 {
-    let losses = seen.errors.iter().filter(|(kind, _)| kind.ends_with(Failure::ConnectionLoss.kind()));
-    losses.map(|(_, times)| times).sum()
-}
-
 /// What keeps things for the trial's judge, where there is anything to keep.
 fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Result<Option<Keeper>, Error> {
     if !shared.reads_logs && !shared.keeps_history {
@@ -1021,23 +700,4 @@ fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Resu
     });
     let started = Keeper::start(&environment.scratch, following);
     started.map(Some).map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
-}
-
-/// Rounded up.
-fn whole_ms(time: Duration) -> i64 {
-    i64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX)
-}
-
-/// Who entered, what became of their nodes, and what the contenders did.
-fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>) {
-    let Some(Kept { grants, lives, moments, .. }) = kept else {
-        return (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None);
-    };
-    (grants, if is_dated { lives } else { Lives::default() }, Some(moments))
-}
-
-fn timeline(sheet: &ThreadRecorder, window: Window) -> Vec<crate::words::measure::Second> {
-    let seconds = window.end.saturating_sub(window.start).div_ceil(1_000_000);
-    let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(sheet.timeline().len());
-    sheet.timeline()[..seconds].to_vec()
 }

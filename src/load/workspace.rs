@@ -42,7 +42,6 @@ impl Drop for SignOfLife {
     }
 }
 
-/// A run's own root on the ensemble.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     target: Target,
@@ -80,9 +79,6 @@ impl Workspace {
 
     /// Shows other users of the ensemble that the run is alive, by an ephemeral node and a session of its own, so that what
     /// a killed run leaves is told from one that is between two trials.
-    ///
-    /// # Errors
-    /// When the ensemble refuses or cannot be reached.
     pub async fn show_life(&self) -> Result<SignOfLife, Error> {
         let client = self.alive().await?;
         let marked = client.set_data(&self.root, SHOWS_LIFE, None).await;
@@ -127,9 +123,6 @@ impl Workspace {
     }
 
     /// Makes a trial's directories; returns the trial's root.
-    ///
-    /// # Errors
-    /// When the ensemble refuses or cannot be reached.
     pub async fn prepare(&self, trial: usize, locks: usize, slice: Slice) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let root = self.trial_root(trial);
@@ -143,9 +136,6 @@ impl Workspace {
     }
 
     /// Makes a node for something else than a trial; returns its path. [`Workspace::clear`] removes it.
-    ///
-    /// # Errors
-    /// When the ensemble refuses or cannot be reached.
     pub async fn place(&self, name: &str) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let path = format!("{}/{name}", self.root);
@@ -179,9 +169,6 @@ impl Workspace {
     }
 
     /// Removes a trial's root and all below it.
-    ///
-    /// # Errors
-    /// When the ensemble refuses or cannot be reached.
     pub async fn clear(&self, trial_root: &str) -> Result<(), Error> {
         let client = open(&self.target).await?;
         remove_tree(&client, trial_root)
@@ -219,9 +206,6 @@ fn missing_chroot(target: &Target, remedy: &str) -> Error {
 
 /// Makes the chroot of a connect string, and what is missing above it. What is there stays as it is; what is made stays
 /// when the run has ended, and anybody may use it.
-///
-/// # Errors
-/// When the ensemble can't be reached or refuses.
 pub async fn make_chroot(target: &Target) -> Result<(), Error> {
     let (servers, chroot) = parts(target);
     let above = Target { connect: servers.to_owned(), access: target.access.clone() };
@@ -314,7 +298,6 @@ pub enum Alive {
     Until(SystemTime),
 }
 
-/// The nodes of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
     pub run_id: String,
@@ -384,10 +367,6 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     Ok(found)
 }
 
-/// Removes one run's nodes.
-///
-/// # Errors
-/// When the ensemble can't be reached or refuses.
 pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
     for top in [TOP, WORKERS_TOP] {
         remove_run(target, &format!("{top}/{run_id}")).await?;

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::words::measure::added_up;
+
 /// Requests that succeeded and events that came, as servers count them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
@@ -20,17 +22,4 @@ pub struct Beside {
     pub children_changed: u64,
 }
 
-impl Beside {
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        let Self { reads, writes, node_created, node_deleted, data_changed, children_changed } = other;
-        Self {
-            reads: self.reads + reads,
-            writes: self.writes + writes,
-            node_created: self.node_created + node_created,
-            node_deleted: self.node_deleted + node_deleted,
-            data_changed: self.data_changed + data_changed,
-            children_changed: self.children_changed + children_changed,
-        }
-    }
-}
+added_up!(Beside { reads, writes, node_created, node_deleted, data_changed, children_changed });

@@ -41,7 +41,6 @@ pub enum CountedTurns {
 }
 
 impl CountedTurns {
-    /// As sentences say it.
     pub fn told(self) -> &'static str {
         match self {
             Self::AfterTheFirst => "each contender's first turn left out",

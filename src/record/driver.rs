@@ -32,7 +32,6 @@ pub struct DriverRecord {
 
 impl DriverRecord {
     /// Of two workers, which have processes of their own. What their pipes took can't be added up: that of the first stays.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             processes: self.processes + other.processes,
@@ -53,7 +52,6 @@ pub struct EchoTimes {
 }
 
 impl EchoTimes {
-    /// What they come to; `None` of none.
     pub fn of(mut took_us: Vec<u64>) -> Option<Self> {
         took_us.sort_unstable();
         let at = |share: f64| {

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::words::measure::added_up;
+
 /// One fault that was to be. Times are microseconds since the measured phase began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultRecord {
@@ -80,7 +82,6 @@ pub struct ArrivalWaits {
 impl ArrivalWaits {
     /// Of waits in microseconds, `None` of those that were not served: these have waited for longer than all others. `None` where
     /// none was served.
-    #[must_use]
     pub fn of(waits: impl IntoIterator<Item = Option<u64>>) -> Option<Self> {
         let all: Vec<Option<u64>> = waits.into_iter().collect();
         let mut served: Vec<u64> = all.iter().copied().flatten().collect();
@@ -148,15 +149,4 @@ pub struct FencingCounts {
     pub sound_rejected: u64,
 }
 
-impl FencingCounts {
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            writes: self.writes + other.writes,
-            stale: self.stale + other.stale,
-            stale_rejected: self.stale_rejected + other.stale_rejected,
-            stale_rejected_by_number: self.stale_rejected_by_number + other.stale_rejected_by_number,
-            sound_rejected: self.sound_rejected + other.sound_rejected,
-        }
-    }
-}
+added_up!(FencingCounts { writes, stale, stale_rejected, stale_rejected_by_number, sound_rejected });

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Trial;
 use super::figures::FigureEntry;
+use crate::scenario::TrialSpec;
 use crate::words::measure::{Figure, Measure, Statistic};
+use crate::words::units::contenders;
 
 /// A figure of one repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +23,6 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// One that is no statistic of samples.
     pub const fn exact(value: f64) -> Self {
         Self { value, at_least: false, samples: None }
     }
@@ -71,9 +72,6 @@ impl Figure {
     }
 
     /// What it is of that trial, which must have its histograms.
-    ///
-    /// # Errors
-    /// Why there is no such figure.
     pub fn of(self, trial: &Trial) -> Result<Reading, Missing> {
         match self {
             Self::Latency(measure, statistic) => latency(trial, measure, statistic),
@@ -104,4 +102,28 @@ fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Read
         }
     };
     Ok(Reading { value, at_least, samples: Some(all.count()) })
+}
+
+/// A strategy at a number of contenders.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct CellKey {
+    /// The strategy's label.
+    pub strategy: String,
+    /// Contenders.
+    pub contenders: usize,
+}
+
+impl CellKey {
+    pub fn of(spec: &TrialSpec) -> Self {
+        Self { strategy: spec.strategy.label.clone(), contenders: spec.contenders }
+    }
+
+    pub fn is_of(&self, trial: &Trial) -> bool {
+        trial.spec.strategy.label == self.strategy && trial.spec.contenders == self.contenders
+    }
+
+    /// As messages call it: `baton, 20 contenders`.
+    pub fn name(&self) -> String {
+        format!("{}, {}", self.strategy, contenders(self.contenders))
+    }
 }

@@ -4,9 +4,15 @@
 //! a trial's file, `figures` in `summary.json`, charts, what is compared and what CI is told follow from it, and so does
 //! `docs/figures.md`.
 
-use super::Trial;
-use super::sent::Sent;
-use crate::words::measure::{Better, Counts, Figure, FigureCard, FigureKind, Measure, Unit};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::{Counting, Trial};
+use crate::scenario::{Load, Stop};
+use crate::words::measure::{Better, Counts, Figure, FigureCard, FigureKind, Measure, PerRequest, Unit};
 
 /// A figure, how it is read off a trial, and where it is shown.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +25,6 @@ pub struct FigureEntry {
     pub chart: Option<FigureChart>,
     /// Whether `compare` looks at it unasked, as at what a lock costs the ensemble.
     pub compared: bool,
-    /// Whether CI is told of it.
     pub tracked: bool,
     /// Whether it is counted on the wire, in a trial of its own, where a driver's lock is concerned: one repetition has it.
     pub on_the_wire: bool,
@@ -36,7 +41,6 @@ pub struct FigureColumn {
     pub explained: &'static str,
 }
 
-/// A chart over the number of contenders.
 #[derive(Debug, Clone, Copy)]
 pub struct FigureChart {
     /// The name of its files.
@@ -410,6 +414,145 @@ pub fn reference() -> String {
     let measures: String = measures.chain([requests]).collect();
     let plain: String = ALL.iter().map(row).collect();
     format!("{HEAD}{SAMPLES}{measures}{PLAIN}{plain}")
+}
+
+/// The figures of a trial that are stored with it, by the names that files give them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Derived(BTreeMap<String, Option<f64>>);
+
+fn stored() -> impl Iterator<Item = (&'static str, &'static FigureEntry)> {
+    ALL.iter().filter_map(|entry| Some((entry.stored_as?, *entry)))
+}
+
+impl From<&Trial> for Derived {
+    fn from(trial: &Trial) -> Self {
+        Self(stored().map(|(name, entry)| (name.to_owned(), entry.of(trial))).collect())
+    }
+}
+
+impl Derived {
+    /// What a figure is; `None` where it was not measured, or is not stored here.
+    pub fn get(&self, entry: &FigureEntry) -> Option<f64> {
+        *self.0.get(entry.stored_as?)?
+    }
+
+    /// Whether a figure has another value here than there. Other versions know of other figures.
+    pub fn contradicts(&self, other: &Self) -> bool {
+        self.0.iter().any(|(name, value)| other.0.get(name).is_some_and(|its| its != value))
+    }
+
+    pub fn measured(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().filter_map(|(name, value)| Some((name.as_str(), (*value)?)))
+    }
+}
+
+impl JsonSchema for Derived {
+    fn schema_name() -> Cow<'static, str> {
+        "Derived".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let property = |(name, entry): (&str, &FigureEntry)| {
+            let property = serde_json::json!({
+                "description": entry.card.what,
+                "type": ["number", "null"],
+                "format": "double",
+            });
+            (name.to_owned(), property)
+        };
+        let properties: serde_json::Map<String, serde_json::Value> = stored().map(property).collect();
+        json_schema!({
+            "description": "Figures of the measured phase.",
+            "type": "object",
+            "properties": properties,
+        })
+    }
+}
+
+impl Trial {
+    /// Whether its load is over when each contender has acquired as often as it was to: then the total time is a result.
+    pub fn is_one_shot(&self) -> bool {
+        self.is_batch() || matches!(self.spec.stop, Stop::Acquisitions(_))
+    }
+
+    /// Whether each contender acquires once: the first to do so has finished, so there is no time in which all were there.
+    pub(super) fn acquires_once(&self) -> bool {
+        self.spec.stop == Stop::Acquisitions(1)
+    }
+
+    pub(super) fn is_batch(&self) -> bool {
+        self.spec.load == Load::Batch
+    }
+
+    pub fn derived(&self) -> Derived {
+        self.into()
+    }
+}
+
+/// What was sent and received on behalf of a lock, and over how many acquisitions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    pub acquired: u64,
+    pub releases: u64,
+    pub requests: u64,
+    pub notifications: u64,
+    pub by_release: Option<u64>,
+    pub names: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+}
+
+impl Trial {
+    /// Whether its requests are known from a trial of their own only.
+    pub fn is_counted_apart(&self) -> bool {
+        self.driver.is_some()
+    }
+
+    pub fn on_the_wire(&self) -> Option<&Counting> {
+        self.counting.as_ref().filter(|counting| counting.is_there())
+    }
+
+    /// What was sent and received: by the session's own count, in the measured phase; of a driver's lock, by that on the wire.
+    /// `None` where not all of it was seen.
+    pub(super) fn sent(&self) -> Option<Sent> {
+        if self.is_counted_apart() {
+            let counting = self.on_the_wire()?;
+            let counts = &counting.counted;
+            return Some(Sent {
+                acquired: counts.acquired,
+                // Nothing is broken in such a trial: who has acquired releases.
+                releases: counts.acquired,
+                requests: counts.all_requests(),
+                notifications: counts.notifications.total(),
+                by_release: counting.by_release,
+                names: counts.names_returned,
+                bytes_sent: counts.bytes_sent,
+                bytes_received: counts.bytes_received,
+            });
+        }
+        let counts = &self.measured;
+        (counts.unseen == 0).then(|| Sent {
+            acquired: counts.acquired(),
+            releases: counts.releases,
+            requests: counts.requests.total(),
+            notifications: counts.notifications.total(),
+            by_release: Some(counts.notifications.by_release()),
+            names: counts.names_returned,
+            bytes_sent: counts.bytes_sent,
+            bytes_received: counts.bytes_received,
+        })
+    }
+
+    /// Requests by kind, and over how many acquisitions; as the figures have them.
+    pub fn requests_by_kind(&self) -> Option<(PerRequest, u64)> {
+        let acquired = self.sent()?.acquired;
+        let requests = match self.on_the_wire().filter(|_| self.is_counted_apart()) {
+            Some(counting) => counting.counted.requests,
+            None => self.measured.requests,
+        };
+        Some((requests, acquired))
+    }
 }
 
 #[cfg(test)]

@@ -100,7 +100,6 @@ pub enum What<'a> {
     Write(Write<'a>),
 }
 
-/// One end of an acquire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acquire<'a> {
     pub lock: &'a str,
@@ -114,7 +113,6 @@ pub struct Acquire<'a> {
     pub zxid: Option<i64>,
 }
 
-/// One end of a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release<'a> {
     pub lock: &'a str,

@@ -3,14 +3,11 @@
 //! Uses: words, scenario.
 
 mod accounting;
-mod arrived;
+mod arrivals;
 mod behaviour;
 mod beside;
 mod calibration;
-mod cell;
 mod counting;
-mod derived;
-mod dispersion;
 mod driver;
 mod fault;
 mod figure;
@@ -19,18 +16,15 @@ mod floor;
 mod grant;
 pub mod history;
 mod judged;
-mod moments;
 mod overlap;
 mod part;
 mod run;
-mod sent;
 mod steady;
-mod together;
 mod trial;
 mod workers;
 
 pub use accounting::{ServersCount, compare as compare_counts};
-pub use arrived::Arrived;
+pub use arrivals::{Arrived, Dispersion};
 pub use behaviour::{
     Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, OneShot, QueueSeen, Raced,
     WatchCell, WatchedBy,
@@ -39,26 +33,24 @@ pub use beside::Beside;
 pub use calibration::{
     Calibration, PairFigures, RawRequest, RequestFigures, Saturation, ServerFigures, synced_writes_per_s,
 };
-pub use cell::CellKey;
 pub use counting::{CountedTurns, Counting, Disagreement};
-pub use derived::Derived;
-pub use dispersion::Dispersion;
 pub use driver::{DriverRecord, EchoTimes};
 pub use fault::{ArrivalWaits, Bound, Disturbance, FaultRecord, FencingCounts, Stuck};
-pub use figure::{Missing, Reading, usual_samples};
-pub use figures::{FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAIRNESS};
+pub use figure::{CellKey, Missing, Reading, usual_samples};
+pub use figures::{Derived, FigureChart, FigureColumn, FigureEntry, TURNS_FOR_FAIRNESS};
 pub use floor::{Floor, Timing};
-pub use grant::{CLOCKS_DIFFER_MS, Facts, Grant, Grants, Life, Lives};
+pub use grant::{CLOCKS_DIFFER_MS, EnteredAsOf, Facts, Grant, Grants, Life, Lives, Moments, Noted};
 pub use history::{Deed, LockClaim, Moment};
 pub use judged::{Judged, Parts};
-pub use moments::{EnteredAsOf, Moments, Noted};
-pub use overlap::{EnsembleOrder, Evidence, Excused, Holder, KeptOut, OverlapClass, Violation};
+pub use overlap::{
+    Doubt, EnsembleOrder, Evidence, Excused, Hold, Holder, KeptOut, Occupant, Overlap, OverlapClass,
+    Overlaps, Violation,
+};
 pub use part::{Occurrences, Part};
 pub use run::{
     EnsembleInfo, HostInfo, Precision, Replayed, Run, RunEnding, RunOutcome, Segment, ServerInfo, Widest,
 };
 pub use steady::{Steady, WarmUpEnd};
-pub use together::{Doubt, Hold, Occupant, Overlap, Overlaps};
 pub use trial::{
     Accounting, Cause, Counted, CutShort, Election, FullCrew, Health, Phase, ServerCounters, Sessions,
     Standstill, Tally, Trial, Utilisation,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::overlap::KeptOut;
-use super::together::Overlaps;
+use super::overlap::Overlaps;
 use super::trial::Tally;
 use crate::words::measure::{Histogram, ThreadRecorder, new_histogram};
 
@@ -63,7 +63,7 @@ impl Occurrences {
         self.overlaps.merge(overlaps);
         self.looks_beside += looks_beside;
         self.writes_beside += writes_beside;
-        self.kept_out.merge(kept_out);
+        self.kept_out += kept_out;
         self.given_up_early += given_up_early;
         self.opened += opened;
         self.expired += expired;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Add;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::accounting::{ServersCount, compare};
 use super::judged::Judged;
 use super::trial::{Health, Sessions, Tally, Trial};
-use super::{Arrived, Evidence, Excused, FencingCounts, Steady, WarmUpEnd};
-use crate::words::measure::{Counts, Histogram, Measure};
+use super::{Arrived, Beside, Excused, Steady, WarmUpEnd};
+use crate::words::measure::{Histogram, Measure};
 
 /// One worker of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,7 +51,6 @@ impl Workers {
 impl Trial {
     /// What two workers saw of one trial, as one. What only one clock can tell is left out: how a lock was handed from worker to
     /// worker, who was overtaken by whom, when it was free.
-    #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         // Every field by name, so that none can be forgotten.
         let Self {
@@ -125,25 +125,25 @@ impl Trial {
             cut_short: self.cut_short.or(cut_short),
             health: self.health.and(health),
             standstill: None,
-            measured: sum(self.measured, &measured),
-            whole: sum(self.whole, &whole),
+            measured: self.measured + measured,
+            whole: self.whole + whole,
             herd: None,
             violation_count: self.violation_count + violation_count,
             most_inside: self.most_inside.max(most_inside),
             excused: self.excused.and(excused),
             facts: None,
-            evidence: self.evidence.and(evidence),
+            evidence: self.evidence + evidence,
             ensemble_order: None,
-            fencing: FencingCounts::and(self.fencing, fencing),
+            fencing: self.fencing + fencing,
             elections: self.elections.or(elections),
             orphans: self.orphans.or(orphans),
             accounting: Vec::new(),
             servers: if self.servers.is_empty() { servers } else { self.servers },
             sessions: self.sessions.and(sessions),
-            timeline: zipped(self.timeline, timeline, |one, other| one.merge(&other)),
+            timeline: zipped(self.timeline, timeline, |one, other| *one += other),
             tallies: zipped(self.tallies, tallies, Tally::add),
             history: None,
-            beside: both(self.beside, beside, super::Beside::and),
+            beside: both(self.beside, beside, Beside::add),
             driver: both(self.driver, driver, super::DriverRecord::and),
             start_spread_us: self.start_spread_us.or(start_spread_us),
             ..self
@@ -186,11 +186,6 @@ fn both<T>(one: Option<T>, other: Option<T>, and: impl FnOnce(T, T) -> T) -> Opt
     }
 }
 
-fn sum(mut one: Counts, other: &Counts) -> Counts {
-    one.merge(other);
-    one
-}
-
 /// Adds what stands at the same places; what only one has stays.
 fn zipped<T: Copy>(one: Vec<T>, other: Vec<T>, add: impl Fn(&mut T, T)) -> Vec<T> {
     let (mut longer, shorter) = if one.len() < other.len() { (other, one) } else { (one, other) };
@@ -202,7 +197,7 @@ impl Arrived {
     /// With the arrivals of another worker, whose backlog was served at the same time.
     fn and_of_another(self, other: Self) -> Self {
         let backlog_us = self.backlog_us.max(other.backlog_us);
-        Self { backlog_us, ..self.and(other) }
+        Self { backlog_us, ..self + other }
     }
 }
 
@@ -260,19 +255,6 @@ impl Excused {
             zombies: self.zombies + other.zombies,
             uncertain: self.uncertain + other.uncertain,
             longest_unsafe_us: self.longest_unsafe_us.max(other.longest_unsafe_us),
-        }
-    }
-}
-
-impl Evidence {
-    fn and(self, other: Self) -> Self {
-        Self {
-            entries: self.entries + other.entries,
-            waited: self.waited + other.waited,
-            seen_inside: self.seen_inside + other.seen_inside,
-            by_transactions: self.by_transactions + other.by_transactions,
-            by_clock: self.by_clock + other.by_clock,
-            given_up_early: self.given_up_early + other.given_up_early,
         }
     }
 }

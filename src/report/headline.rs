@@ -18,7 +18,6 @@ pub struct Headline {
     pub verdict: Value,
     /// What goes before the sentence where the outcome is bad or unknown: `FAILED`.
     pub alarm: Option<&'static str>,
-    /// Full sentences.
     pub sentence: String,
     /// What the sentence is about, which need not be repeated.
     pub says: Says,
@@ -39,7 +38,6 @@ impl Headline {
         Self { sentence: format!("{part}{}", said.sentence), ..said }
     }
 
-    #[must_use]
     pub fn text(&self) -> String {
         let alarm = self.alarm.map_or_else(String::new, |word| format!("{word}: "));
         format!("{alarm}{}", self.sentence)

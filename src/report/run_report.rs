@@ -15,7 +15,6 @@ pub struct RunReport<'a> {
 }
 
 impl<'a> RunReport<'a> {
-    #[must_use]
     pub fn of(view: &'a View<'a>, gated: &'a Gated) -> Self {
         let conclusions = conclusions(view);
         let headline = Headline::of(view, gated, &conclusions);

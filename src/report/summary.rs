@@ -2,6 +2,7 @@
 //! those of the table, and more of them.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -206,12 +207,11 @@ impl Totals {
             timed_out: cell.sum(|one| one.timed_out()),
             unserved: cell.sum(Trial::unserved),
             violations: cell.violations(),
-            arrivals: arrivals.reduce(Arrived::and),
+            arrivals: arrivals.reduce(Arrived::add),
         }
     }
 }
 
-/// Every figure that follows from the counts.
 fn figures(cell: &Cell<'_>) -> BTreeMap<String, Aggregate> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for one in cell.counting() {

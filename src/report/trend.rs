@@ -208,7 +208,6 @@ impl Trend {
 
     /// Says, once all runs are there, from which on a cell was another one. There are as many chances to be wrong as cells, so
     /// that each has its part of `alpha`.
-    #[must_use]
     pub fn concluded(mut self, alpha: f64) -> Self {
         let each = alpha / self.lines.len().max(1) as f64;
         self.runs_at_least = values_at_least(each);

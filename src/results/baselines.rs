@@ -53,7 +53,6 @@ pub struct BaselineFile {
     pub added_at: SystemTime,
 }
 
-/// A run of a store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Baseline {
     pub dir: PathBuf,
@@ -168,9 +167,6 @@ pub fn is_store(dir: &Path) -> bool {
 
 /// The complete runs of that scenario in a directory of runs that is no store, the newest first; those whose `run.json`
 /// cannot be read are passed over, and named with the reason.
-///
-/// # Errors
-/// [`Error::Environment`] when the directory cannot be read.
 pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>), Error> {
     let (mut runs, mut passed_over) = (Vec::new(), Vec::new());
     for path in layout::runs_in(dir)? {

@@ -61,9 +61,6 @@ impl CalibrationWriter {
     }
 
     /// Writes what was measured and makes the directory visible. Returns its path.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] when the disk refuses.
     pub fn publish(self, file: &CalibrationFile) -> Result<PathBuf, Error> {
         write_json(&self.staging.dir().join(layout::CALIBRATION), file)?;
         self.staging.publish()

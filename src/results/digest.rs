@@ -17,18 +17,11 @@ pub fn of(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
-/// The digest of a file.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn of_file(path: &Path) -> io::Result<String> {
     of_all_from(File::open(path)?)
 }
 
 /// The digest of all that can be read from there.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn of_all_from(mut from: impl io::Read) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 << 10];

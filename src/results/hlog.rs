@@ -62,7 +62,6 @@ pub fn write(
 /// What is wrong with a log, and in which line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The line, from 1.
     pub line: usize,
     pub what: String,
 }

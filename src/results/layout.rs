@@ -115,9 +115,6 @@ fn is_run(path: &Path) -> bool {
 
 /// The run directories in a directory, by their names; that directory alone where it is one itself. Hidden ones are of runs
 /// that are not over, and links are not followed.
-///
-/// # Errors
-/// [`Error::Environment`] when the directory cannot be read.
 pub fn runs_in(path: &Path) -> Result<Vec<PathBuf>, Error> {
     if is_run(path) {
         return Ok(vec![path.to_owned()]);

@@ -10,15 +10,14 @@ mod archive;
 mod baselines;
 mod calibration;
 mod digest;
-mod faults;
 mod files;
 pub mod history;
 mod hlog;
 pub mod layout;
 mod read;
+mod rows;
 mod staging;
 mod summary;
-mod timeline;
 mod versioned;
 mod writer;
 

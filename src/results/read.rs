@@ -38,9 +38,6 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
 }
 
 /// What is recorded of the run that left a directory, by its final name or by its hidden one, without its trials.
-///
-/// # Errors
-/// Same errors as [`read`].
 pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
     Ok(read_run(&super::staging::left_at(dir))?.run)
 }
@@ -99,9 +96,6 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
 
 /// Reads a run that is to be resumed, all its trials together: also those that were replaced, and those that had ended, but
 /// that `run.json` does not count yet, if they are whole.
-///
-/// # Errors
-/// Same errors as [`read`].
 pub(super) fn read_to_resume(dir: &Path) -> Result<StoredRun, Error> {
     let mut stored = read(dir)?;
     stored.trials.append(&mut stored.replaced);

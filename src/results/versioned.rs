@@ -51,9 +51,6 @@ impl VersionedFile {
     }
 
     /// What its bytes say, of which the version is looked at first.
-    ///
-    /// # Errors
-    /// Same errors as [`Self::read`].
     pub fn parse<T: DeserializeOwned>(&self, path: &Path, bytes: &[u8]) -> Result<T, Error> {
         let Header { schema_version, tool_version, tool_commit } = self.parsed(path, bytes)?;
         if schema_version != self.version {

@@ -19,7 +19,7 @@ use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
 use super::layout::cannot;
 use super::read::{read, read_run, read_to_resume};
 use super::staging::{ClaimedDirectory, Staging};
-use super::{digest, faults, hlog, layout, summary, timeline};
+use super::{digest, hlog, layout, rows, summary};
 use crate::record::{Floor, Judged, Precision, Run, RunEnding, RunOutcome, Trial};
 use crate::words::disk;
 use crate::words::error::Error;
@@ -121,9 +121,6 @@ impl RunWriter {
 
     /// What is true of the run before its first trial, or before the first after these, of a run that is resumed. With that
     /// the directory can be read at any time.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] naming the file that could not be written or read.
     pub fn begins(&mut self, run: Run, there: &[Trial], judged: Judged) -> Result<(), Error> {
         self.forget_all_but(there)?;
         let (planned, precision) = (run.planned_trials, run.precision.clone());
@@ -173,7 +170,6 @@ impl RunWriter {
         self.staging.tell_if_kept(tell);
     }
 
-    /// Where the files are written now.
     pub fn dir(&self) -> &Path {
         self.staging.dir()
     }
@@ -185,9 +181,6 @@ impl RunWriter {
 
     /// Writes all that a trial yielded at once, so that a crash later in the run does not lose it. Leaves nothing of it
     /// where that fails.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] naming the file that could not be written.
     pub fn trial(&mut self, trial: &Trial) -> Result<(), Error> {
         let (dir, index) = (self.dir().to_owned(), trial.spec.index);
         if let Err(error) = self.write_trial(&dir, trial) {
@@ -220,18 +213,15 @@ impl RunWriter {
         let (path, header) = table(layout::SUMMARY);
         append(&path, |out| summary::write(out, &summary::SummaryRow { file, floor }, header))?;
         let (path, header) = table(layout::TIMELINE);
-        append(&path, |out| timeline::write(out, trial, header))?;
+        append(&path, |out| rows::timeline(out, trial, header))?;
         if !trial.faults.is_empty() {
             let (path, header) = table(layout::FAULTS);
-            append(&path, |out| faults::write(out, trial, header))?;
+            append(&path, |out| rows::faults(out, trial, header))?;
         }
         Ok(())
     }
 
     /// Forgets a trial that was cut short and is written again next, so that the directory can be read at any time between.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] naming the file that could not be written.
     pub fn forget(
         &mut self,
         number: usize,
@@ -256,9 +246,6 @@ impl RunWriter {
 
     /// Writes what the run comes to so far, as a run whose end was not noted: what a reader of the directory finds if it
     /// goes no further.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] naming the file that could not be written or read.
     pub fn so_far(
         &mut self,
         planned: usize,
@@ -318,9 +305,6 @@ impl RunWriter {
     }
 
     /// Writes what is true of the run as a whole, with what was judged of it.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] naming the file that could not be written.
     pub fn seal(mut self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
         self.digest_trials()?;
         let run = self.file(run, judged);
@@ -354,18 +338,12 @@ impl SealedRun {
     }
 
     /// Adds a file of what the run comes to.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] naming the file that could not be written.
     pub fn summary(&self, name: &str, summary: &impl Serialize) -> Result<(), Error> {
         write_json(&self.dir().join(name), summary)
     }
 
     /// Notes the digests of all that is in the directory by now; nothing is added after that. Where that fails, the
     /// directory can be published all the same, and read: it has the digests of its trials.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] naming the file that could not be written or read.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.is_finished = true;
         let dir = self.staging.dir();
@@ -375,9 +353,6 @@ impl SealedRun {
 
     /// Makes the directory durable and visible under its final name, with the digests of all that is in it by now.
     /// Returns its path.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] when the disk refuses.
     pub fn publish(mut self) -> Result<PathBuf, Error> {
         if !self.is_finished {
             self.finish()?;
@@ -471,7 +446,6 @@ fn reserve(dir: &Path) {
         open_fresh(&fresh(&path)).and_then(|mut file| io::copy(&mut io::repeat(b' ').take(room), &mut file));
 }
 
-/// Removes a file that may be gone.
 fn remove(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(cannot("delete", path, &error)),
@@ -495,10 +469,6 @@ fn without_rows_of(number: usize, path: &Path) -> Result<(), Error> {
     replace(path, &kept.map_err(|error| cannot("read", path, &error.into()))?)
 }
 
-/// The same with a value as JSON.
-///
-/// # Errors
-/// Same errors as [`replace`].
 pub fn replace_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(Error::cannot("write", path))?;
     replace(path, (text + "\n").as_bytes())

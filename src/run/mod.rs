@@ -50,7 +50,6 @@ pub struct RunContext<'a> {
     pub hopeless: &'a dyn Fn(&Trial) -> Option<String>,
 }
 
-/// What a run came to.
 pub struct Ran {
     /// Every trial that ran, judged, without its histograms, which are on disk.
     pub trials: Vec<Trial>,

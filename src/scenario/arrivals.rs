@@ -222,7 +222,6 @@ impl Arrivals {
     }
 
     /// The same with every rate multiplied: what a rate for each contender is for all of them.
-    #[must_use]
     pub fn times(self, factor: f64) -> Self {
         match self {
             Self::Constant { rate } => Self::Constant { rate: rate * factor },
@@ -238,7 +237,6 @@ impl Arrivals {
     }
 
     /// The same with all times multiplied: as many arrivals, within another time.
-    #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         match self.times(1.0 / factor) {
             Self::Bursts { rate, peak, length } => {

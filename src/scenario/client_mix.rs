@@ -10,7 +10,6 @@ use super::distribution::{Distribution, MeasuredTimes};
 use super::model::TrialSpec;
 
 impl TrialSpec {
-    /// Its kinds of clients: at least one.
     pub fn kinds(&self) -> Vec<ClientKind> {
         if !self.clients.is_empty() {
             return self.clients.clone();

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::distribution::Distribution;
 use super::fields::{CLIENT, Section};
 use super::keys::{Keys, Places};
-use super::read::{ListOfTables, Sink, Value, wrong_type};
+use super::read::{ListOfTables, Sink, TomlValue, wrong_type};
 use super::values;
 
 /// Clients that are alike.
@@ -32,8 +32,8 @@ pub(super) struct ClientDraft {
     pub(super) places: Places,
 }
 
-pub(super) fn clients(value: &Value<'_>, sink: &Sink<'_>) -> Vec<ClientDraft> {
-    let client = |item: &Value<'_>| match item.get_ref() {
+pub(super) fn clients(value: &TomlValue<'_>, sink: &Sink<'_>) -> Vec<ClientDraft> {
+    let client = |item: &TomlValue<'_>| match item.get_ref() {
         DeValue::Table(entries) => {
             let mut places = Places::new();
             let mut keys = Keys::new(entries, Section::Client, sink, &mut places);

@@ -90,7 +90,6 @@ impl Diagnostics {
     }
 
     /// The text was made of a file and of options, so that its lines are in no file: what is wrong is told by its option.
-    #[must_use]
     pub fn with_options(self, options: Vec<Written>) -> Self {
         Self { options, ..self }
     }

@@ -17,14 +17,12 @@ pub const DISTANCE_NOTE: &str = "The delay is added by a proxy between contender
     from the beginning of the measured phase on; the servers stay as near to each other as they are.";
 
 /// How much longer each direction takes where a round trip takes that much longer: half of it, in whole microseconds.
-#[must_use]
 pub fn each_way(round_trip: Duration) -> Duration {
     let us = round_trip.as_micros().div_ceil(2);
     Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX))
 }
 
 /// A scenario's `[[fault]]` that makes round trips so much longer, for a measured phase of that `duration`, as written.
-#[must_use]
 pub fn distance(round_trip: Duration, duration: &str) -> Table {
     let latency = format!("{}us", each_way(round_trip).as_micros());
     [("kind", KIND), ("at", "0s"), ("duration", duration), (LATENCY, latency.as_str())]
@@ -35,7 +33,6 @@ pub fn distance(round_trip: Duration, duration: &str) -> Table {
 
 impl TrialSpec {
     /// How much longer its round trips are; `None` where something else is broken in it, too, or nothing is.
-    #[must_use]
     pub fn added_round_trip(&self) -> Option<Duration> {
         let ([fault], Stop::After(lasts)) = (self.faults.as_slice(), self.stop) else { return None };
         let FaultChoice { kind, target, start, duration, times, params, .. } = fault;

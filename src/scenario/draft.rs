@@ -15,8 +15,8 @@ use super::gates::gates;
 use super::keys::{Keys, Places};
 use super::model::{EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Stop};
 use super::open::{OpenKeys, ReadTrace};
-use super::read::{Sink, Value, wrong_type};
-use super::strategies::{Listed, apply_poll_interval, strategies};
+use super::read::{Sink, TomlValue, wrong_type};
+use super::strategies::{ListedStrategy, apply_poll_interval, strategies};
 use super::values;
 use crate::words::measure::FigureCard;
 
@@ -28,7 +28,7 @@ pub(super) struct Draft<'c> {
     pub(super) places: Places,
     pub(super) name: Option<String>,
     pub(super) description: Option<String>,
-    pub(super) strategies: Vec<Listed<'c>>,
+    pub(super) strategies: Vec<ListedStrategy<'c>>,
     pub(super) strategies_whole: bool,
     pub(super) contenders: Option<Vec<usize>>,
     pub(super) locks: Option<usize>,
@@ -124,14 +124,19 @@ impl<'c> Draft<'c> {
         draft
     }
 
-    fn read_gates(&self, value: &Value<'_>, figures: &[&'static FigureCard], sink: &Sink<'_>) -> Vec<Gate> {
+    fn read_gates(
+        &self,
+        value: &TomlValue<'_>,
+        figures: &[&'static FigureCard],
+        sink: &Sink<'_>,
+    ) -> Vec<Gate> {
         let labels: Vec<String> = self.strategies.iter().map(|listed| listed.choice.label.clone()).collect();
         let contenders = self.contenders.as_deref().filter(|_| self.strategies_whole);
         let cells = contenders.map(|contenders| KnownCells { strategies: &labels, contenders });
         gates(value, Known { figures, cells }, sink)
     }
 
-    fn read_ensemble(&mut self, value: Option<&Value<'_>>, places: &mut Places, sink: &Sink<'_>) {
+    fn read_ensemble(&mut self, value: Option<&TomlValue<'_>>, places: &mut Places, sink: &Sink<'_>) {
         let empty = DeTable::new();
         let entries = match value.map(|value| (value, value.get_ref())) {
             Some((_, DeValue::Table(entries))) => entries,
@@ -164,7 +169,6 @@ impl<'c> Draft<'c> {
         })
     }
 
-    /// The scenario, if nothing is missing.
     pub(super) fn complete(&self) -> Option<Scenario> {
         let (load, rate_of) = match self.load? {
             LoadWord::Closed => (Load::Closed, RateOf::All),

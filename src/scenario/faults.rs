@@ -10,7 +10,7 @@ use toml::de::DeValue;
 use super::fields::{FAULT, Section};
 use super::keys::{Keys, Places};
 use super::nearest::{did_you_mean, listed};
-use super::read::{ListOfTables, Sink, Value, expect_text, shortened, wrong_type};
+use super::read::{ListOfTables, Sink, TomlValue, expect_text, shortened, wrong_type};
 use super::values;
 use super::values::{Given, default_value, given_value};
 use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
@@ -65,7 +65,6 @@ impl FaultDraft<'_> {
         }
     }
 
-    /// The fault, if nothing is missing.
     pub(super) fn choice(&self) -> Option<FaultChoice> {
         let start = match self.said.at {
             Some(at) => Start::At(at),
@@ -107,7 +106,11 @@ impl FaultDraft<'_> {
 }
 
 /// Reads the list: every fault whose kind could be read.
-pub(super) fn faults<'c>(value: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Vec<FaultDraft<'c>> {
+pub(super) fn faults<'c>(
+    value: &TomlValue<'_>,
+    cards: &'c [FaultCard],
+    sink: &Sink<'_>,
+) -> Vec<FaultDraft<'c>> {
     let list = ListOfTables {
         key: FAULT,
         what: "a list of faults",
@@ -116,7 +119,7 @@ pub(super) fn faults<'c>(value: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<
     list.read(value, sink, |item| fault(item, cards, sink))
 }
 
-fn fault<'c>(item: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<FaultDraft<'c>> {
+fn fault<'c>(item: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<FaultDraft<'c>> {
     let DeValue::Table(entries) = item.get_ref() else {
         let help = "write { kind = \"kill\", at = \"5s\", duration = \"2s\" }";
         wrong_type(item, "a fault", help, sink);
@@ -137,7 +140,7 @@ fn fault<'c>(item: &Value<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Optio
 
 fn kind<'c>(
     keys: &mut Keys<'_, '_, '_>,
-    item: &Value<'_>,
+    item: &TomlValue<'_>,
     cards: &'c [FaultCard],
     sink: &Sink<'_>,
 ) -> Option<(&'c FaultCard, Range<usize>)> {
@@ -157,7 +160,7 @@ fn kind<'c>(
 }
 
 /// One of the words for the kind's targets. Where the kind has none, that is said by the rules.
-fn word(card: &FaultCard, value: &Value<'_>, sink: &Sink<'_>) -> Option<&'static str> {
+fn word(card: &FaultCard, value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<&'static str> {
     let words = card.words();
     let number = match card.targets {
         Targets::Servers => "server = 1",

@@ -63,7 +63,6 @@ impl Across {
     }
 }
 
-/// A figure, and of which cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     pub figure: Figure,
@@ -79,7 +78,6 @@ pub struct Scope {
     pub contenders: Option<usize>,
 }
 
-/// What must be true of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rule {
     /// It stands in this relation to the limit.
@@ -141,7 +139,6 @@ pub enum Limit {
     Times(f64, Reference),
 }
 
-/// Something that the same run measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
     /// The median of the ensemble's floor: of a handoff or of an uncontended acquire, as the figure is.

@@ -5,12 +5,12 @@ use toml::de::DeValue;
 use super::fields::{GATE, Section};
 use super::gate::{Condition, Gate, Known, parse};
 use super::keys::{Keys, Places};
-use super::read::{ListOfTables, Sink, Value, expect_text, wrong_type};
+use super::read::{ListOfTables, Sink, TomlValue, expect_text, wrong_type};
 use super::values;
 
 /// Reads the list: every gate without mistakes. What a gate may name is not checked where the
 /// scenario's own strategies or contenders could not be read.
-pub(super) fn gates(value: &Value<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
+pub(super) fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
     const WHAT: &str = "a list of gates";
     if let DeValue::String(_) = value.get_ref() {
         let help = format!("put it in brackets: gate = [{}]", sink.quoted(&value.span()));
@@ -22,7 +22,7 @@ pub(super) fn gates(value: &Value<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec
 }
 
 /// A gate is a table, or its condition alone.
-fn gate(item: &Value<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate> {
+fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate> {
     let entries = match item.get_ref() {
         DeValue::Table(entries) => entries,
         DeValue::String(_) => return Some(Gate { name: None, condition: condition(item, known, sink)? }),
@@ -41,7 +41,7 @@ fn gate(item: &Value<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate> {
 }
 
 /// Points at the very part of the text that is wrong, where the file has the text as it is.
-fn condition(value: &Value<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Condition> {
+fn condition(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Condition> {
     let text = expect_text(value, "a condition", "write it in quotes, e.g. \"wait.p99 < 50ms\"", sink)?;
     let mistake = match parse(text, known) {
         Ok(condition) => return Some(condition),

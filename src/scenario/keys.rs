@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
-use super::fields::{CLIENT, ENSEMBLE, FAULT, Field, GATE, Kind, Need, Section, field, fields_of};
+use super::fields::{CLIENT, ENSEMBLE, FAULT, Field, GATE, KeyKind, Need, Section, field, fields_of};
 use super::nearest::{listed, nearest};
-use super::read::{KeyValue, Sink, TomlTable, Value, shortened};
+use super::read::{KeyValue, Sink, TomlTable, TomlValue, shortened};
 
 #[derive(Debug, Clone)]
 pub(super) struct KeySpan {
@@ -57,7 +57,7 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
     pub(super) fn read<T>(
         &mut self,
         name: &str,
-        read: impl Fn(&Value<'_>, &Kind, &Sink<'_>) -> Option<T>,
+        read: impl Fn(&TomlValue<'_>, &KeyKind, &Sink<'_>) -> Option<T>,
     ) -> Option<T> {
         let field = field(self.section, name)?;
         if let Some(entry) = self.take(name) {
@@ -103,7 +103,9 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
 
 /// A table under a misspelt key is no mistake of that key's value where no table can stand.
 fn takes_table(section: Section, name: &str) -> bool {
-    let tables = |kind: &Kind| matches!(kind, Kind::Distribution(_) | Kind::Arrivals | Kind::Popularity(_));
+    let tables = |kind: &KeyKind| {
+        matches!(kind, KeyKind::Distribution(_) | KeyKind::Arrivals | KeyKind::Popularity(_))
+    };
     field(section, name).is_none_or(|field| tables(&field.kind))
 }
 

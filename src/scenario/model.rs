@@ -19,7 +19,7 @@ use crate::words::units::{as_us, as_us_if_any};
 pub enum EnsembleChoice {
     /// A local one, started and stopped by the suite.
     Local {
-        /// 1, 3 or 5 servers.
+        /// 1, 3 or 5.
         servers: usize,
         /// Where their data goes; `None` for the default.
         data_dir: Option<PathBuf>,
@@ -146,7 +146,6 @@ pub enum InDoubt {
     KeepSession,
 }
 
-/// A scenario, complete and consistent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// Short name; the results directory begins with it.
@@ -155,26 +154,19 @@ pub struct Scenario {
     pub ensemble: EnsembleChoice,
     pub strategies: Vec<StrategyChoice>,
     pub contenders: Vec<usize>,
-    /// How many independent lock paths the contenders share.
     pub locks: usize,
     pub hold: Distribution,
-    /// Time between a release and the next acquire.
     pub think: Distribution,
-    /// Share of acquires that ask to read.
     pub read_ratio: f64,
     /// Its kinds of clients, where they are not all alike.
     pub clients: Vec<ClientKind>,
-    /// How many times each turn takes the lock.
     pub depth: u32,
     pub load: Load,
     pub rate_of: RateOf,
     pub stop: Stop,
     pub ramp_up: Duration,
-    /// Load before the measured phase, not recorded.
     pub warm_up: Duration,
-    /// How long that may take where it goes on until the load is steady.
     pub warm_up_at_most: Duration,
-    /// How often each combination runs; with a precision, at least.
     pub repetitions: u32,
     /// How precise the figures are to be; `None` where the repetitions alone decide when the run ends.
     pub precision: Option<Precision>,
@@ -183,7 +175,6 @@ pub struct Scenario {
     pub session_timeout: Duration,
     /// How long an acquire may take; `None` for ever.
     pub acquire_timeout: Option<Duration>,
-    /// How long a measured phase that acquisitions end goes on without any.
     pub give_up_after: Duration,
     pub in_doubt: InDoubt,
     /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of arrivals and faults, by which
@@ -294,7 +285,6 @@ impl Settling {
     }
 
     /// Where sessions live so much longer.
-    #[must_use]
     pub fn and_for(self, longer: Duration) -> Self {
         Self { progress: self.progress + 3 * longer, orphans: self.orphans + 2 * longer }
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use toml::de::DeValue;
 
 use super::arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
-use super::fields::{Form, Kind, PROCESSES, Part, Process};
+use super::fields::{Form, KeyKind, PROCESSES, Part, Process};
 use super::keys::Keys;
 use super::model::RateOf;
 use super::nearest::{did_you_mean, listed};
 use super::read::{
-    KeyValue, Sink, TomlTable, Value, expect_duration, expect_number, expect_text, shortened, wrong_type,
+    KeyValue, Sink, TomlTable, TomlValue, expect_duration, expect_number, expect_text, shortened, wrong_type,
 };
 use super::values;
 
@@ -107,8 +107,8 @@ fn late(word: &str) -> Late {
     if word == "drop" { Late::Drop } else { Late::Keep }
 }
 
-fn popularity(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<Popularity> {
-    let Kind::Popularity(bounds) = kind else { return None };
+fn popularity(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Popularity> {
+    let KeyKind::Popularity(bounds) = kind else { return None };
     let help = "write \"uniform\", or { zipf = 1.0 }";
     match value.get_ref() {
         DeValue::String(word) if word == "uniform" => Some(Popularity::Uniform),
@@ -142,7 +142,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// A process by its name, or as a table of one entry.
-fn comes(value: &Value<'_>, traces: ReadTrace<'_>, sink: &Sink<'_>) -> Option<Comes> {
+fn comes(value: &TomlValue<'_>, traces: ReadTrace<'_>, sink: &Sink<'_>) -> Option<Comes> {
     let all = || format!("the processes are {}", listed(names()));
     match value.get_ref() {
         DeValue::String(word) => match PROCESSES.iter().find(|process| process.name == word.as_ref()) {
@@ -219,14 +219,13 @@ fn with_parts(
     }
 }
 
-/// A part that was read.
 enum Got {
     Time(Duration),
     Number(f64),
 }
 
 /// All parts in their order; `None` when one is wrong or missing.
-fn table(process: &Process, parts: &[Part], value: &Value<'_>, sink: &Sink<'_>) -> Option<Vec<Got>> {
+fn table(process: &Process, parts: &[Part], value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<Vec<Got>> {
     let example = format!("write {}", process.example);
     let DeValue::Table(entries) = value.get_ref() else {
         wrong_type(value, "a table", &example, sink);
@@ -247,8 +246,8 @@ fn table(process: &Process, parts: &[Part], value: &Value<'_>, sink: &Sink<'_>) 
         sink.missing(value.span(), message, example);
     }
     let read = |(part, got): (&Part, Option<KeyValue<'_>>)| match &part.kind {
-        Kind::Duration(bounds) => expect_duration(got?.value, bounds, sink).map(Got::Time),
-        Kind::Factor(bounds) => expect_number(got?.value, bounds, sink).map(Got::Number),
+        KeyKind::Duration(bounds) => expect_duration(got?.value, bounds, sink).map(Got::Time),
+        KeyKind::Factor(bounds) => expect_number(got?.value, bounds, sink).map(Got::Number),
         _ => None,
     };
     // Every part is read, so that every mistake is said.
@@ -256,7 +255,7 @@ fn table(process: &Process, parts: &[Part], value: &Value<'_>, sink: &Sink<'_>) 
     if strangers.is_empty() { read.into_iter().collect() } else { None }
 }
 
-fn steps(process: &Process, parts: &[Part], value: &Value<'_>, sink: &Sink<'_>) -> Option<Comes> {
+fn steps(process: &Process, parts: &[Part], value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<Comes> {
     let DeValue::Array(items) = value.get_ref() else {
         wrong_type(value, "a list of steps", &format!("write {}", process.example), sink);
         return None;
@@ -265,7 +264,7 @@ fn steps(process: &Process, parts: &[Part], value: &Value<'_>, sink: &Sink<'_>) 
         sink.missing(value.span(), "the list is empty", format!("write {}", process.example));
         return None;
     }
-    let step = |item: &Value<'_>| match table(process, parts, item, sink)?.as_slice() {
+    let step = |item: &TomlValue<'_>| match table(process, parts, item, sink)?.as_slice() {
         [Got::Number(rate), Got::Time(lasts)] => Some(Step { rate: *rate, lasts: *lasts }),
         _ => None,
     };
@@ -273,7 +272,7 @@ fn steps(process: &Process, parts: &[Part], value: &Value<'_>, sink: &Sink<'_>) 
     steps.into_iter().collect::<Option<_>>().map(Comes::Steps)
 }
 
-fn replay(value: &Value<'_>, traces: ReadTrace<'_>, sink: &Sink<'_>) -> Option<Comes> {
+fn replay(value: &TomlValue<'_>, traces: ReadTrace<'_>, sink: &Sink<'_>) -> Option<Comes> {
     let help = "write the path of a CSV file or of a history in quotes, relative to the scenario file";
     let text = expect_text(value, "a file", help, sink)?;
     let file = PathBuf::from(text);

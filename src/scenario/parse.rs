@@ -16,7 +16,6 @@ use super::read::Sink;
 use super::rules;
 use super::syntax;
 
-/// A file that can be run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     pub scenario: Scenario,

@@ -15,11 +15,9 @@ use super::offered::Offered;
 use crate::words::catalog::fault::{FaultChoice, Start};
 use crate::words::catalog::{ParamValue, Params};
 
-/// A scenario, expanded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     pub scenario: Scenario,
-    /// The trials in the order of running.
     pub trials: Vec<TrialSpec>,
 }
 
@@ -320,7 +318,6 @@ impl TrialSpec {
         }
     }
 
-    /// Contenders of the lock that has most.
     fn busiest(&self) -> f64 {
         float(self.contenders.div_ceil(self.locks.max(1)))
     }

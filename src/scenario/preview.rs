@@ -77,7 +77,6 @@ pub struct TrialPreview {
     pub index: usize,
     pub strategy: String,
     pub contenders: usize,
-    /// Repetition, from 1.
     pub repetition: u32,
     pub seed: u64,
     pub estimated_us: u64,

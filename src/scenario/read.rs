@@ -14,7 +14,7 @@ use super::diagnostic::{Diagnostic, Severity};
 use super::nearest::{did_you_mean, listed};
 use crate::words::units::{parse_duration, shown};
 
-pub(super) type Value<'a> = Spanned<DeValue<'a>>;
+pub(super) type TomlValue<'a> = Spanned<DeValue<'a>>;
 
 pub(super) struct Sink<'a> {
     text: &'a str,
@@ -117,7 +117,7 @@ pub(super) struct TomlTable<'a> {
 pub(super) struct KeyValue<'a> {
     pub(super) key: &'a str,
     key_span: (usize, usize),
-    pub(super) value: &'a Value<'a>,
+    pub(super) value: &'a TomlValue<'a>,
 }
 
 impl KeyValue<'_> {
@@ -159,7 +159,7 @@ impl<'a> TomlTable<'a> {
 }
 
 /// Reports a value of the wrong type: what was expected, what was found, and how to write it.
-pub(super) fn wrong_type(value: &Value<'_>, expected: &str, help: &str, sink: &Sink<'_>) {
+pub(super) fn wrong_type(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) {
     let found = value.get_ref().type_str();
     let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
     let message = format!("expected {expected}, found {article} {found}: `{}`", sink.quoted(&value.span()));
@@ -179,9 +179,9 @@ impl ListOfTables {
     /// Reads each of its items; also a single table, whose header lacks its second brackets.
     pub(super) fn read<T>(
         &self,
-        value: &Value<'_>,
+        value: &TomlValue<'_>,
         sink: &Sink<'_>,
-        item: impl Fn(&Value<'_>) -> Option<T>,
+        item: impl Fn(&TomlValue<'_>) -> Option<T>,
     ) -> Vec<T> {
         let Self { key, what, help } = self;
         match value.get_ref() {
@@ -200,7 +200,7 @@ impl ListOfTables {
 }
 
 pub(super) fn expect_text<'a>(
-    value: &'a Value<'a>,
+    value: &'a TomlValue<'a>,
     expected: &str,
     help: &str,
     sink: &Sink<'_>,
@@ -212,7 +212,11 @@ pub(super) fn expect_text<'a>(
     text
 }
 
-pub(super) fn expect_count(value: &Value<'_>, bounds: &RangeInclusive<u64>, sink: &Sink<'_>) -> Option<u64> {
+pub(super) fn expect_count(
+    value: &TomlValue<'_>,
+    bounds: &RangeInclusive<u64>,
+    sink: &Sink<'_>,
+) -> Option<u64> {
     let DeValue::Integer(integer) = value.get_ref() else {
         let help = match value.get_ref() {
             DeValue::String(text) if text.trim().parse::<u64>().is_ok() => {
@@ -237,7 +241,11 @@ pub(super) fn expect_count(value: &Value<'_>, bounds: &RangeInclusive<u64>, sink
     None
 }
 
-pub(super) fn expect_number(value: &Value<'_>, bounds: &RangeInclusive<f64>, sink: &Sink<'_>) -> Option<f64> {
+pub(super) fn expect_number(
+    value: &TomlValue<'_>,
+    bounds: &RangeInclusive<f64>,
+    sink: &Sink<'_>,
+) -> Option<f64> {
     let mut help = format!("write a number from {} to {}", bounds.start(), bounds.end());
     let number = match value.get_ref() {
         DeValue::Float(float) => float.as_str().parse::<f64>().ok(),
@@ -259,7 +267,7 @@ pub(super) fn expect_number(value: &Value<'_>, bounds: &RangeInclusive<f64>, sin
     number
 }
 
-pub(super) fn expect_bool(value: &Value<'_>, sink: &Sink<'_>) -> Option<bool> {
+pub(super) fn expect_bool(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<bool> {
     let found = value.get_ref().as_bool();
     if found.is_none() {
         wrong_type(value, "`true` or `false`", "write true or false, without quotes", sink);
@@ -268,7 +276,7 @@ pub(super) fn expect_bool(value: &Value<'_>, sink: &Sink<'_>) -> Option<bool> {
 }
 
 pub(super) fn expect_duration(
-    value: &Value<'_>,
+    value: &TomlValue<'_>,
     bounds: &RangeInclusive<Duration>,
     sink: &Sink<'_>,
 ) -> Option<Duration> {
@@ -302,7 +310,7 @@ pub(super) fn expect_duration(
 }
 
 /// One of these words; reports the nearest.
-pub(super) fn expect_word<'w>(value: &Value<'_>, words: &[&'w str], sink: &Sink<'_>) -> Option<&'w str> {
+pub(super) fn expect_word<'w>(value: &TomlValue<'_>, words: &[&'w str], sink: &Sink<'_>) -> Option<&'w str> {
     let all = listed(words.iter().copied());
     let text = expect_text(value, &format!("one of {all}"), "write one of these words in quotes", sink)?;
     let found = words.iter().copied().find(|word| *word == text);

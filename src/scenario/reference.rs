@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::fields::{ARRIVALS_MAX, Field, Kind, Need, PROCESSES, SHAPES, SIGMA, Section, fields_of};
+use super::fields::{ARRIVALS_MAX, Field, KeyKind, Need, PROCESSES, SHAPES, SIGMA, Section, fields_of};
 use super::nearest::listed;
 use super::read::written;
 use crate::words::catalog::fault::{Ends, FaultCard};
@@ -117,32 +117,36 @@ fn need(field: &Field) -> String {
     }
 }
 
-fn kind(kind: &Kind) -> String {
+fn kind(kind: &KeyKind) -> String {
     match kind {
-        Kind::Name => "name".to_owned(),
-        Kind::Text => "text".to_owned(),
-        Kind::Strategies => "list of [strategies](#strategies)".to_owned(),
-        Kind::Counts(bounds) => format!("{}, or a list of them", count(bounds)),
-        Kind::Count(bounds) => count(bounds),
-        Kind::OneOfCounts(choices) => choices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
-        Kind::Duration(bounds) => duration(bounds),
-        Kind::Distribution(longest) => {
+        KeyKind::Name => "name".to_owned(),
+        KeyKind::Text => "text".to_owned(),
+        KeyKind::Strategies => "list of [strategies](#strategies)".to_owned(),
+        KeyKind::Counts(bounds) => format!("{}, or a list of them", count(bounds)),
+        KeyKind::Count(bounds) => count(bounds),
+        KeyKind::OneOfCounts(choices) => {
+            choices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        }
+        KeyKind::Duration(bounds) => duration(bounds),
+        KeyKind::Distribution(longest) => {
             format!("duration or [distribution](#distributions) up to {}", written(*longest))
         }
-        Kind::Word(words) => {
+        KeyKind::Word(words) => {
             words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(" or ")
         }
-        Kind::Factor(bounds) => format!("number from {} to {}", bounds.start(), bounds.end()),
-        Kind::Arrivals => "[process](#arrivals)".to_owned(),
-        Kind::Popularity(bounds) => {
+        KeyKind::Factor(bounds) => format!("number from {} to {}", bounds.start(), bounds.end()),
+        KeyKind::Arrivals => "[process](#arrivals)".to_owned(),
+        KeyKind::Popularity(bounds) => {
             format!("`\"uniform\"`, or `{{ zipf = s }}` with s from {} to {}", bounds.start(), bounds.end())
         }
-        Kind::Percent(bounds) => format!("share from `\"{}%\"` to `\"{}%\"`", bounds.start(), bounds.end()),
-        Kind::Path => "directory".to_owned(),
-        Kind::Connect => "connect string".to_owned(),
-        Kind::Fault => "[fault](#faults)".to_owned(),
-        Kind::Gate => "[condition](gates.md)".to_owned(),
-        Kind::Target => "word of its [fault](#faults)".to_owned(),
+        KeyKind::Percent(bounds) => {
+            format!("share from `\"{}%\"` to `\"{}%\"`", bounds.start(), bounds.end())
+        }
+        KeyKind::Path => "directory".to_owned(),
+        KeyKind::Connect => "connect string".to_owned(),
+        KeyKind::Fault => "[fault](#faults)".to_owned(),
+        KeyKind::Gate => "[condition](gates.md)".to_owned(),
+        KeyKind::Target => "word of its [fault](#faults)".to_owned(),
     }
 }
 

@@ -9,7 +9,7 @@ use super::fields::{POLL_INTERVAL, POLL_INTERVAL_PARAM, TRIALS_MAX};
 use super::keys::KeySpan;
 use super::nearest::listed;
 use super::read::{Sink, written};
-use super::strategies::{Listed, takers};
+use super::strategies::{ListedStrategy, takers};
 use crate::words::catalog::{LockCard, ParamValue};
 use crate::words::units::contenders;
 
@@ -121,7 +121,7 @@ pub(super) fn no_think(draft: &Draft<'_>, why: &str, sink: &Sink<'_>) {
     }
 }
 
-fn never_waits(strategy: &Listed<'_>) -> bool {
+fn never_waits(strategy: &ListedStrategy<'_>) -> bool {
     !strategy.card.guarantees.exclusive && !strategy.card.guarantees.watches
 }
 
@@ -153,7 +153,9 @@ fn batch_patience(draft: &Draft<'_>, sink: &Sink<'_>) {
 fn identical(draft: &Draft<'_>, sink: &Sink<'_>) {
     for (index, strategy) in draft.strategies.iter().enumerate() {
         let this = &strategy.choice;
-        let same = |other: &&Listed<'_>| other.choice.name == this.name && other.choice.params == this.params;
+        let same = |other: &&ListedStrategy<'_>| {
+            other.choice.name == this.name && other.choice.params == this.params
+        };
         let Some(other) = draft.strategies.iter().take(index).find(same) else { continue };
         let message = if other.choice.label == this.label {
             format!("`{}` is listed twice", this.label)
@@ -168,7 +170,7 @@ fn pollers(draft: &Draft<'_>, cards: &[LockCard], sink: &Sink<'_>) {
     let Some(place) = draft.places.get(POLL_INTERVAL_PARAM).filter(|_| draft.strategies_whole) else {
         return;
     };
-    if !draft.strategies.iter().any(Listed::polls) {
+    if !draft.strategies.iter().any(ListedStrategy::polls) {
         let pollers = listed(takers(cards, POLL_INTERVAL_PARAM));
         let help = format!("leave the key out; the strategies that poll: {pollers}");
         let message = "no listed strategy polls, so `poll_interval` has no effect";

@@ -73,7 +73,6 @@ pub fn coming(spec: &TrialSpec, lasts: Duration) -> Coming {
     }))
 }
 
-/// The same, all at once.
 pub fn draw(spec: &TrialSpec, lasts: Duration) -> Vec<Arrival> {
     coming(spec, lasts).collect()
 }
@@ -206,7 +205,6 @@ enum Rate {
         amplitude: f64,
         period: f64,
     },
-    /// From one rate to the other.
     Line {
         from: f64,
         to: f64,

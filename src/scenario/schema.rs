@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::distribution::MeasuredTimes;
 use super::fields::{
-    CLIENT, ENSEMBLE, FAULT, Field, Form, GATE, Kind, MEASURED, Need, OPEN_KEYS, PROCESSES, Part, Process,
+    CLIENT, ENSEMBLE, FAULT, Field, Form, GATE, KeyKind, MEASURED, Need, OPEN_KEYS, PROCESSES, Part, Process,
     SHAPES, SIGMA, Section, Shape, fields_of,
 };
 use crate::words::catalog::fault::{Ends, FaultCard, Targets};
@@ -164,31 +164,31 @@ fn property(field: &Field, cards: &[LockCard]) -> Value {
     value
 }
 
-fn kind(kind: &Kind, cards: &[LockCard]) -> Value {
+fn kind(kind: &KeyKind, cards: &[LockCard]) -> Value {
     match kind {
-        Kind::Name => json!({ "type": "string", "pattern": NAME_PATTERN }),
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Path | Kind::Connect => json!({ "type": "string", "minLength": 1 }),
-        Kind::Strategies => strategies(cards),
-        Kind::Count(bounds) => count(bounds),
-        Kind::Counts(bounds) => json!({ "anyOf": [
+        KeyKind::Name => json!({ "type": "string", "pattern": NAME_PATTERN }),
+        KeyKind::Text => json!({ "type": "string" }),
+        KeyKind::Path | KeyKind::Connect => json!({ "type": "string", "minLength": 1 }),
+        KeyKind::Strategies => strategies(cards),
+        KeyKind::Count(bounds) => count(bounds),
+        KeyKind::Counts(bounds) => json!({ "anyOf": [
             count(bounds),
             { "type": "array", "items": count(bounds), "minItems": 1, "uniqueItems": true },
         ] }),
-        Kind::OneOfCounts(choices) => json!({ "type": "integer", "enum": choices }),
-        Kind::Duration(_) => json!({ "$ref": "#/$defs/duration" }),
-        Kind::Distribution(_) => json!({ "$ref": "#/$defs/distribution" }),
-        Kind::Arrivals => json!({ "$ref": "#/$defs/arrivals" }),
-        Kind::Popularity(bounds) => json!({ "anyOf": [
+        KeyKind::OneOfCounts(choices) => json!({ "type": "integer", "enum": choices }),
+        KeyKind::Duration(_) => json!({ "$ref": "#/$defs/duration" }),
+        KeyKind::Distribution(_) => json!({ "$ref": "#/$defs/distribution" }),
+        KeyKind::Arrivals => json!({ "$ref": "#/$defs/arrivals" }),
+        KeyKind::Popularity(bounds) => json!({ "anyOf": [
             { "const": "uniform" },
             table_of_one("zipf", "the power by which popularity falls with the rank", &number(bounds)),
         ] }),
-        Kind::Word(words) => json!({ "type": "string", "enum": words }),
-        Kind::Factor(bounds) => number(bounds),
-        Kind::Percent(_) => json!({ "type": "string", "pattern": PERCENT_PATTERN }),
+        KeyKind::Word(words) => json!({ "type": "string", "enum": words }),
+        KeyKind::Factor(bounds) => number(bounds),
+        KeyKind::Percent(_) => json!({ "type": "string", "pattern": PERCENT_PATTERN }),
         // What these hold depends on the fault.
-        Kind::Fault | Kind::Target => json!({ "type": "string" }),
-        Kind::Gate => json!({
+        KeyKind::Fault | KeyKind::Target => json!({ "type": "string" }),
+        KeyKind::Gate => json!({
             "type": "string",
             "minLength": 1,
             "examples": ["wait.p99 < 50ms", "throughput of baton > 1.2 * throughput of curator-mutex"],
@@ -344,7 +344,7 @@ fn gates() -> Value {
         "type": "array",
         "description": "What the results must show for the run to end with exit code 0.",
         "items": { "anyOf": [
-            kind(&Kind::Gate, &[]),
+            kind(&KeyKind::Gate, &[]),
             {
                 "type": "object",
                 "properties": properties(Section::Gate, &[]),

@@ -6,9 +6,7 @@ use std::fmt;
 /// Every n-th contender, arrival and fault, beginning with one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
-    /// The worker, from 0.
     pub index: usize,
-    /// How many workers there are.
     pub of: usize,
 }
 

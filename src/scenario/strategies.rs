@@ -9,17 +9,17 @@ use toml::de::DeValue;
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{DriverProcesses, StrategyChoice};
 use super::nearest::{did_you_mean, listed};
-use super::read::{KeyValue, Sink, TomlTable, Value, expect_count, expect_text, shortened, wrong_type};
+use super::read::{KeyValue, Sink, TomlTable, TomlValue, expect_count, expect_text, shortened, wrong_type};
 use super::values::{Given, default_value, given_value};
 use crate::words::catalog::{LockCard, MIXED_WITH, NOT_ZOOKEEPER, Param, ParamKind, ParamValue, members};
 
-pub(super) struct Listed<'c> {
+pub(super) struct ListedStrategy<'c> {
     pub(super) card: &'c LockCard,
     pub(super) choice: StrategyChoice,
     pub(super) span: Range<usize>,
 }
 
-impl Listed<'_> {
+impl ListedStrategy<'_> {
     /// Looks again after an interval instead of waiting for a notification.
     pub(super) fn polls(&self) -> bool {
         polls(self.card)
@@ -36,10 +36,10 @@ fn polls(card: &LockCard) -> bool {
 
 /// Reads the list: the strategies without mistakes, and whether those are all.
 pub(super) fn strategies<'c>(
-    value: &Value<'_>,
+    value: &TomlValue<'_>,
     cards: &'c [LockCard],
     sink: &Sink<'_>,
-) -> (Vec<Listed<'c>>, bool) {
+) -> (Vec<ListedStrategy<'c>>, bool) {
     let DeValue::Array(items) = value.get_ref() else {
         let quoted = sink.quoted(&value.span());
         let help = format!("put it in brackets: strategies = [{quoted}]");
@@ -55,7 +55,7 @@ pub(super) fn strategies<'c>(
 }
 
 /// Gives the scenario's poll interval to every strategy that polls and did not set its own.
-pub(super) fn apply_poll_interval(listed: &mut [Listed<'_>], interval: Duration) {
+pub(super) fn apply_poll_interval(listed: &mut [ListedStrategy<'_>], interval: Duration) {
     for strategy in listed.iter_mut().filter(|strategy| strategy.polls()) {
         if !strategy.choice.label.contains(&format!(" {POLL_INTERVAL_PARAM}=")) {
             strategy.choice.params.insert(POLL_INTERVAL_PARAM.to_owned(), ParamValue::Duration(interval));
@@ -63,11 +63,11 @@ pub(super) fn apply_poll_interval(listed: &mut [Listed<'_>], interval: Duration)
     }
 }
 
-fn strategy<'c>(item: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<Listed<'c>> {
+fn strategy<'c>(item: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<ListedStrategy<'c>> {
     match item.get_ref() {
         DeValue::String(name) => {
             let card = card(name, item, cards, sink)?;
-            Some(Listed { card, choice: choice(card, &BTreeMap::new()), span: item.span() })
+            Some(ListedStrategy { card, choice: choice(card, &BTreeMap::new()), span: item.span() })
         }
         DeValue::Table(entries) => from_table(item, TomlTable::new(entries), cards, sink),
         _ => {
@@ -83,11 +83,11 @@ fn strategy<'c>(item: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Opt
 }
 
 fn from_table<'c>(
-    item: &Value<'_>,
+    item: &TomlValue<'_>,
     mut table: TomlTable<'_>,
     cards: &'c [LockCard],
     sink: &Sink<'_>,
-) -> Option<Listed<'c>> {
+) -> Option<ListedStrategy<'c>> {
     let mut whole = true;
     let mut processes = None;
     let card = match table.take("driver") {
@@ -114,7 +114,7 @@ fn from_table<'c>(
     whole = whole && has_no_idle(card, &set, &entries, sink) && can_be_served(card, &set, &entries, sink);
     whole.then(|| {
         let choice = choice(card, &set).with_processes(processes);
-        Listed { card, choice, span: item.span() }
+        ListedStrategy { card, choice, span: item.span() }
     })
 }
 
@@ -122,7 +122,7 @@ fn from_table<'c>(
 const PROCESSES: &str = "processes";
 const PROCESSES_WITHIN: RangeInclusive<u64> = 1..=1_000;
 
-fn read_processes(value: &Value<'_>, sink: &Sink<'_>) -> Option<DriverProcesses> {
+fn read_processes(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<DriverProcesses> {
     match value.get_ref().as_str() {
         Some("one") => Some(DriverProcesses::One),
         Some("per-contender") => Some(DriverProcesses::PerContender),
@@ -143,7 +143,7 @@ fn read_processes(value: &Value<'_>, sink: &Sink<'_>) -> Option<DriverProcesses>
 }
 
 fn named<'c>(
-    item: &Value<'_>,
+    item: &TomlValue<'_>,
     table: &mut TomlTable<'_>,
     cards: &'c [LockCard],
     sink: &Sink<'_>,
@@ -162,7 +162,7 @@ fn named<'c>(
 
 /// The lock of a driver, which has two names: the driver's, and the lock's within it.
 fn driven<'c>(
-    item: &Value<'_>,
+    item: &TomlValue<'_>,
     driver: &KeyValue<'_>,
     table: &mut TomlTable<'_>,
     cards: &'c [LockCard],
@@ -195,7 +195,7 @@ fn unknown_lock(driver: &str, lock: &str, cards: &[LockCard]) -> (String, String
     (format!("driver `{driver}` has no lock `{}`", shortened(lock)), did_you_mean(lock, locks, &all))
 }
 
-fn card<'c>(name: &str, at: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
+fn card<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
     if name.contains(MIXED_WITH) {
         return mixed(name, at, cards, sink);
     }
@@ -214,7 +214,7 @@ fn card<'c>(name: &str, at: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) 
 }
 
 /// Several locks, of which each contender uses one.
-fn mixed<'c>(name: &str, at: &Value<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
+fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) -> Option<&'c LockCard> {
     let members: Vec<_> = members(name).map(|name| card(name, at, cards, sink)).collect::<Option<_>>()?;
     match LockCard::mixed(&members) {
         Ok(card) => Some(card),

@@ -138,7 +138,6 @@ fn help(message: &str, line: &str) -> String {
     )
 }
 
-/// The whole lines that a span touches.
 fn lines_of(text: &str, span: &Range<usize>) -> Range<usize> {
     let bytes = text.as_bytes();
     let start = span.start.min(bytes.len());

@@ -9,23 +9,23 @@ use toml::de::DeValue;
 
 use super::distribution::{Distribution, MeasuredTimes};
 use super::fields::{
-    Kind, MEASURED, PARAM_DURATION, POLL_INTERVAL, POLL_INTERVAL_PARAM, SHAPES, SIGMA, Shape,
+    KeyKind, MEASURED, PARAM_DURATION, POLL_INTERVAL, POLL_INTERVAL_PARAM, SHAPES, SIGMA, Shape,
 };
 use super::nearest::{did_you_mean, listed, nearest};
 use super::read::{
-    KeyValue, Sink, TomlTable, Value, expect_bool, expect_count, expect_duration, expect_number, expect_text,
-    expect_word, shortened, written, wrong_type,
+    KeyValue, Sink, TomlTable, TomlValue, expect_bool, expect_count, expect_duration, expect_number,
+    expect_text, expect_word, shortened, written, wrong_type,
 };
 use crate::words::catalog::{Param, ParamKind, ParamValue};
 use crate::words::connect::Connect;
 use crate::words::units::parse_duration;
 
-pub(super) fn text(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<String> {
+pub(super) fn text(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<String> {
     expect_text(value, "text", "write it in quotes", sink).map(str::to_owned)
 }
 
 /// Lower-case letters, digits and hyphens: the name becomes part of a directory's.
-pub(super) fn name(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<String> {
+pub(super) fn name(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<String> {
     let text = expect_text(value, "a name", "write it in quotes", sink)?;
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if !text.is_empty() && text.len() <= 60 && text.chars().all(fine) && !text.starts_with('-') {
@@ -43,13 +43,13 @@ pub(super) fn name(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<Strin
     None
 }
 
-pub(super) fn count(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<u64> {
-    let Kind::Count(bounds) = kind else { return None };
+pub(super) fn count(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<u64> {
+    let KeyKind::Count(bounds) = kind else { return None };
     expect_count(value, bounds, sink)
 }
 
-pub(super) fn one_of_counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<u64> {
-    let Kind::OneOfCounts(choices) = kind else { return None };
+pub(super) fn one_of_counts(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<u64> {
+    let KeyKind::OneOfCounts(choices) = kind else { return None };
     let all: Vec<_> = choices.iter().map(ToString::to_string).collect();
     if value.get_ref().is_array() {
         wrong_type(
@@ -74,8 +74,8 @@ pub(super) fn one_of_counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> 
 }
 
 /// One whole number or a list of different ones.
-pub(super) fn counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<Vec<usize>> {
-    let Kind::Counts(bounds) = kind else { return None };
+pub(super) fn counts(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Vec<usize>> {
+    let KeyKind::Counts(bounds) = kind else { return None };
     let DeValue::Array(items) = value.get_ref() else {
         return expect_count(value, bounds, sink)
             .and_then(|count| usize::try_from(count).ok())
@@ -106,23 +106,23 @@ pub(super) fn counts(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<
     whole.then_some(counts)
 }
 
-pub(super) fn duration(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<Duration> {
-    let Kind::Duration(bounds) = kind else { return None };
+pub(super) fn duration(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Duration> {
+    let KeyKind::Duration(bounds) = kind else { return None };
     expect_duration(value, bounds, sink)
 }
 
-pub(super) fn word(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<&'static str> {
-    let Kind::Word(words) = kind else { return None };
+pub(super) fn word(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<&'static str> {
+    let KeyKind::Word(words) = kind else { return None };
     expect_word(value, words, sink)
 }
 
-pub(super) fn factor(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<f64> {
-    let Kind::Factor(bounds) = kind else { return None };
+pub(super) fn factor(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<f64> {
+    let KeyKind::Factor(bounds) = kind else { return None };
     expect_number(value, bounds, sink)
 }
 
-pub(super) fn percent(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<f64> {
-    let Kind::Percent(bounds) = kind else { return None };
+pub(super) fn percent(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<f64> {
+    let KeyKind::Percent(bounds) = kind else { return None };
     let text = expect_text(value, "a share", "write it in quotes, with its percent sign: \"2%\"", sink)?;
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let (least, most) = (bounds.start(), bounds.end());
@@ -142,7 +142,7 @@ pub(super) fn percent(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option
     None
 }
 
-pub(super) fn path(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<PathBuf> {
+pub(super) fn path(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<PathBuf> {
     let text = expect_text(value, "a path", "write it in quotes", sink)?;
     if text.trim().is_empty() {
         sink.error(value.span(), "the path is empty", "write a path, or leave the key out");
@@ -152,8 +152,8 @@ pub(super) fn path(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<PathB
 }
 
 /// A duration, or a table that names a shape.
-pub(super) fn distribution(value: &Value<'_>, kind: &Kind, sink: &Sink<'_>) -> Option<Distribution> {
-    let Kind::Distribution(longest) = kind else { return None };
+pub(super) fn distribution(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Distribution> {
+    let KeyKind::Distribution(longest) = kind else { return None };
     let DeValue::Table(entries) = value.get_ref() else {
         return expect_duration(value, &(Duration::ZERO..=*longest), sink).map(Distribution::Fixed);
     };
@@ -200,7 +200,7 @@ fn shape_names() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().map(|shape| shape.name)
 }
 
-fn not_one_shape<T>(value: &Value<'_>, entries: &[KeyValue<'_>], sink: &Sink<'_>) -> Option<T> {
+fn not_one_shape<T>(value: &TomlValue<'_>, entries: &[KeyValue<'_>], sink: &Sink<'_>) -> Option<T> {
     let parameter = |entry: &&KeyValue<'_>| {
         SHAPES.iter().find(|shape| shape.durations.contains(&entry.key) || shape.numbers.contains(&entry.key))
     };
@@ -286,7 +286,7 @@ fn built(
     }
 }
 
-pub(super) fn connect(value: &Value<'_>, _: &Kind, sink: &Sink<'_>) -> Option<String> {
+pub(super) fn connect(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<String> {
     let help = "write host:port pairs with commas between, and a chroot only after the last: \
                 \"zk1:2181,zk2:2181/chroot\"";
     let text = expect_text(value, "a connect string", help, sink)?;
@@ -316,7 +316,7 @@ pub fn default_value(param: &Param) -> Option<ParamValue> {
     }
 }
 
-pub(super) fn given_value(param: &Param, value: &Value<'_>, sink: &Sink<'_>) -> Option<ParamValue> {
+pub(super) fn given_value(param: &Param, value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<ParamValue> {
     Some(match param.kind {
         ParamKind::Duration => {
             let bounds = if param.name == POLL_INTERVAL_PARAM { POLL_INTERVAL } else { PARAM_DURATION };

@@ -149,7 +149,6 @@ impl Protection {
     }
 }
 
-/// Who may be inside together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holders {
     One,

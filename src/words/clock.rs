@@ -74,7 +74,6 @@ impl WallClock {
         Duration::from_micros(us.unwrap_or(u64::MAX))
     }
 
-    /// Milliseconds since 1970.
     pub fn ms(&self, stamp: Stamp) -> i64 {
         i64::try_from((self.ahead_us + i128::from(stamp)) / 1_000).unwrap_or(i64::MAX)
     }
@@ -93,7 +92,6 @@ pub fn signed_difference(later: Stamp, earlier: Stamp) -> i64 {
     })
 }
 
-/// A duration as whole microseconds, saturating.
 pub fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -13,7 +13,6 @@ const SHOWN: usize = 60;
 
 pub const FORM: &str = "host:port,host:port/chroot";
 
-/// A connect string, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connect {
     /// `host:port` of each server.

@@ -58,9 +58,6 @@ fn refused(why: &str) -> Unreadable {
 
 /// Opens a regular file of at most that size by its name below a directory. The directory may be named by a link; from there
 /// on none is followed.
-///
-/// # Errors
-/// Why it is not opened.
 pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
     let steps: Option<Vec<&OsStr>> = name
         .components()
@@ -130,17 +127,11 @@ fn too_large(most: u64) -> Unreadable {
 }
 
 /// Reads a file by its name below a directory.
-///
-/// # Errors
-/// Same errors as [`open`].
 pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Unreadable> {
     bounded(open(dir, name.as_ref(), most)?, most)
 }
 
 /// Reads a file that the user named: a link is followed, and a pipe is read, up to that size.
-///
-/// # Errors
-/// Why it is not read.
 pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
     bounded(File::open(path)?, most)
 }
@@ -157,9 +148,6 @@ pub fn bounded(from: impl io::Read, most: u64) -> Result<Vec<u8>, Unreadable> {
 }
 
 /// The value of a JSON text of a directory of results, with [`tame`] strings.
-///
-/// # Errors
-/// What is wrong with it.
 pub fn from_json<T: DeserializeOwned>(json: &[u8]) -> serde_json::Result<T> {
     serde_json::from_slice(&tame(json))
 }
@@ -269,9 +257,6 @@ pub fn has(dir: &Path, name: impl AsRef<Path>) -> bool {
 }
 
 /// The directories in a directory, by their names: none that is hidden, and no link to one.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn directories(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path)? {

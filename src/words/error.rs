@@ -34,7 +34,6 @@ impl Error {
     }
 
     /// The same error, with what it is about before its words.
-    #[must_use]
     pub fn about(self, what: &str) -> Self {
         match self {
             Self::Usage(why) => Self::Usage(format!("{what}: {why}")),

@@ -13,12 +13,10 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    /// A number of four bytes.
     pub fn int(&mut self) -> Option<i32> {
         Some(i32::from_be_bytes(*self.bytes(4)?.first_chunk()?))
     }
 
-    /// A number of eight bytes.
     pub fn long(&mut self) -> Option<i64> {
         Some(i64::from_be_bytes(*self.bytes(8)?.first_chunk()?))
     }

@@ -25,7 +25,6 @@ const RUNS: usize = 64;
 /// A block of about so many bytes is read at once.
 const BLOCK: usize = 32 * 1024;
 
-/// What can be kept.
 pub trait Record: Serialize + DeserializeOwned + Clone {}
 impl<T: Serialize + DeserializeOwned + Clone> Record for T {}
 
@@ -55,15 +54,10 @@ struct SpoolBlock<T> {
 
 impl<T: Record, K: Ord> Sorter<T, K> {
     /// With nothing in it; what does not fit into memory goes to that directory.
-    #[must_use]
     pub fn by(key: fn(&T) -> K, directory: &Path) -> Self {
         Self { directory: directory.to_owned(), key, fresh: Vec::new(), levels: Vec::new() }
     }
 
-    /// Takes a record.
-    ///
-    /// # Errors
-    /// When the disk refuses.
     pub fn push(&mut self, record: T) -> io::Result<()> {
         self.fresh.push(record);
         if self.fresh.len() >= RUN { self.write_run() } else { Ok(()) }
@@ -302,9 +296,6 @@ const BLOCKS_KEPT: usize = 64;
 
 impl<V: Record> SpooledTable<V> {
     /// The values, each with its number. Of two with the same number, the first counts.
-    ///
-    /// # Errors
-    /// When the disk refuses.
     pub fn of(sorted: &Sorted<(i64, V), i64>, directory: &Path) -> io::Result<Self> {
         if sorted.0.levels.is_empty() {
             return Ok(Self::in_memory(sorted.0.fresh.clone()));
@@ -322,9 +313,6 @@ impl<V: Record> SpooledTable<V> {
     }
 
     /// The value of that number.
-    ///
-    /// # Errors
-    /// When the disk refuses.
     pub fn get(&self, number: i64) -> io::Result<Option<V>> {
         let mut lookup = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let behind = lookup.blocks.partition_point(|block| block.first.0 < number);

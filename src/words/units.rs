@@ -86,13 +86,11 @@ pub fn number(value: f64) -> String {
 }
 
 /// A share as people write it: `5 %` for 0.05.
-#[must_use]
 pub fn percent(share: f64) -> String {
     format!("{} %", number(100.0 * share))
 }
 
 /// A ratio as people say a change: `40 % lower`, `3.2 times`.
-#[must_use]
 pub fn changed(ratio: f64) -> String {
     match ratio {
         _ if !ratio.is_finite() => "more than nothing".to_owned(),
@@ -118,7 +116,6 @@ pub fn capitalised(text: &str) -> String {
 }
 
 /// A text as a shell takes it for one word.
-#[must_use]
 pub fn as_a_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:=@%".contains(c);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -158,18 +155,10 @@ pub mod as_us {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Writes it.
-    ///
-    /// # Errors
-    /// What the serializer says.
     pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         crate::words::clock::micros(*time).serialize(serializer)
     }
 
-    /// Reads it.
-    ///
-    /// # Errors
-    /// What the deserializer says.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         u64::deserialize(deserializer).map(Duration::from_micros)
     }
@@ -181,18 +170,10 @@ pub mod as_us_if_any {
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    /// Writes it.
-    ///
-    /// # Errors
-    /// What the serializer says.
     pub fn serialize<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
         time.map(crate::words::clock::micros).serialize(serializer)
     }
 
-    /// Reads it.
-    ///
-    /// # Errors
-    /// What the deserializer says.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
         Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_micros))
     }
@@ -205,10 +186,6 @@ pub mod as_utc {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    /// Writes it.
-    ///
-    /// # Errors
-    /// What the serializer says.
     pub fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&humantime::format_rfc3339_micros(*time))
     }

@@ -43,7 +43,6 @@ impl Verdict {
         })
     }
 
-    #[must_use]
     pub fn with_reasons(self, change: impl FnMut(String) -> String) -> Self {
         match self {
             Self::Held => Self::Held,
@@ -63,7 +62,6 @@ impl Verdict {
     }
 
     /// Combines two verdicts: one violation violates all, else one unknown leaves all unknown.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         use Verdict::{Held, Unknown, Violated};
         match (self, other) {

@@ -10,9 +10,7 @@ use zklockbench::answer::gate;
 use zklockbench::record::Trial;
 use zklockbench::record::figures;
 use zklockbench::report::Gated;
-use zklockbench::report::ci::{
-    Check, CheckKind, CiReport, Live, bencher, benchmark_action, github, junit, openmetrics,
-};
+use zklockbench::report::ci::{Check, CheckKind, CiReport, Live, github, junit, openmetrics, trackers};
 use zklockbench::results;
 use zklockbench::scenario::gate::Scope;
 use zklockbench::words::measure::Measure;
@@ -237,7 +235,7 @@ fn github_is_told_of_what_regressed_first() {
 #[test]
 fn github_action_benchmark_gets_numbers_and_no_nulls() {
     for (at, document) in [example(), hostile()].iter().enumerate() {
-        for (name, text) in benchmark_action::render(document).unwrap() {
+        for (name, text) in trackers::benchmark_action(document).unwrap() {
             insta::assert_snapshot!(format!("{}_{at}", name.replace('-', "_")), text);
             let all = json(&text);
             let all = all.as_array().unwrap();
@@ -256,7 +254,7 @@ fn bencher_gets_its_published_format_with_the_value_within_its_bounds() {
     let schema = json(&std::fs::read_to_string(root().join("tests/data/published/bmf.json")).unwrap());
     let validator = jsonschema::validator_for(&schema).unwrap();
     for (at, document) in [example(), hostile()].iter().enumerate() {
-        let text = bencher::render(document).unwrap();
+        let text = trackers::bencher(document).unwrap();
         insta::assert_snapshot!(format!("bencher_{at}"), text);
         let all = json(&text);
         assert!(validator.is_valid(&all), "{text}");
@@ -273,7 +271,7 @@ fn bencher_gets_its_published_format_with_the_value_within_its_bounds() {
 #[test]
 fn figures_of_a_lock_that_did_not_exclude_and_of_trials_that_do_not_count_are_tracked_by_nobody() {
     // Of the three, only the first is sound and held.
-    let all = json(&bencher::render(&hostile()).unwrap());
+    let all = json(&trackers::bencher(&hostile()).unwrap());
     let names: Vec<&String> = all.as_object().unwrap().keys().collect();
     assert!(names.len() == 1 && names[0].ends_with(", 3 contenders"), "{names:?}");
     // And a wait of which no more is known than that it was so long is no number
@@ -281,7 +279,7 @@ fn figures_of_a_lock_that_did_not_exclude_and_of_trials_that_do_not_count_are_tr
     trial.histograms.insert(Measure::Unserved, records::histogram(&[2_000_000; 6]));
     let stored = records::stored(&records::run(1), &[trial]);
     let document = shown::ci_report(&stored, &Gated::default());
-    let text = bencher::render(&document).unwrap();
+    let text = trackers::bencher(&document).unwrap();
     assert!(!text.contains("wait-p99") && text.contains("handoff-p99"), "{text}");
     let shown =
         document.cells[0].values.iter().find(|value| value.figure.to_string() == "wait.p99").unwrap().shown();
@@ -296,8 +294,8 @@ fn a_run_without_a_trial_and_one_that_broke_off_leave_an_error_and_no_figure() {
         CiReport::of_failure("quick", records::began(), "no ZooKeeper was found"),
     ] {
         assert!(junit::render(&document).unwrap().contains("errors=\"1\""));
-        assert_eq!(bencher::render(&document).unwrap(), "{}\n");
-        assert!(benchmark_action::render(&document).unwrap().iter().all(|(_, text)| text == "[]\n"));
+        assert_eq!(trackers::bencher(&document).unwrap(), "{}\n");
+        assert!(trackers::benchmark_action(&document).unwrap().iter().all(|(_, text)| text == "[]\n"));
         assert_eq!(github::annotations(&document).len(), 1);
     }
 }
@@ -417,7 +415,7 @@ fn six_repetitions_have_an_interval_in_every_format_that_has_room_for_one() {
     let interval = throughput.over.interval.unwrap();
     assert!(interval.low <= throughput.over.median && throughput.over.median <= interval.high);
     assert!(openmetrics::render(&document).contains("aggregate=\"interval_low\""));
-    let bencher = json(&bencher::render(&document).unwrap());
+    let bencher = json(&trackers::bencher(&document).unwrap());
     let metric = &bencher.as_object().unwrap().values().next().unwrap()["throughput-per-s"];
     assert_eq!(metric["lower_value"].as_f64(), Some(interval.low));
 }

@@ -32,6 +32,7 @@ mod parts;
 mod plan;
 mod plan_page;
 mod queueing;
+mod queueing_formulas;
 mod report_charts;
 mod report_conclusions;
 mod report_faults;

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::answer::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench::answer::plan::{
-    Answer, Candidate, Effort, Evidence, FailureCost, Headroom, Load, MapChoice, MeasuredFailure, Question,
-    QuestionLoad, map, objective, recommend,
+    Answer, Candidate, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure, PlannedLoad,
+    Question, QuestionLoad, map, objective, recommend,
 };
 use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench::load;
@@ -134,7 +134,7 @@ fn answer(question: &Question, evidence: &Evidence) -> Answer {
 
 fn answer_with(effort: Effort, question: &Question, evidence: &Evidence) -> Answer {
     let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
-    let load = Load::of(&spec(&text), Order::Fifo).unwrap();
+    let load = PlannedLoad::of(&spec(&text), Order::Fifo).unwrap();
     Answer::of("predecessor-watch", evidence, &load, &question.objective, effort)
 }
 
@@ -161,7 +161,7 @@ fn where_only_the_mean_hold_is_known_the_answer_is_for_two_ways_in_which_holds_v
     let asked = |slo: &str, holds: Option<&str>| {
         let question = Question { holds: holds.map(str::to_owned), ..question(slo, 25.0, 1) };
         let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
-        let load = Load::of(&spec(&text), Order::Fifo).unwrap();
+        let load = PlannedLoad::of(&spec(&text), Order::Fifo).unwrap();
         let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
         Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
     };
@@ -191,7 +191,7 @@ fn where_only_the_mean_hold_is_known_the_answer_is_for_two_ways_in_which_holds_v
 fn a_map_says_what_to_take_at_other_rates_and_nothing_of_what_was_not_measured() {
     let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
     let question = question("wait.p99 < 500ms", 20.0, 1);
-    let load = Load::of(
+    let load = PlannedLoad::of(
         &spec(&question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0))),
         Order::Fifo,
     );
@@ -212,7 +212,7 @@ fn a_map_says_what_to_take_at_other_rates_and_nothing_of_what_was_not_measured()
     // Beyond 1.3 times what was measured nothing is said
     let faster = Question { rate: 40.0, ..question };
     let text = faster.scenario("plan", &["predecessor-watch".into()], &faster.copies(1.0));
-    let load = Load::of(&spec(&text), Order::Fifo).unwrap();
+    let load = PlannedLoad::of(&spec(&text), Order::Fifo).unwrap();
     let found = map(&[Candidate::of(&answer, &evidence, &load).unwrap()], &faster.objective, LITTLE);
     assert_eq!(found.last().unwrap().take, MapChoice::NotKnown);
 }
@@ -523,7 +523,7 @@ fn closed(slo: &str, clients: usize) -> Answer {
          think = {{ exponential = {{ mean = \"180ms\" }} }}\nhold = {{ exponential = {{ mean = \"20ms\" }} }}\n\
          duration = \"60s\"\nwarm_up = \"2s\"\n"
     );
-    let load = Load::of(&spec(&text), Order::Fifo).unwrap();
+    let load = PlannedLoad::of(&spec(&text), Order::Fifo).unwrap();
     Answer::of("predecessor-watch", &evidence, &load, &objective(slo).unwrap(), LITTLE)
 }
 

@@ -3,13 +3,14 @@
 //! arrivals it takes until chance is well below 2 % grows with 1/(1 - utilisation)²: all utilisations from 10 to 90 % are for
 //! --long.
 
+use crate::queueing_formulas as formulas;
 use crate::support::depth;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
 use zklockbench::answer::queueing::{
     AlikeClients, Arrival, Closed, Empirical, Handoff, Locks, Open, Order, Pace, SimulationOutcome, closed,
-    formulas, open,
+    open,
 };
 
 /// A mean service, in microseconds.

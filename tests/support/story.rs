@@ -1,8 +1,8 @@
 //! Small histories as one would tell them, judged as the program judges a file.
 //!
 //! The first line names the lock's kind (`mutex`, `semaphore 2`, `read-write`) and perhaps `complete`. Each further
-//! line is `time process/contender operation phase field=value ...`; a session's phase is its state. The first event
-//! is line 2 of the history.
+//! line is `time process/contender operation phase field=value ...`; a session's phase is its state. One with two times,
+//! `10-11 a/1 acquire ok`, is a call and its answer, two events. The first event is line 2 of the history.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use zklockbench::words::error::Error;
 pub fn lines(story: &str) -> String {
     let mut told = story.lines().map(str::trim).filter(|line| !line.is_empty());
     let header = header(told.next().unwrap());
-    std::iter::once(header).chain(told.map(event)).map(|line| format!("{line}\n")).collect()
+    std::iter::once(header).chain(told.flat_map(events)).map(|line| format!("{line}\n")).collect()
 }
 
 fn header(line: &str) -> Value {
@@ -30,8 +30,24 @@ fn header(line: &str) -> Value {
     header
 }
 
-fn event(line: &str) -> Value {
+fn events(line: &str) -> Vec<Value> {
     let words: Vec<&str> = line.split_whitespace().collect();
+    let Some((called, answered)) = words[0].split_once('-') else { return vec![event(&words)] };
+    // What only the answer can tell is not said with the call, and what only the caller knows not with the answer.
+    let with = |word: &str, is_call: bool| match word.split_once('=').map(|(field, _)| field) {
+        Some("session" | "clock" | "depth" | "mode" | "leases") => true,
+        Some("token") if words[2] == "write" => true,
+        Some("alone") => is_call,
+        _ => !is_call,
+    };
+    let half = |time, phase, is_call| {
+        let fields = words[4..].iter().copied().filter(|word| with(word, is_call));
+        event(&[time, words[1], words[2], phase].into_iter().chain(fields).collect::<Vec<_>>())
+    };
+    vec![half(called, "invoke", true), half(answered, words[3], false)]
+}
+
+fn event(words: &[&str]) -> Value {
     let (process, contender) = words[1].split_once('/').unwrap();
     let mut event = Map::new();
     event.insert("t_us".into(), value(words[0]));

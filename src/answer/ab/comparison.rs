@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Answer, Answers, FigureQuestion, Silence};
 use super::blocks::Turn;
 use super::cells::CellPair;
+use super::cells::{Answer, Answers, FigureQuestion, Silence};
 use crate::answer::compare::{
     self, Compared, ComparisonVerdict, Regression, StoredRatio, Terms, Test, judge_family,
 };

@@ -217,9 +217,6 @@ impl AbFile {
     }
 
     /// Writes it into that directory, in the place of what is there.
-    ///
-    /// # Errors
-    /// When the disk refuses.
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
         results::replace_json(&directory.join(FILE), self)
     }

@@ -1,13 +1,13 @@
 //! A cell on both sides, and one figure of it: by a test, or by counting where nothing is left to chance.
 
 use super::caveats::Caveats;
-use super::cell::{LINE, readings, sound};
 use super::chosen::{VIOLATIONS, is_determined};
 use super::differences::FloorRise;
+use super::judge::Terms;
 use super::judge::{Compared, Method, Sample, Scale, exactly};
-use super::losses;
 use super::lost::Repetitions;
-use super::terms::Terms;
+use super::side;
+use super::side::{LINE, readings, sound};
 use super::test::{Runs, Test, judge};
 use crate::results::record::{Better, Figure, Reading, Trial};
 use crate::words::units::shown;
@@ -74,10 +74,10 @@ impl<'a> BothSides<'a> {
                     return Planned::done(exactly(was, is, figure.better()));
                 }
                 let runs = Runs { base: self.base.by_run(was), new: self.new.by_run(is) };
-                let scale = if losses::has(figure) { Scale::SharesLost } else { Scale::Values };
+                let scale = if side::counts_losses(figure) { Scale::SharesLost } else { Scale::Values };
                 return Planned::Tested(Test::of_runs(
                     &runs,
-                    losses::better(figure),
+                    side::better_of(figure),
                     terms.of(figure),
                     scale,
                 ));

@@ -1,10 +1,10 @@
 //! What may not be concluded of a cell, whatever its figures came to: for a comparison and for a gate alike.
 
-use super::cell::sound;
 use super::differences::{FloorRise, takes_time};
-use super::generator::{ShareApart, shares, unless_generator};
+use super::differences::{ShareApart, shares, unless_generator};
 use super::judge::Compared;
 use super::lost::{Repetitions, doubt, unless};
+use super::side::sound;
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Figure, Trial};

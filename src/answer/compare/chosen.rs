@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::cell::{CellUnderLoad, tail};
-use super::losses;
+use super::side;
+use super::side::{CellUnderLoad, tail};
 use crate::results::record::figures::{
     self, NAMES, NAMES_PER_ACQUISITION, NOTIFICATIONS, NOTIFICATIONS_PER_ACQUISITION, REQUESTS,
     REQUESTS_PER_ACQUISITION,
@@ -78,7 +78,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
     let costs = figures::ALL.iter().filter(|entry| entry.compared).map(|entry| entry.figure());
     let asks_of_servers = REQUESTS_PER_ACQUISITION.figure();
     chosen.extend(costs.map(|cost| if cost == asks_of_servers { decides(cost) } else { shown(cost) }));
-    let lost = losses::under(&key.load).filter(|figure| losses::are_any(*figure, base.iter().chain(new)));
+    let lost = side::losses_under(&key.load).filter(|figure| side::any_lost(*figure, base.iter().chain(new)));
     chosen.extend(lost.map(decides));
     chosen
 }

@@ -7,15 +7,15 @@ use serde::Serialize;
 
 use super::both_sides::{BothSides, Planned};
 use super::caveats::Caveats;
-use super::cell::{CellUnderLoad, LINE, NoReadings, readings};
 use super::chosen::{Chosen, Role, VIOLATIONS, chosen};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
+use super::judge::Terms;
 use super::judge::{Compared, Method, Scale, farthest_from_one};
-use super::losses;
 use super::lost::Repetitions;
+use super::side;
+use super::side::{CellUnderLoad, LINE, NoReadings, readings};
 use super::side::{Loaded, Side};
-use super::terms::Terms;
 use super::together::{Together, together};
 use super::verdict::{ComparisonVerdict, Regression};
 use crate::answer::stats::holm;
@@ -352,13 +352,13 @@ impl PlannedRow {
             Planned::Done(compared) => *compared,
             Planned::Tested(test) => test.conclude(adjusted, correction.size),
         };
-        let unit = if losses::has(figure) { Unit::Share } else { figure.unit() };
+        let unit = if side::counts_losses(figure) { Unit::Share } else { figure.unit() };
         Row {
             cell: self.cell,
             strategies: self.strategies,
             figure: figure.to_string(),
             unit: unit.name(),
-            better: losses::better(figure).name(),
+            better: side::better_of(figure).name(),
             role,
             compared: self.caveats.allow(figure, compared),
             measured_in: Some(unit),

@@ -6,14 +6,81 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cell::CellUnderLoad;
-use super::generator::{ShareApart, shares};
 use super::judge::Compared;
+use super::side::CellUnderLoad;
 use super::side::{Loaded, Side};
 use super::verdict::{ComparisonVerdict, Regression};
+use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Figure, Floor, Run, Timing, Trial};
-use crate::words::units::{counted, format_micros, shown};
+use crate::words::units::{counted, format_micros, percent, shown};
+
+struct OwnShare {
+    what: &'static str,
+    of: fn(&Trial) -> Option<f64>,
+}
+
+const SHARES: [OwnShare; 2] = [
+    OwnShare {
+        what: "the share of a handoff that is the load generator's own lag",
+        of: |trial| trial.health.lag_share,
+    },
+    OwnShare {
+        what: "the share by which locks were held longer than intended",
+        of: |trial| trial.health.hold_overshoot_share,
+    },
+];
+
+const PART_OF_MARGIN: f64 = 0.5;
+/// From here on a difference is told.
+const APART: f64 = 0.05;
+
+/// That the generator's share is not the same on both sides, in the trials that count of a cell.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ShareApart {
+    pub what: &'static str,
+    pub base: f64,
+    pub new: f64,
+}
+
+pub(super) fn shares(base: &[&Trial], new: &[&Trial]) -> Vec<ShareApart> {
+    let of = |trials: &[&Trial], share: &OwnShare| {
+        let sound = trials.iter().filter(|trial| trial.is_sound());
+        median(&sound.filter_map(|trial| (share.of)(trial)).collect::<Vec<_>>())
+    };
+    let apart = |share: &OwnShare| {
+        Some(ShareApart { what: share.what, base: of(base, share)?, new: of(new, share)? })
+    };
+    SHARES.iter().filter_map(apart).collect()
+}
+
+impl ShareApart {
+    pub fn is_told(&self) -> bool {
+        (self.new - self.base).abs() > APART
+    }
+
+    pub fn told(&self) -> [String; 2] {
+        [self.base, self.new].map(percent)
+    }
+}
+
+/// What was found of a figure that takes time, unless it is worse and the generator's share grew by more than its part.
+pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compared {
+    let Some(margin) = found.margin.filter(|_| found.regression == Regression::Yes) else { return found };
+    let grew = shares.iter().find(|share| share.new - share.base > PART_OF_MARGIN * margin);
+    let Some(grew) = grew else { return found };
+    let [was, is] = grew.told();
+    Compared {
+        verdict: ComparisonVerdict::Inconclusive,
+        regression: Regression::Unknown,
+        why: Some(format!(
+            "{} rose from {was} to {is}, more than half of the margin: compare again with fewer contenders or more \
+             generator threads",
+            grew.what
+        )),
+        ..found
+    }
+}
 
 /// Something that is not the same on both sides, or not in all runs of one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -37,14 +104,14 @@ impl Difference {
 }
 
 /// A fact of a run or of a cell: what it is, how it is there, and whether it must be the same.
-struct Fact {
+struct ComparedFact {
     what: String,
     value: String,
     must_agree: bool,
     of_servers: bool,
 }
 
-impl Fact {
+impl ComparedFact {
     fn stated(what: impl Into<String>, value: impl Into<String>) -> Self {
         Self { what: what.into(), value: value.into(), must_agree: false, of_servers: false }
     }
@@ -92,9 +159,9 @@ struct Values {
 }
 
 /// Of each fact, in the order of the facts.
-fn collected(facts: impl IntoIterator<Item = Fact>) -> Vec<Values> {
+fn collected(facts: impl IntoIterator<Item = ComparedFact>) -> Vec<Values> {
     let mut all: Vec<Values> = Vec::new();
-    for Fact { what, value, must_agree, of_servers } in facts {
+    for ComparedFact { what, value, must_agree, of_servers } in facts {
         match all.iter_mut().find(|one| one.what == what) {
             Some(one) if one.values.contains(&value) => {}
             Some(one) => one.values.push(value),
@@ -107,7 +174,7 @@ fn collected(facts: impl IntoIterator<Item = Fact>) -> Vec<Values> {
     all
 }
 
-fn apart(base: Vec<Fact>, new: Vec<Fact>) -> Vec<Difference> {
+fn apart(base: Vec<ComparedFact>, new: Vec<ComparedFact>) -> Vec<Difference> {
     const MOST: usize = 120;
     let (base, new) = (collected(base), collected(new));
     let find = |what: &str, all: &[Values]| all.iter().position(|one| one.what == what);
@@ -134,7 +201,7 @@ fn apart(base: Vec<Fact>, new: Vec<Fact>) -> Vec<Difference> {
     base.iter().chain(only_new).filter_map(difference).collect()
 }
 
-fn facts(side: &Side) -> Vec<Fact> {
+fn facts(side: &Side) -> Vec<ComparedFact> {
     side.runs.iter().flat_map(|run| of_run(&run.stored.run.run)).collect()
 }
 
@@ -143,7 +210,7 @@ pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
     apart(of_run(earlier), of_run(later))
 }
 
-fn of_run(run: &Run) -> Vec<Fact> {
+fn of_run(run: &Run) -> Vec<ComparedFact> {
     let (host, ensemble) = (&run.host, &run.ensemble);
     let yes_or_no = |is: bool| if is { "yes" } else { "no" };
     let versions = ensemble.servers.iter().map(|server| server.version.as_str());
@@ -151,33 +218,35 @@ fn of_run(run: &Run) -> Vec<Fact> {
     versions.sort_unstable();
     versions.dedup();
     let mut facts = vec![
-        Fact::needed("processors", format!("{} x {}", host.cores, host.cpu)),
-        Fact {
+        ComparedFact::needed("processors", format!("{} x {}", host.cores, host.cpu)),
+        ComparedFact {
             must_agree: ensemble.shares_host,
-            ..Fact::stated("data", without_path(&ensemble.placement)).of_servers()
+            ..ComparedFact::stated("data", without_path(&ensemble.placement)).of_servers()
         },
-        Fact::stated("ensemble", ensemble.kind.as_str()).of_servers(),
-        Fact::needed("ensemble on the generator's host", yes_or_no(ensemble.shares_host)).of_servers(),
-        Fact::stated("servers", ensemble.servers.len().to_string()).of_servers(),
-        Fact::stated("ZooKeeper", versions.join(" and ")).of_servers(),
-        Fact::stated("servers started cold", yes_or_no(ensemble.starts_cold)).of_servers(),
-        Fact::stated("host", host.hostname.as_str()),
-        Fact::stated("operating system", format!("{}, kernel {}", host.os, host.kernel)),
-        Fact::stated("scenario", run.scenario.as_str()),
-        Fact::stated("overrides", run.overrides.join(", ")),
-        Fact::stated("generator threads", run.generator_threads.to_string()),
-        Fact::stated("seed", run.seed.to_string()),
-        Fact::stated(
+        ComparedFact::stated("ensemble", ensemble.kind.as_str()).of_servers(),
+        ComparedFact::needed("ensemble on the generator's host", yes_or_no(ensemble.shares_host))
+            .of_servers(),
+        ComparedFact::stated("servers", ensemble.servers.len().to_string()).of_servers(),
+        ComparedFact::stated("ZooKeeper", versions.join(" and ")).of_servers(),
+        ComparedFact::stated("servers started cold", yes_or_no(ensemble.starts_cold)).of_servers(),
+        ComparedFact::stated("host", host.hostname.as_str()),
+        ComparedFact::stated("operating system", format!("{}, kernel {}", host.os, host.kernel)),
+        ComparedFact::stated("scenario", run.scenario.as_str()),
+        ComparedFact::stated("overrides", run.overrides.join(", ")),
+        ComparedFact::stated("generator threads", run.generator_threads.to_string()),
+        ComparedFact::stated("seed", run.seed.to_string()),
+        ComparedFact::stated(
             "version of the program",
             format!("{} {}", run.tool_version, run.tool_commit.as_deref().unwrap_or("of no commit")),
         ),
     ];
     // A run that did not note what it replayed may have replayed the same.
-    facts
-        .extend(run.replayed.as_ref().map(|file| Fact::needed("replayed arrivals (SHA-256)", &*file.sha256)));
+    facts.extend(
+        run.replayed.as_ref().map(|file| ComparedFact::needed("replayed arrivals (SHA-256)", &*file.sha256)),
+    );
     // The text says more than a line can; what it means for each trial is compared cell by cell.
     let configured = ensemble.config.iter().map(|(key, value)| {
-        let fact = Fact::stated(format!("server configuration, {key}"), value.as_str());
+        let fact = ComparedFact::stated(format!("server configuration, {key}"), value.as_str());
         if says_where(key) { fact } else { fact.of_servers() }
     });
     facts.extend(configured);
@@ -230,13 +299,13 @@ fn asked(side: &Side) -> BTreeMap<CellUnderLoad, Vec<Value>> {
     asked
 }
 
-fn of_spec(spec: &Value) -> Vec<Fact> {
+fn of_spec(spec: &Value) -> Vec<ComparedFact> {
     let fields = spec.as_object().into_iter().flatten();
     let telling = fields.filter(|(name, _)| !IDENTITY.contains(&name.as_str()));
     telling
         .map(|(name, value)| {
-            let fact = Fact::stated(name.strip_suffix("_us").unwrap_or(name), readable(name, value));
-            Fact { must_agree: QUESTION.contains(&name.as_str()), ..fact }
+            let fact = ComparedFact::stated(name.strip_suffix("_us").unwrap_or(name), readable(name, value));
+            ComparedFact { must_agree: QUESTION.contains(&name.as_str()), ..fact }
         })
         .collect()
 }
@@ -366,7 +435,7 @@ pub(super) fn unsound(side: &Side) -> Vec<String> {
     let of_run = |run: &Loaded| {
         let path = run.path.display().to_string();
         let told = |trial: &Trial| {
-            let why = super::cell::unsound_because(trial)?;
+            let why = super::side::unsound_because(trial)?;
             Some(shown(&format!("{path}: {}: {why}", trial.name()), 500))
         };
         let mut told: Vec<String> = run.stored.trials.iter().filter_map(told).collect();

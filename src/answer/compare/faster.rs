@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::cell::CellUnderLoad;
 use super::judge::Limits;
+use super::side::CellUnderLoad;
 use super::side::{Loaded, Side};
 use super::test::{Block, Test, judge_family};
 use crate::results::record::figures::THROUGHPUT;

@@ -1,7 +1,7 @@
 //! Repetitions that a side lost, and what may not be concluded without them.
 
-use super::cell::{CellUnderLoad, unsound_because};
 use super::judge::Compared;
+use super::side::{CellUnderLoad, unsound_because};
 use super::side::{Loaded, Side};
 use super::verdict::{ComparisonVerdict, Regression};
 use crate::results::record::Trial;

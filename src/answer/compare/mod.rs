@@ -6,24 +6,19 @@
 
 mod both_sides;
 mod caveats;
-mod cell;
 mod chosen;
 mod comparison;
 mod differences;
 mod faster;
-mod generator;
 mod judge;
-mod losses;
 mod lost;
 mod power;
 mod side;
-mod terms;
 mod test;
 mod together;
 mod verdict;
 
 pub use both_sides::BothSides;
-pub use cell::CellUnderLoad;
 pub use chosen::Role;
 pub use comparison::{
     About, Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
@@ -32,11 +27,10 @@ pub use comparison::{
 pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;
 pub use judge::{
-    Compared, Limits, Method, Sample, Scale, SideRatio, StoredRatio, exactly, farthest_from_one,
+    Compared, Limits, Method, Sample, Scale, SideRatio, StoredRatio, Terms, exactly, farthest_from_one,
 };
 pub use lost::Repetitions;
 pub use power::{Power, PowerRow, power};
-pub use side::{Loaded, Side};
-pub use terms::Terms;
+pub use side::{CellUnderLoad, Loaded, Side};
 pub use test::{Block, Runs, Test, judge, judge_family, paired, side_by_side};
 pub use verdict::{ComparisonVerdict, Regression};

@@ -3,13 +3,13 @@
 
 use super::both_sides::BothSides;
 use super::caveats::Caveats;
-use super::cell::{CellUnderLoad, reading};
 use super::chosen::leading;
 use super::differences::takes_time;
 use super::judge::Scale;
-use super::losses;
+use super::judge::Terms;
 use super::lost::Repetitions;
-use super::terms::Terms;
+use super::side;
+use super::side::{CellUnderLoad, reading};
 use super::test::{Runs, Test};
 use crate::results::record::{Figure, Reading, Trial};
 use crate::words::units::grouped;
@@ -29,7 +29,7 @@ impl Together {
     }
 
     pub fn test(&self, terms: &Terms) -> Test {
-        Test::of_runs(&self.runs, losses::better(self.figure), terms.of_all(self.figure), Scale::Values)
+        Test::of_runs(&self.runs, side::better_of(self.figure), terms.of_all(self.figure), Scale::Values)
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Sides<'a> {
 }
 
 /// All that gates compare with a baseline, to be corrected together: a run with more gates must not raise more false alarms.
-pub struct Family<'a> {
+pub struct GateFamily<'a> {
     sides: Sides<'a>,
     size: usize,
     /// Why nothing can follow from any of it; empty where something can.
@@ -39,7 +39,7 @@ pub struct ComparedFigure {
     pub sentence: String,
 }
 
-impl<'a> Family<'a> {
+impl<'a> GateFamily<'a> {
     pub fn of(sides: Sides<'a>, size: usize) -> Self {
         let differences = differences(sides.base, sides.new);
         let meaningless =

@@ -1,6 +1,6 @@
 //! From the gates of a scenario and the records of its run to what each gate came to.
 
-use super::baseline::{ComparedFigure, Family, Sides};
+use super::baseline::{ComparedFigure, GateFamily, Sides};
 use super::observe::{CellReadings, Worst};
 use super::{Check, Limit, Observed, Outcome, rank};
 use crate::answer::compare::{Block, Compared, Limits, side_by_side};
@@ -30,7 +30,7 @@ impl Evaluation<'_> {
     /// What the gates came to, the worst first. The first that every run has, on exclusion, comes to `verdict`.
     pub fn outcomes(&self, verdict: &Verdict) -> Vec<Outcome> {
         let mut outcomes = vec![self.exclusion(verdict)];
-        let family = self.baseline.map(|sides| Family::of(sides, self.compared()));
+        let family = self.baseline.map(|sides| GateFamily::of(sides, self.compared()));
         outcomes.extend(self.gates.iter().map(|gate| self.outcome(gate, family.as_ref())));
         super::worst_first(&mut outcomes);
         outcomes
@@ -62,7 +62,7 @@ impl Evaluation<'_> {
         all.len()
     }
 
-    fn outcome(&self, gate: &Gate, family: Option<&Family<'_>>) -> Outcome {
+    fn outcome(&self, gate: &Gate, family: Option<&GateFamily<'_>>) -> Outcome {
         let subject = &gate.condition.subject;
         let covered = self.cells.iter().filter(|cell| subject.scope.covers(&cell.strategy, cell.contenders));
         let mut checks: Vec<Weighed> =
@@ -82,7 +82,12 @@ impl Evaluation<'_> {
     }
 
     /// `None` of the very cell that others are compared with.
-    fn check(&self, condition: &Condition, cell: &CellKey, family: Option<&Family<'_>>) -> Option<Weighed> {
+    fn check(
+        &self,
+        condition: &Condition,
+        cell: &CellKey,
+        family: Option<&GateFamily<'_>>,
+    ) -> Option<Weighed> {
         let figure = condition.subject.figure;
         match &condition.rule {
             Rule::NotRegressed { percent } => Some(self.against_baseline(figure, cell, *percent, family)),
@@ -166,7 +171,7 @@ impl Evaluation<'_> {
         figure: Figure,
         cell: &CellKey,
         percent: f64,
-        family: Option<&Family<'_>>,
+        family: Option<&GateFamily<'_>>,
     ) -> Weighed {
         let seen = CellReadings::of(figure, cell, self.stored, self.repetitions, Worst::Median);
         let mut doubts: Vec<String> = seen.missing.into_iter().chain(seen.doubts).collect();
@@ -307,7 +312,6 @@ impl ComparedCells<'_> {
     }
 }
 
-/// What a figure is compared with.
 struct Bound {
     /// The value; `None` where there is none.
     limit: Option<Bounding>,

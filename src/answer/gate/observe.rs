@@ -71,7 +71,6 @@ impl CellReadings {
     }
 }
 
-/// Which repetition decides.
 #[derive(Clone, Copy)]
 pub enum Worst {
     Median,

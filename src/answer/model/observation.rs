@@ -38,10 +38,6 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// What a trial says.
-    ///
-    /// # Errors
-    /// Why it says nothing of the service of a lock.
     pub fn of(run: &str, trial: &Trial) -> Result<Self, String> {
         let spec = &trial.spec;
         let source = format!("{run}, trial {}", spec.index);

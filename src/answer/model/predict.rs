@@ -58,7 +58,6 @@ pub struct LoadCase<'a> {
     pub rate: f64,
     /// From when on waits count.
     pub from: f64,
-    /// Until when.
     pub to: f64,
     pub order: Order,
 }

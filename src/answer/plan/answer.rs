@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::objective::{judge, predicted, wait_of};
-use super::{FailureCost, Load, MeasuredFailure, SIMULATED};
+use super::{FailureCost, MeasuredFailure, PlannedLoad, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, Prediction, Unfit, fit, predict};
 use crate::answer::objective::Objective;
 use crate::results::record::Bound;
@@ -24,7 +24,6 @@ pub struct Effort {
 }
 
 impl Effort {
-    #[must_use]
     pub fn whole(seed: u64) -> Self {
         Self { arrivals: SIMULATED, simulations: 60, for_curve: ENDS, seed }
     }
@@ -180,11 +179,10 @@ pub struct Answer {
 const WRITES: f64 = 2.0;
 
 impl Answer {
-    #[must_use]
     pub fn of(
         strategy: &str,
         evidence: &Evidence,
-        load: &Load,
+        load: &PlannedLoad,
         objective: &Objective,
         effort: Effort,
     ) -> Self {
@@ -244,7 +242,6 @@ impl Answer {
     }
 
     /// The trials that it was predicted from.
-    #[must_use]
     pub fn rests_on(&self, evidence: &Evidence) -> Vec<Observation> {
         evidence.usable().0
     }
@@ -302,7 +299,6 @@ impl Answer {
 
     /// For how long it holds, where that matters.
     /// What is predicted of the objective's figure, with its interval.
-    #[must_use]
     pub fn expected(&self, objective: &Objective) -> Option<String> {
         let Predicted { low, middle, high } = predicted(objective.figure, self.prediction.as_ref()?)?;
         let [low, middle, high] = [low, middle, high].map(|value| objective.figure.unit().show(value));
@@ -315,7 +311,6 @@ impl Answer {
     }
 
     /// One sentence, without the name of the strategy.
-    #[must_use]
     pub fn sentence(&self, objective: &Objective) -> String {
         let why = self.verdict.why().unwrap_or_default();
         let expected = self.expected(objective).map_or_else(String::new, |expected| format!(": {expected}"));
@@ -365,7 +360,7 @@ const ALL_OF_THE_TIME: f64 = 0.995;
 impl Demand {
     /// A lock is never busier than all the time; what it is asked for beyond that it does not serve. Clients that come back after
     /// their release ask for no more than they get.
-    fn of(prediction: &Prediction, load: &Load) -> Self {
+    fn of(prediction: &Prediction, load: &PlannedLoad) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
         if load.is_closed() {
             return Self { low: 0.0, middle: 0.0, high: utilisation.high };
@@ -447,12 +442,11 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
     }
 }
 
-/// Looks for where the objective breaks.
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
     pub fit: &'a Fit,
     pub trials: &'a [Observation],
-    pub load: &'a Load,
+    pub load: &'a PlannedLoad,
     pub objective: &'a Objective,
     pub effort: Effort,
 }
@@ -473,7 +467,7 @@ impl Search<'_> {
         VariableHolds { verdict, prediction, headroom }
     }
 
-    fn predict(&self, fit: &Fit, load: Load, simulations: usize) -> Prediction {
+    fn predict(&self, fit: &Fit, load: PlannedLoad, simulations: usize) -> Prediction {
         let load = load.with_arrivals(self.effort.arrivals);
         load.with_case(false, |case| predict(fit, self.trials, case, simulations, self.effort.seed))
     }
@@ -492,7 +486,7 @@ impl Search<'_> {
     }
 
     /// Unknown where queues get longer than any that was measured and each who waits costs.
-    fn known_queue(&self, prediction: &Prediction, load: &Load) -> Verdict {
+    fn known_queue(&self, prediction: &Prediction, load: &PlannedLoad) -> Verdict {
         let waiting = 1.0 + prediction.waiting.middle / load.locks() as f64;
         let why = || {
             format!(
@@ -504,12 +498,12 @@ impl Search<'_> {
         Verdict::unknown_if(self.fit.guesses_queue(waiting).then(why).into_iter().collect())
     }
 
-    fn holds(&self, load: Load, by: By) -> bool {
+    fn holds(&self, load: PlannedLoad, by: By) -> bool {
         self.keeps_at(load, by) == Some(true)
     }
 
     /// Whether a load keeps the objective; `None` where its queues are longer than those that were measured.
-    fn keeps_at(&self, load: Load, by: By) -> Option<bool> {
+    fn keeps_at(&self, load: PlannedLoad, by: By) -> Option<bool> {
         let (locks, is_closed) = (load.locks(), load.is_closed());
         let prediction = self.predict(self.fit, load, self.effort.for_curve);
         let Predicted { low, middle, high } = prediction.utilisation;
@@ -632,7 +626,7 @@ impl Search<'_> {
     }
 
     /// What is expected of a load, by a few simulations.
-    pub fn about(&self, load: Load) -> Prediction {
+    pub fn about(&self, load: PlannedLoad) -> Prediction {
         self.predict(self.fit, load, FEW)
     }
 

@@ -20,7 +20,6 @@ pub struct MeasuredFailure {
 
 impl MeasuredFailure {
     /// What a fault of a trial did, if it was seen to have an effect.
-    #[must_use]
     pub fn of(trial: &Trial, record: &FaultRecord, hits_servers: bool) -> Option<Self> {
         let locks = record.disturbance.map_or(0.0, |of| of.locks as f64);
         let interrupted = locks / trial.spec.locks as f64;
@@ -28,19 +27,16 @@ impl MeasuredFailure {
     }
 
     /// For how long no one acquired a lock that was wanted, in microseconds; `None` where that was less than 5 ms.
-    #[must_use]
     pub fn gap_us(&self) -> Option<u64> {
         self.record.longest_gap_us
     }
 
     /// The 99th percentile of the waits of all that came around that time, whatever their lock.
-    #[must_use]
     pub fn wait_p99(&self) -> Option<Bound> {
         self.record.wait_p99
     }
 
     /// Whether it was one of servers, and not of a contender.
-    #[must_use]
     pub fn hits_servers(&self) -> bool {
         self.hits_servers
     }
@@ -114,7 +110,6 @@ pub struct FailureCost {
 
 impl FailureCost {
     /// What each kind of failure costs a load over so many locks, in the order in which they were measured.
-    #[must_use]
     pub fn of_each(failures: &[MeasuredFailure], locks: usize, objective: &Objective) -> Vec<Self> {
         let kinds = grouped(failures.iter().map(|failure| (failure.record.label.as_str(), failure)));
         kinds.into_iter().map(|(fault, all)| Self::of(fault, &all, locks, objective)).collect()
@@ -144,7 +139,6 @@ impl FailureCost {
     }
 
     /// What it does to the load, in a sentence without a full stop; `None` where nothing was noticed of it.
-    #[must_use]
     pub fn sentence(&self) -> Option<String> {
         let gap = self.gap?.in_words();
         let come = self
@@ -166,7 +160,6 @@ impl FailureCost {
     }
 
     /// The share of a year's requests that it delays if it happens once a week, at that rate.
-    #[must_use]
     pub fn yearly_share(&self, rate: f64) -> Option<f64> {
         const WEEK_S: f64 = 7.0 * 86_400.0;
         self.requests.map(|requests| requests / (rate * WEEK_S))

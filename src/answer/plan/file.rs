@@ -67,7 +67,6 @@ pub struct PlanFile {
 
 impl PlanFile {
     /// Whether the load will be carried: a strategy is recommended, and what was to be tried was tried and kept the objective.
-    #[must_use]
     pub fn verdict(&self) -> Verdict {
         let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
         match &self.recommendation {
@@ -92,7 +91,6 @@ impl PlanFile {
     }
 
     /// On what it was measured, in a sentence without a full stop; `None` where that is not known.
-    #[must_use]
     pub fn place(&self) -> Option<String> {
         let ensemble = self.ensemble.as_ref()?;
         let mut versions: Vec<&str> = ensemble.servers.iter().map(|server| server.version.as_str()).collect();
@@ -109,7 +107,6 @@ impl PlanFile {
     }
 
     /// What must be known of that place, in full sentences.
-    #[must_use]
     pub fn caveats(&self) -> Vec<String> {
         let servers = self.ensemble.as_ref().filter(|one| one.shares_host).map_or(0, |one| one.servers.len());
         let together = (servers > 1).then(|| {
@@ -122,9 +119,6 @@ impl PlanFile {
     }
 
     /// Writes it into a directory, in the place of one that is there.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] when the disk refuses.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         results::replace_json(&dir.join(FILE), self)
     }
@@ -138,7 +132,6 @@ pub fn read(dir: &Path) -> Result<PlanFile, Error> {
     PLAN_FILE.read(dir)
 }
 
-#[must_use]
 pub fn schema() -> Schema {
     schema_for!(PlanFile)
 }

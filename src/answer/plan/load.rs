@@ -15,7 +15,7 @@ pub const SIMULATED: f64 = 20_000.0;
 
 /// The load of a trial, for a strategy that has that order.
 #[derive(Debug, Clone)]
-pub struct Load {
+pub struct PlannedLoad {
     spec: TrialSpec,
     order: Order,
     lasts: Duration,
@@ -23,9 +23,8 @@ pub struct Load {
     knows_mean_only: bool,
 }
 
-impl Load {
+impl PlannedLoad {
     /// Of a trial of an open or a closed load that ends by the clock; `None` of any other.
-    #[must_use]
     pub fn of(spec: &TrialSpec, order: Order) -> Option<Self> {
         let Stop::After(lasts) = spec.stop else { return None };
         if spec.load == scenario::Load::Batch {
@@ -35,13 +34,11 @@ impl Load {
     }
 
     /// The same, of whose holds nothing but the mean is known.
-    #[must_use]
     pub fn knowing_mean_only(self) -> Self {
         Self { knows_mean_only: true, ..self }
     }
 
     /// The same with holds as variable as an exponential's, where nothing but their mean is known.
-    #[must_use]
     pub fn varied(&self) -> Option<Self> {
         let mean = self.spec.mean_hold();
         self.knows_mean_only.then(|| {
@@ -50,13 +47,11 @@ impl Load {
         })
     }
 
-    #[must_use]
     pub fn in_order(self, order: Order) -> Self {
         Self { order, ..self }
     }
 
     /// The same for as long as it takes that many to arrive.
-    #[must_use]
     pub fn with_arrivals(mut self, count: f64) -> Self {
         // A file of arrivals has as many as it has.
         if self.spec.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_))) {
@@ -70,13 +65,11 @@ impl Load {
     }
 
     /// Whether it is one of clients that come back some time after their release, and not of arrivals.
-    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.spec.load == scenario::Load::Closed
     }
 
     /// The same with so many times the rate or, of a closed one, the clients.
-    #[must_use]
     pub fn times(mut self, factor: f64) -> Self {
         if self.is_closed() {
             self.spec.contenders = ((self.spec.contenders as f64 * factor).round() as usize).max(1);
@@ -95,25 +88,21 @@ impl Load {
         self
     }
 
-    #[must_use]
     pub fn with_sessions(mut self, sessions: usize) -> Self {
         self.spec.contenders = sessions;
         self
     }
 
-    #[must_use]
     pub fn sessions(&self) -> usize {
         self.spec.contenders
     }
 
-    #[must_use]
     pub fn over(mut self, locks: usize) -> Self {
         self.spec.locks = locks;
         self
     }
 
     /// The same with holds so many times as long.
-    #[must_use]
     pub fn holding(mut self, factor: f64) -> Self {
         self.spec.hold = self.spec.hold.scaled(factor);
         for kind in &mut self.spec.clients {
@@ -122,13 +111,11 @@ impl Load {
         self
     }
 
-    #[must_use]
     pub fn locks(&self) -> usize {
         self.spec.locks
     }
 
     /// Arrivals a second; of a closed load the most there can be, since a client thinks and holds, and a lock has one holder.
-    #[must_use]
     pub fn rate(&self) -> f64 {
         match self.spec.load.open() {
             Some(open) => open.arrivals.mean_rate(self.lasts),

@@ -33,13 +33,11 @@ pub fn objective(text: &str) -> Result<Objective, String> {
 }
 
 /// What is predicted of a figure; `None` of one that is not predicted.
-#[must_use]
 pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
     reader(figure).map(|read| read(prediction))
 }
 
 /// Whether a prediction keeps the objective: with all of its interval, or with nothing of it, or it can't be told.
-#[must_use]
 pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let Objective { figure, limit, relation, .. } = objective;
     let Some(interval) = predicted(*figure, prediction) else {
@@ -57,7 +55,6 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
 }
 
 /// The wait that a curve over the rate shows: the objective's or, where that is something else, the 99th percentile.
-#[must_use]
 pub fn wait_of(objective: &Objective) -> Figure {
     match objective.figure {
         figure @ Figure::Latency(Measure::Wait, _) => figure,

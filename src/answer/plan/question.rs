@@ -58,9 +58,6 @@ pub struct QuestionLoad {
 
 impl Question {
     /// Refuses what can't be answered, before anything is measured.
-    ///
-    /// # Errors
-    /// What cannot be, and what to change.
     pub fn check(&self) -> Result<(), String> {
         let held = self.rate * self.hold.as_secs_f64();
         if self.clients == 0 || self.locks == 0 {
@@ -92,7 +89,6 @@ impl Question {
     }
 
     /// The same load over so many times as many locks: each lock has as much to do, the ensemble that many times as much.
-    #[must_use]
     pub fn copies(&self, copies: f64) -> QuestionLoad {
         let locks = ((self.locks as f64 * copies).round() as usize).max(1);
         let copies = locks as f64 / self.locks as f64;
@@ -108,7 +104,6 @@ impl Question {
         }
     }
 
-    #[must_use]
     pub fn scenario(&self, name: &str, strategies: &[String], ask: &QuestionLoad) -> String {
         let strategies: Vec<String> =
             strategies.iter().map(|name| toml::Value::from(name.as_str()).to_string()).collect();
@@ -129,7 +124,6 @@ impl Question {
         )
     }
 
-    #[must_use]
     pub fn describe(&self) -> String {
         let coming = match (&self.think, &self.scenario) {
             (Some(think), _) => format!("that come back after {}", shown(think.trim_matches('"'), 60)),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Load, Question, SIMULATED};
+use super::{PlannedLoad, Question, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, predict, simulate};
 use crate::answer::objective::Objective;
 use crate::results::record::Trial;
@@ -13,7 +13,6 @@ use crate::results::record::figures::THROUGHPUT;
 use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::verdict::Verdict;
 
-/// How often the verifying load is simulated.
 const SIMULATIONS: usize = 60;
 /// Simulations with the service that the verifying trial had itself.
 const AGAIN: u64 = 5;
@@ -66,8 +65,6 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// What follows from it.
-    #[must_use]
     pub fn verdict(&self) -> Verdict {
         let broke = || Verdict::Violated(vec!["the objective did not hold".to_owned()]);
         self.verdict.clone().unwrap_or_else(|| if self.held { Verdict::Held } else { broke() })
@@ -88,15 +85,12 @@ pub struct Unverified {
 pub struct Attempt<'a> {
     pub run: PathBuf,
     pub trial: &'a Trial,
-    pub load: &'a Load,
+    pub load: &'a PlannedLoad,
     pub fit: &'a Fit,
     pub fitted: &'a [Observation],
 }
 
 /// Compares a trial with what was predicted for its load.
-///
-/// # Errors
-/// When the trial says nothing of the service.
 pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Verification, String> {
     let Attempt { run, trial, load, fit, fitted } = attempt;
     let observed = Observation::of(&run.display().to_string(), trial)?;

@@ -1,10 +1,9 @@
-//! Locks as servers: a simulation that draws from measured times, and the formulas that it is checked against.
+//! Locks as servers: a simulation that draws from measured times.
 //!
 //! A lock serves one client at a time; a service is the hold and the handoff to the next in line. A lock that no client
 //! waits for is entered by an uncontended acquire instead, which takes another time. Times are microseconds.
 
 mod empirical;
-pub mod formulas;
 mod pace;
 mod simulator;
 

@@ -31,7 +31,6 @@ impl Pace {
         Self { factors: seconds.iter().map(factor).collect(), from: 0.0 }
     }
 
-    #[must_use]
     pub fn beginning(mut self, from: f64) -> Self {
         self.from = from;
         self

@@ -66,7 +66,6 @@ pub struct Locks {
     pub pace: Pace,
 }
 
-/// An arrival.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arrival {
     pub at: f64,
@@ -83,7 +82,6 @@ pub struct Open<'a> {
     pub sessions: usize,
     /// From when on waits count.
     pub from: f64,
-    /// Until when.
     pub to: f64,
 }
 
@@ -105,7 +103,6 @@ pub struct Closed<'a> {
     pub warm_up: usize,
 }
 
-/// What came of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SimulationOutcome {
     /// Every wait that counts, from coming to entering, in the order of coming.
@@ -221,7 +218,6 @@ struct Client {
     hold: f64,
 }
 
-/// What happens to a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum What {
     /// It enters, unless the lock went to another in the meantime: then the number is not that of the lock any more.
@@ -259,7 +255,6 @@ impl Ord for ScheduledEvent {
     }
 }
 
-/// What a lock is doing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum LockPhase {
     Idle,

@@ -14,7 +14,6 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-/// Where a series changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangePoint {
     /// The first value of the new part, counted from 0.
@@ -27,7 +26,6 @@ pub struct ChangePoint {
 const PART_AT_LEAST: usize = 3;
 /// With more values than that, shuffles and not their orders limit what can be told.
 const LONGEST_NEED: usize = 20;
-/// How often a part is shuffled.
 const SHUFFLES: usize = 1_999;
 
 /// The fewest values among which a change can be found at all with that `alpha`: of a series with a step in its middle, at

@@ -8,7 +8,6 @@ use super::estimate::{RatioEstimate, ratio};
 use super::null::{Exactness, Null};
 use super::ranks::{doubled_mid_ranks, has_ties, sizes_of_ties};
 
-/// The test of two samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MannWhitney {
     /// U of the base, as R and scipy give it for their first sample: how many pairs of one repetition of either side have
@@ -66,7 +65,6 @@ impl MannWhitney {
 /// More repetitions are never made; the smallest p of so many is 10⁻³⁰⁷.
 const MOST: usize = 512;
 
-/// The distribution of U without ties.
 fn untied(base: usize, new: usize) -> Null {
     if base + new <= MannWhitney::COUNTED_UP_TO {
         return Null::counted(untied_counts(base, new));

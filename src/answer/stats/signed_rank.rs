@@ -15,7 +15,6 @@ pub struct Pair {
     pub new: f64,
 }
 
-/// The test of the pairs' log ratios.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SignedRank {
     /// The sum of the ranks of the pairs whose new value is larger.
@@ -81,7 +80,6 @@ fn walsh_averages(pairs: &[Pair]) -> Vec<f64> {
     (0..ratios.len()).flat_map(with).collect()
 }
 
-/// The distribution of V without ties.
 fn untied(pairs: usize) -> Null {
     if pairs <= SignedRank::COUNTED_UP_TO {
         return Null::counted(counts(&(1..=pairs).collect::<Vec<_>>()));

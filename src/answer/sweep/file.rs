@@ -152,9 +152,6 @@ impl SweepFile {
     }
 
     /// Writes it and its rows into that directory, in the place of what is there.
-    ///
-    /// # Errors
-    /// When the disk refuses.
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
         results::replace_json(&directory.join(FILE), self)?;
         let (rows, path) = (&mut Vec::new(), directory.join(CSV));
@@ -202,9 +199,6 @@ pub fn schema() -> Schema {
 }
 
 /// Writes a row for each point: its values, intervals, decision and state. An empty cell means: not measured.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let figures = ["throughput_per_s", "wait_p50_us", "wait_p99_us"];

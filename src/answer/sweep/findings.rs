@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::knee::saturation;
 use super::knee::{Knee, knee};
 use super::next::Ask;
 use super::over::Variable;
 use super::sample::{Sample, State};
-use super::saturation::saturation;
 use super::series::{Decision, Series};
 use super::usl::{Opinion, usl};
 
@@ -169,7 +169,7 @@ fn collapse(variable: Variable, series: &Series) -> Collapse {
         let why = dead.why.clone().unwrap_or_else(|| dead.state.word().to_owned());
         return Collapse::Between { held: held(dead.at.x), broke: dead.at.x, why };
     }
-    let sound: Vec<(f64, super::estimate::Estimate)> = series
+    let sound: Vec<(f64, super::series::Estimate)> = series
         .points
         .iter()
         .filter(|point| point.state == State::Sound)

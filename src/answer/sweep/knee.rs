@@ -3,7 +3,7 @@
 //! To place points, the point farthest from the chord of the curve is enough (Kneedle). It is no verdict: which point that is
 //! depends on the range swept. The knee that is reported is where two straight lines meet that fit the curve on logarithmic
 //! axes, with an interval by resampling, and only if the sweep passed it. Over rates of an open load not even that stays the
-//! same however far is swept: there it is [`super::saturation`].
+//! same however far is swept: there it is [`saturation`].
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -11,9 +11,9 @@ use rand_distr::StandardNormal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::estimate::Estimate;
-use super::saturation::Saturation;
-use super::series::Series;
+use super::sample::{Sample, State};
+use super::series::Estimate;
+use super::series::{Point, Series};
 use crate::answer::stats::median;
 
 /// Which figure bends.
@@ -120,7 +120,6 @@ pub enum Knee {
 }
 
 const POINTS: usize = 5;
-/// How often the curve is drawn anew.
 const DRAWS: usize = 400;
 const SLOPES: f64 = 0.2;
 /// In how many of the draws it must bend.
@@ -138,7 +137,7 @@ pub fn knee(curve: &[Dot], seed: u64) -> Knee {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     // How far the points lie from the lines is noise, too, and often more than repetitions show.
     let misfit = (best.squares / (curve.len() - 3).max(1) as f64).sqrt();
-    let mut drawn: Vec<Lines> = Vec::with_capacity(DRAWS);
+    let mut drawn: Vec<TwoLines> = Vec::with_capacity(DRAWS);
     for _ in 0..DRAWS {
         let mut noisy = || -> Vec<Dot> {
             let move_one = |dot: &Dot| {
@@ -149,7 +148,7 @@ pub fn knee(curve: &[Dot], seed: u64) -> Knee {
         };
         drawn.extend(two_lines(&noisy()));
     }
-    let bends = |lines: &&Lines| {
+    let bends = |lines: &&TwoLines| {
         lines.change.abs() >= SLOPES && lines.change.signum().total_cmp(&best.change.signum()).is_eq()
     };
     let bending: Vec<f64> = drawn.iter().filter(bends).map(|lines| lines.at).collect();
@@ -179,7 +178,7 @@ pub(super) fn share_of(values: &[f64], share: f64) -> f64 {
     sorted.get(at).copied().or_else(|| median(values)).unwrap_or(f64::NAN)
 }
 
-struct Lines {
+struct TwoLines {
     /// Where, on the logarithmic axis.
     at: f64,
     slope: f64,
@@ -189,7 +188,7 @@ struct Lines {
     squares: f64,
 }
 
-fn two_lines(curve: &[Dot]) -> Option<Lines> {
+fn two_lines(curve: &[Dot]) -> Option<TwoLines> {
     let (from, to) = (curve.get(1)?.x, curve.get(curve.len().checked_sub(2)?)?.x);
     let each = (0..=STEPS).filter_map(|step| {
         let at = from + (to - from) * step as f64 / STEPS as f64;
@@ -198,7 +197,7 @@ fn two_lines(curve: &[Dot]) -> Option<Lines> {
         let wanted: Vec<f64> = curve.iter().map(|dot| dot.y).collect();
         let [height, slope, change] = least_squares(&rows, &wanted, &vec![1.0; rows.len()])?;
         let off = |(row, y): (&[f64; 3], &f64)| (height + slope * row[1] + change * row[2] - y).powi(2);
-        Some(Lines { at, slope, change, squares: rows.iter().zip(&wanted).map(off).sum() })
+        Some(TwoLines { at, slope, change, squares: rows.iter().zip(&wanted).map(off).sum() })
     });
     each.min_by(|one, other| one.squares.total_cmp(&other.squares))
 }
@@ -230,4 +229,79 @@ pub(super) fn least_squares(rows: &[[f64; 3]], wanted: &[f64], weights: &[f64]) 
         }
     }
     Some([matrix[0][3], matrix[1][3], matrix[2][3]])
+}
+
+/// How many times as long as an idle lock's the median wait has to be.
+pub const TIMES: f64 = 10.0;
+
+/// The rate at which the median wait is ten times the idle one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Saturation {
+    /// How many times.
+    pub times: f64,
+    /// What an acquire takes while no other contender is in the way: the median, in microseconds.
+    pub idle_us: f64,
+    /// The rate, between two that were measured.
+    pub at: f64,
+    /// The lower end of its interval of 95 %: where the upper ends of the waits get there. `None` where they are there from
+    /// the first rate on.
+    pub low: Option<f64>,
+    /// The upper end: where the lower ends of the waits get there. `None` where they don't.
+    pub high: Option<f64>,
+}
+
+/// Where these points get there; or why that is not known.
+///
+/// Where a curve over rates bends depends on how far it was swept: towards saturation a wait has no scale of its own. What an
+/// acquire takes while nobody is in the way is one, and it does not depend on what else was measured.
+pub fn saturation(series: &Series, samples: &[Sample]) -> Result<Saturation, String> {
+    let own = samples.iter().filter(|sample| {
+        sample.strategy == series.strategy
+            && sample.at.beside == series.beside
+            && sample.state == State::Sound
+    });
+    let idle: Vec<f64> = own.filter_map(|sample| sample.uncontended_p50).filter(|us| *us > 0.0).collect();
+    let Some(idle_us) = median(&idle) else {
+        return Err("no acquire found the lock free, so there is no idle wait to compare with".into());
+    };
+    let waits = |of: fn(&Point) -> Option<f64>| -> Vec<(f64, f64)> {
+        let known = |point: &Point| Some((point.at.x, of(point)?));
+        series.points.iter().filter(|point| point.state == State::Sound).filter_map(known).collect()
+    };
+    let limit = TIMES * idle_us;
+    let at = match reached(&waits(|point| Some(point.wait_p50?.value)), limit) {
+        Reached::At(at) => at,
+        Reached::FromTheFirst => {
+            return Err(format!("the median wait is {TIMES} times the idle one from the first rate on"));
+        }
+        Reached::Never => return Err(format!("the median wait stays below {TIMES} times the idle one")),
+    };
+    let end = |of: fn(&Point) -> Option<f64>| match reached(&waits(of), limit) {
+        Reached::At(at) => Some(at),
+        Reached::FromTheFirst | Reached::Never => None,
+    };
+    let low = end(|point| point.wait_p50?.high);
+    let high = end(|point| point.wait_p50?.low);
+    Ok(Saturation { times: TIMES, idle_us, at, low, high })
+}
+
+/// Where a curve gets to a limit.
+enum Reached {
+    At(f64),
+    FromTheFirst,
+    Never,
+}
+
+/// The first place where a curve crosses a limit upwards. Between two points the reciprocal of the wait is a straight line over
+/// the rate, as it is for a lock that has so much to do and no more.
+fn reached(curve: &[(f64, f64)], limit: f64) -> Reached {
+    if curve.first().is_some_and(|(_, wait)| *wait >= limit) {
+        return Reached::FromTheFirst;
+    }
+    let crossing = curve.windows(2).find(|pair| pair[1].1 >= limit);
+    crossing.map_or(Reached::Never, |pair| {
+        let [(from, below), (to, above)] = [pair[0], pair[1]];
+        let share = (below.recip() - limit.recip()) / (below.recip() - above.recip());
+        Reached::At(from + share * (to - from))
+    })
 }

@@ -3,24 +3,20 @@
 //! This is the part that starts nothing: what can be swept, which point is measured next, what the points come to (the
 //! objective's edge, the knee, the collapse, the Universal Scalability Law), and the file that is left. `cli` runs the points.
 
-mod estimate;
 mod file;
 mod findings;
 mod knee;
 mod next;
 mod over;
 mod sample;
-mod saturation;
 mod series;
 mod usl;
 
-pub use estimate::{Estimate, LogDeviation};
 pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, VERSION, read, schema, write_csv};
 pub use findings::{Collapse, Edge, Finding, find};
-pub use knee::{Bend, Dot, Knee, KneeFigure, farthest, knee};
+pub use knee::{Bend, Dot, Knee, KneeFigure, Saturation, farthest, knee};
 pub use next::{Ask, Next, Step, Why, next};
 pub use over::{Over, Values, Variable};
 pub use sample::{At, Sample, State, samples};
-pub use saturation::Saturation;
-pub use series::{Decision, Point, Series};
+pub use series::{Decision, Estimate, LogDeviation, Point, Series};
 pub use usl::{Fit, Law, NoLaw, Opinion, fit, usl};

@@ -2,10 +2,10 @@
 //!
 //! The same samples always lead to the same step, so a sweep that was interrupted goes on as if it had not been.
 
-use super::estimate::Estimate;
 use super::knee::{KneeFigure, farthest};
 use super::over::Over;
 use super::sample::{At, Sample};
+use super::series::Estimate;
 use super::series::{AT_LEAST, AT_MOST, Decision, Point, Series};
 use crate::answer::objective::Objective;
 
@@ -24,7 +24,6 @@ pub struct Ask {
     pub precise: f64,
 }
 
-/// What a step is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     Cover,

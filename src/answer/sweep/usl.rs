@@ -98,7 +98,6 @@ pub enum NoLaw {
 const POINTS: usize = 6;
 /// How far points may lie from the law before it is called a bad fit.
 const OFF_AT_MOST: f64 = 0.15;
-/// How often the curve is drawn anew.
 const DRAWS: usize = 500;
 /// In how many of those it must have a peak.
 const KEPT: f64 = 0.95;

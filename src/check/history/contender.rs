@@ -32,7 +32,7 @@ pub struct Stand {
 }
 
 #[derive(Debug)]
-pub struct Contender {
+pub struct HistoryContender {
     pub process: usize,
     pub number: u64,
     pub state: SessionState,
@@ -42,7 +42,7 @@ pub struct Contender {
     pub stands: Vec<(usize, Stand)>,
 }
 
-impl Contender {
+impl HistoryContender {
     pub fn stand(&mut self, lock: usize) -> &mut Stand {
         let found = self.stands.iter().position(|(of, _)| *of == lock).unwrap_or_else(|| {
             self.stands.push((lock, Stand::default()));
@@ -56,7 +56,7 @@ impl Contender {
 pub struct Contenders {
     numbers: HashMap<(usize, u64), usize>,
     /// All of them, in the order of their first event.
-    pub all: Vec<Contender>,
+    pub all: Vec<HistoryContender>,
 }
 
 impl Contenders {
@@ -64,14 +64,14 @@ impl Contenders {
     pub fn of(&mut self, process: usize, number: u64) -> usize {
         *self.numbers.entry((process, number)).or_insert_with(|| {
             let (state, stands) = (SessionState::Connected, Vec::new());
-            self.all.push(Contender { process, number, state, told: None, session: None, stands });
+            self.all.push(HistoryContender { process, number, state, told: None, session: None, stands });
             self.all.len() - 1
         })
     }
 
     /// Those of a process, as far as they may have that session.
     pub fn sharing(&self, process: usize, session: Option<u64>) -> Vec<usize> {
-        let may = |contender: &Contender| {
+        let may = |contender: &HistoryContender| {
             contender.process == process
                 && (session.is_none() || contender.session.is_none() || session == contender.session)
         };

@@ -9,7 +9,6 @@ use crate::cli::scenario_file::Overrides;
 use crate::cli::shared_args::{GeneratorArgs, Judging, OpeningArgs};
 use crate::world::driver::DriverCommand;
 
-/// `ab`.
 #[derive(Debug, Args)]
 pub struct AbArgs {
     /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
@@ -24,10 +23,8 @@ pub struct AbArgs {
     /// With --until: stop after this many blocks anyway [default: 40, or --blocks if larger]
     #[arg(long, value_name = "N", requires = "until", value_parser = clap::value_parser!(u32).range(1..=BLOCKS_MOST))]
     pub blocks_at_most: Option<u32>,
-    /// What is compared, and how strictly.
     #[command(flatten)]
     pub judging: Judging,
-    /// What makes the load.
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the comparison's directory
@@ -42,16 +39,12 @@ pub struct AbArgs {
     /// Draw no charts
     #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_charts: bool,
-    /// What is A.
     #[command(flatten)]
     pub side_a: SideAArgs,
-    /// What is B.
     #[command(flatten)]
     pub side_b: SideBArgs,
-    /// Changes to the scenario of both sides.
     #[command(flatten)]
     pub overrides: Overrides,
-    /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
 }

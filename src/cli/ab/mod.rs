@@ -228,7 +228,6 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
 
 const FOLDERS: Folders = Folders { runs: RUNS, logs: "logs", scenarios: "scenarios" };
 
-/// By what a run is listed.
 fn key(block: u32, turn: Turn) -> String {
     format!("{block:03}-{}", turn.name())
 }
@@ -337,7 +336,6 @@ struct ComparisonInProgress {
     judged: BySide<Verdict>,
 }
 
-/// One run that ended with results.
 struct Done {
     record: RunRecord,
     stored: StoredRun,

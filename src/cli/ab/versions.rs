@@ -20,7 +20,7 @@ pub fn recorded(side: &Side) -> Vec<SideDriver> {
 }
 
 /// A driver's lock that both sides use, of which at least one has a driver of its own.
-struct Compared<'a> {
+struct ComparedLock<'a> {
     choices: [&'a StrategyChoice; 2],
     locks: [&'a DrivenLock; 2],
 }
@@ -73,17 +73,17 @@ fn same(a: &Side, b: &Side) -> Vec<String> {
     of_a.own.iter().filter_map(twin).collect()
 }
 
-fn locks<'a>(a: &'a Side, b: &'a Side) -> impl Iterator<Item = Compared<'a>> {
+fn locks<'a>(a: &'a Side, b: &'a Side) -> impl Iterator<Item = ComparedLock<'a>> {
     let has_own = a.drivers.is_some() || b.drivers.is_some();
     a.scenario().strategies.iter().filter(move |_| has_own).filter_map(|choice| {
         let other = b.scenario().strategies.iter().find(|other| other.label == choice.label)?;
         let locks = [a.locks().find(&choice.name)?, b.locks().find(&other.name)?];
-        Some(Compared { choices: [choice, other], locks })
+        Some(ComparedLock { choices: [choice, other], locks })
     })
 }
 
 /// What may make a difference that is not the library's speed.
-fn differences(Compared { choices: [a, b], locks }: &Compared<'_>) -> Vec<String> {
+fn differences(ComparedLock { choices: [a, b], locks }: &ComparedLock<'_>) -> Vec<String> {
     let declared = |lock: &DrivenLock| {
         let abilities = lock.abilities;
         let word = |of: &dyn std::fmt::Debug| format!("{of:?}").to_lowercase();

@@ -12,7 +12,6 @@ use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, budg
 use crate::cli::worker_args::JobArgs;
 use crate::words::units::{parse_duration, shown};
 
-/// `plan`.
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// Clients, each with a session of its own
@@ -68,10 +67,8 @@ pub struct PlanArgs {
     /// Arrivals of each simulation: a 99th percentile takes 20,000 to be known
     #[arg(long, hide = true, value_name = "N", default_value_t = SIMULATED as u32, value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
     pub simulate: u32,
-    /// Where to measure.
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// What makes the load.
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the plan's directory
@@ -80,10 +77,8 @@ pub struct PlanArgs {
     /// Resume the plan that left this directory; give the other options as they were
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
-    /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
-    /// By which workers its runs are made.
     #[command(flatten)]
     pub job: JobArgs,
 }

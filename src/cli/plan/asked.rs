@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::args::PlanArgs;
 use super::holds::{self, Holds};
-use crate::answer::plan::{Load, Question};
+use crate::answer::plan::{PlannedLoad, Question};
 use crate::answer::queueing::Order;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
 use crate::load;
@@ -17,7 +17,7 @@ use crate::words::error::Error;
 /// A question, and the load that it is about, in the order of a queue.
 pub struct AskedLoad {
     pub question: Question,
-    pub load: Load,
+    pub load: PlannedLoad,
     /// The scenario of one trial of it.
     pub scenario: Scenario,
 }
@@ -59,7 +59,7 @@ impl AskedLoad {
         let text = question.scenario("plan", &["predecessor-watch".to_owned()], &question.copies(1.0));
         let parsed = parse("the question", &text, &load::catalog());
         let scenario = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?.scenario;
-        let load = Plan::of(&scenario).trials.first().and_then(|trial| Load::of(trial, Order::Fifo));
+        let load = Plan::of(&scenario).trials.first().and_then(|trial| PlannedLoad::of(trial, Order::Fifo));
         let load = load.ok_or_else(|| Error::usage("the question has no load of its own"))?;
         let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
         Ok(Self { question, load, scenario })
@@ -85,7 +85,8 @@ impl AskedLoad {
                 "a plan is about locks that let in one at a time and are not broken: leave `read_ratio`, `depth` and faults out",
             ));
         }
-        let load = Load::of(&spec, Order::Fifo).ok_or_else(|| refuse("its load has no end by the clock"))?;
+        let load =
+            PlannedLoad::of(&spec, Order::Fifo).ok_or_else(|| refuse("its load has no end by the clock"))?;
         let question = Question {
             clients: spec.contenders,
             rate: load.rate(),

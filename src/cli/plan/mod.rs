@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::reading;
 use super::run::capabilities::Needs;
-use super::run::{tool_commit, warm_up};
-use super::runs::job::leading;
+use super::run::{prepare, tool_commit};
+use super::runs::command::leading;
 use super::runs::series::{Folders, Opening, Series, command_line};
 use super::{drivers, output};
 use crate::answer::plan::{
-    Answer, Attempt, Candidate, Effort, Evidence, Load, PlanFile, Question, QuestionLoad, RUNS, SIMULATED,
-    Unverified, VERSION, Verification, map, recommend, verify,
+    Answer, Attempt, Candidate, Effort, Evidence, PlanFile, PlannedLoad, Question, QuestionLoad, RUNS,
+    SIMULATED, Unverified, VERSION, Verification, map, recommend, verify,
 };
 use crate::answer::queueing::Order;
 use crate::lock::{self, DrivenLocks};
@@ -232,7 +232,7 @@ fn answer(
     question: &Question,
     strategy: &str,
     library: &StoredEvidence,
-    load: &Load,
+    load: &PlannedLoad,
     effort: Effort,
 ) -> Answer {
     let (load, evidence) = load_and_evidence(strategy, library, load);
@@ -240,7 +240,11 @@ fn answer(
 }
 
 /// The load in the order of a strategy's queue, and what is known of the strategy.
-fn load_and_evidence(strategy: &str, library: &StoredEvidence, load: &Load) -> (Load, Evidence) {
+fn load_and_evidence(
+    strategy: &str,
+    library: &StoredEvidence,
+    load: &PlannedLoad,
+) -> (PlannedLoad, Evidence) {
     let card = card(strategy);
     let load = load.clone().in_order(card.as_ref().map_or(Order::Fifo, order));
     (load, library.evidence(strategy, card.is_some_and(|card| card.guarantees.watches)))
@@ -262,7 +266,7 @@ const WARMS: Duration = Duration::from_secs(25);
 async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, library: &StoredEvidence, args: &PlanArgs) {
     if !runs.ensemble.is_external() {
         let name = format!("{VERIFIES}0");
-        if let Err(why) = runs.run(&name, &warm_up::scenario(&name, WARMS)).await {
+        if let Err(why) = runs.run(&name, &prepare::warm_up_scenario(&name, WARMS)).await {
             output::note(&format!("warning: the servers are not as warm as those that were measured: {why}"));
         }
     }
@@ -300,7 +304,7 @@ async fn prove_one(
     let stored = results::read(&run)?;
     let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
     let order = card(strategy).as_ref().map_or(Order::Fifo, order);
-    let load = Load::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
+    let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
     let fitted = answer.rests_on(&library.evidence(strategy, false));
     let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
     let mut verified = verify(attempt, &plan.question, args.seed).map_err(Error::Environment)?;

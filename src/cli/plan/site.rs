@@ -26,9 +26,6 @@ pub struct PlanEnsemble {
 
 impl PlanEnsemble {
     /// Starts or finds the ensemble, and warms it up if it is ours.
-    ///
-    /// # Errors
-    /// Same errors as `run`.
     pub async fn open(args: &PlanArgs, series: &Series, stop: &CancellationToken) -> Result<Self, Error> {
         let access = args.opening.access.access(None)?;
         let scenario = args.place.scenario("plan")?;
@@ -73,9 +70,6 @@ pub struct PlanRuns<'a> {
 
 impl<'a> PlanRuns<'a> {
     /// Runs a scenario. Returns the directory of its results.
-    ///
-    /// # Errors
-    /// When it leaves none.
     pub async fn run(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let (file, on) = (self.series.scenario(name, scenario)?, self.on());
         let load = self.ensemble.load.clone();
@@ -101,9 +95,6 @@ impl<'a> PlanRuns<'a> {
     }
 
     /// Measures what the raw ensemble takes. Returns the directory.
-    ///
-    /// # Errors
-    /// When that is not to be had.
     pub async fn calibrate(&mut self) -> Result<PathBuf, Error> {
         let on = self.on();
         let command = |place: &RunPlace| {

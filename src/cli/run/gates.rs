@@ -111,7 +111,6 @@ impl Candidate {
         Ok(Side { path: self.path.clone(), runs })
     }
 
-    /// Refuses runs of another scenario.
     fn check(&self, scenario: &str) -> Result<(), Error> {
         for Loaded { path, stored } in self.read()?.runs {
             if stored.run.scenario != scenario {

@@ -1,14 +1,13 @@
 //! `run`: the main job, from a scenario file to a directory of results.
 
 pub mod capabilities;
-pub mod floor;
 mod gates;
 pub mod host;
 pub mod metrics;
 pub mod part;
+pub mod prepare;
 pub mod progress;
 mod resume;
-pub mod warm_up;
 pub mod world;
 
 use std::cell::RefCell;
@@ -350,12 +349,12 @@ impl RunInProgress {
     ) -> Result<(Run, Ran), Error> {
         let is_own = !self.world.is_external();
         if is_own && !self.args.opening.cold && !stop.is_cancelled() {
-            self.progress.note(warm_up::NOTE);
-            warm_up::warm_up(environment, stop).await?;
+            self.progress.note(prepare::NOTE);
+            prepare::warm_up(environment, stop).await?;
         }
         let floor = match self.args.no_floor {
             true => Floor::not_measured("--no-floor was given"),
-            false => floor::measure(environment, self.args.opening.cold, stop).await,
+            false => prepare::measure_floor(environment, self.args.opening.cold, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
             // Thousands of sessions that are opened meanwhile would be in the floor.
@@ -395,7 +394,7 @@ impl RunInProgress {
         let ran = run::run(&self.plan, there, &mut self.writer, &course).await;
         let is_whole = ran.outcome.ending == RunEnding::Complete && environment.rendezvous.is_none();
         let floor_after = match begun.floor.as_ref().is_some_and(Floor::is_measured) && is_whole {
-            true => Some(floor::measure(environment, self.args.opening.cold, stop).await),
+            true => Some(prepare::measure_floor(environment, self.args.opening.cold, stop).await),
             false => None,
         };
         Ok((Run { floor_after, ..begun }, ran))

@@ -19,7 +19,6 @@ pub struct WorkerPlace {
     /// Where to meet; `None` on the ensemble that is measured.
     pub rendezvous: Option<String>,
     pub wait: Duration,
-    /// The SHA-256 of this program's file.
     pub program: String,
 }
 

@@ -29,7 +29,6 @@ pub struct Progress {
 /// The trial under way, and what is to come.
 struct Now {
     trials: usize,
-    /// How long all of them should take.
     expected: Duration,
     number: usize,
     name: String,
@@ -60,7 +59,6 @@ impl Progress {
         seconds(self.now().expected)
     }
 
-    /// A line for the person who watches.
     pub fn note(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| output::note(text)),

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::place::ReadyEnsemble;
+use crate::cli::output;
 use crate::cli::shared_args::{AccessArgs, CountingWhen, GeneratorArgs};
 use crate::cli::worker_args::JobArgs;
+use crate::load::Job;
 use crate::words::error::Error;
-use crate::world::zk::Secret;
+use crate::world::zk::{Secret, Target};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlace {
@@ -27,7 +29,6 @@ impl RunPlace {
     }
 }
 
-/// The file of this very program.
 pub fn own_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
@@ -149,4 +150,26 @@ fn let_in(command: &mut Command, access: &AccessArgs, identity: Option<&Secret>)
     if let Some(identity) = identity {
         command.env("ZKLOCKBENCH_AUTH", identity.told());
     }
+}
+
+/// What a command says that is to share its load and names no ensemble.
+pub const NEEDS_CONNECT: &str = "workers need an ensemble that all of them reach: add --connect HOST:PORT,…";
+
+/// Does something that makes runs, while the workers of the job may follow it, if there is one.
+///
+/// # Errors
+/// Same errors as the work, and when the job can't begin.
+pub async fn leading<T>(
+    args: &JobArgs,
+    target: Result<Target, Error>,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let Some(name) = &args.job else { return work.await };
+    let job = Job::begin(&target?, name).await?;
+    output::note(&format!("waiting for each run's other workers: zklockbench worker --follow {name} …"));
+    let done = work.await;
+    if let Err(error) = job.end().await {
+        output::note(&format!("warning: {error}"));
+    }
+    done
 }

@@ -3,7 +3,6 @@
 
 pub mod child;
 pub mod command;
-pub mod job;
 pub mod place;
 pub mod series;
 

@@ -6,9 +6,9 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::run::capabilities::Needs;
+use crate::cli::run::prepare;
 use crate::cli::run::progress::Progress;
 use crate::cli::run::world::OpenEnsemble;
-use crate::cli::run::{floor, warm_up};
 use crate::cli::shared_args::OpeningArgs;
 use crate::load::{Workspace, make_chroot};
 use crate::record::{EnsembleInfo, Floor};
@@ -88,10 +88,10 @@ async fn prepare(
     let workspace = Workspace::create(target.clone(), &name).await?;
     let environment = world.environment(target.clone(), workspace, &ensemble.servers);
     if !world.is_external() && !args.cold && !stop.is_cancelled() {
-        progress.note(warm_up::NOTE);
-        warm_up::warm_up(&environment, stop).await?;
+        progress.note(prepare::NOTE);
+        prepare::warm_up(&environment, stop).await?;
     }
-    let floor = floor::measure(&environment, args.cold, stop).await;
+    let floor = prepare::measure_floor(&environment, args.cold, stop).await;
     world.clear(&environment, &name).await;
     Ok(floor)
 }

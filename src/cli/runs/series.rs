@@ -209,7 +209,6 @@ impl Series {
         self.file.resumed_after.last_mut().into_iter().for_each(|after| *after = count);
     }
 
-    /// The directory stays, even if nothing runs.
     pub fn keep(&mut self) {
         self.is_new = false;
     }
@@ -282,7 +281,6 @@ impl Series {
         results::replace_json(&self.path.join(FILE), &self.file)
     }
 
-    /// The line by which it goes on.
     pub fn how_to_resume(&self) -> String {
         let words = command_line();
         let resume = format!("--resume {}", as_a_word(&self.path.display().to_string()));
@@ -291,7 +289,6 @@ impl Series {
         if given { told.join(" ") } else { format!("{} {resume}", told.join(" ")) }
     }
 
-    /// What is told when it goes on.
     pub fn going_on(&self) -> String {
         format!("going on after {}, which are not repeated", counted(self.count(), "run", "runs"))
     }
@@ -305,7 +302,6 @@ impl Drop for Series {
     }
 }
 
-/// The command line, without secrets.
 pub fn command_line() -> Vec<String> {
     let mut hides = false;
     let kept = std::env::args().filter_map(|word| {

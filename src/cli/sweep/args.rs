@@ -12,7 +12,6 @@ use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, run_id};
 use crate::cli::worker_args::JobArgs;
 use crate::words::units::parse_duration;
 
-/// `sweep`.
 #[derive(Debug, Args)]
 pub struct SweepArgs {
     /// A scenario file, the name of a built-in scenario (`zklockbench scenarios`), or - for standard input
@@ -35,7 +34,6 @@ pub struct SweepArgs {
     /// Resume the sweep that left this directory, without repeating what is finished
     #[arg(long, value_name = "DIR", conflicts_with_all = ["scenario", "over", "objective", "strategies", "run_id", "points_at_most"])]
     pub resume: Option<PathBuf>,
-    /// What makes the load.
     #[command(flatten)]
     pub generator: GeneratorArgs,
     /// Where to put the sweep's directory
@@ -47,13 +45,10 @@ pub struct SweepArgs {
     /// Draw no charts
     #[arg(long, env = "ZKLOCKBENCH_NO_CHARTS", value_parser = clap::builder::FalseyValueParser::new())]
     pub no_charts: bool,
-    /// Changes to the scenario.
     #[command(flatten)]
     pub overrides: Overrides,
-    /// How the ensemble is opened.
     #[command(flatten)]
     pub opening: OpeningArgs,
-    /// By which workers its runs are made.
     #[command(flatten)]
     pub job: JobArgs,
 }

@@ -21,7 +21,7 @@ use super::run::capabilities::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::child::{self, Ended};
 use super::runs::command::{self, JobOptions, LoadOptions, OnKeptEnsemble, RunPlace};
-use super::runs::job::{NEEDS_CONNECT, leading};
+use super::runs::command::{NEEDS_CONNECT, leading};
 use super::runs::place::ReadyEnsemble;
 use super::runs::series::{free, lock};
 use super::runs::{SeriesEnd, whole_seconds};
@@ -156,7 +156,6 @@ fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error>
     Ok((question, file, directory))
 }
 
-/// A sweep that was begun before.
 fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
     let mut file = read(&directory)?;
     let at = |why: &str| Error::usage(format!("{}: {why}", directory.join(FILE).display()));

@@ -102,7 +102,6 @@ impl SweepQuestion {
         self.scenario.load == Load::Closed && self.over[0].variable == Variable::Contenders
     }
 
-    /// What must be said beside the figures.
     pub fn notes(&self) -> Vec<String> {
         let has = |variable| self.over.iter().any(|over| over.variable == variable);
         let mut notes = Vec::new();

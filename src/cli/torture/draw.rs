@@ -64,7 +64,6 @@ impl Faults {
     }
 }
 
-/// A scenario of one trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
     /// From 1.
@@ -97,14 +96,15 @@ impl<T: Copy> Bag<T> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Load {
+enum DrawnLoad {
     Closed,
     Open,
     Batch,
 }
 
 /// How often each load comes. Nothing is broken in a batch, whose counts are exact.
-const LOADS: [Load; 5] = [Load::Closed, Load::Open, Load::Closed, Load::Open, Load::Batch];
+const LOADS: [DrawnLoad; 5] =
+    [DrawnLoad::Closed, DrawnLoad::Open, DrawnLoad::Closed, DrawnLoad::Open, DrawnLoad::Batch];
 /// How many kinds of faults of servers a round has: one after the other, for several at a time often leave no quorum.
 const OF_SERVERS: usize = 2;
 const OF_CONTENDERS: usize = 4;
@@ -118,7 +118,7 @@ pub struct Rounds {
     draw: ChaCha8Rng,
     drawn: u64,
     locks: Bag<LockCard>,
-    loads: Bag<Load>,
+    loads: Bag<DrawnLoad>,
     of_servers: Bag<FaultCard>,
     of_contenders: Bag<FaultCard>,
     pub left_out: Vec<LeftOut>,
@@ -161,8 +161,8 @@ impl Iterator for Rounds {
         let draw = &mut self.draw;
         let (mut lock, load) = (self.locks.next(draw)?, self.loads.next(draw)?);
         let (mut of_servers, mut of_contenders) = match load {
-            Load::Batch => (Vec::new(), Vec::new()),
-            Load::Closed | Load::Open => {
+            DrawnLoad::Batch => (Vec::new(), Vec::new()),
+            DrawnLoad::Closed | DrawnLoad::Open => {
                 (self.of_servers.take(OF_SERVERS, draw), self.of_contenders.take(OF_CONTENDERS, draw))
             }
         };
@@ -184,7 +184,7 @@ impl Iterator for Rounds {
 /// What a round rests on.
 struct Sketch {
     lock: LockCard,
-    load: Load,
+    load: DrawnLoad,
     contenders: u64,
     params: Params,
     of_servers: Vec<FaultCard>,
@@ -195,7 +195,7 @@ struct Sketch {
 impl Sketch {
     fn of(
         lock: LockCard,
-        load: Load,
+        load: DrawnLoad,
         of_servers: Vec<FaultCard>,
         of_contenders: Vec<FaultCard>,
         draw: &mut ChaCha8Rng,
@@ -218,18 +218,18 @@ impl Sketch {
             draw.random_range(2..=6),
         );
         match self.load {
-            Load::Batch => {
+            DrawnLoad::Batch => {
                 let hold = draw.random_range(2..=20);
                 let _ = writeln!(text, "load = \"batch\"\nhold = \"{hold}ms\"");
             }
-            Load::Closed => {
+            DrawnLoad::Closed => {
                 let (hold_ms, hold) = time(1..=20, draw);
                 let think = if draw.random_bool(0.5) { time(1..=20, draw).1 } else { "\"0ms\"".to_owned() };
                 let _ = writeln!(text, "hold = {hold}\nthink = {think}");
                 self.locks(&mut text, contenders / 3, draw);
                 self.common(&mut text, hold_ms, draw);
             }
-            Load::Open => {
+            DrawnLoad::Open => {
                 let (hold_ms, hold) = time(5..=30, draw);
                 let locks = self.locks(&mut text, 4, draw);
                 let late = ["keep", "drop"].choose(draw).copied().unwrap_or_default();
@@ -245,7 +245,8 @@ impl Sketch {
             }
         }
         // Nothing in a batch asks for a quorum.
-        let _ = writeln!(text, "\n[ensemble]\nservers = {}", if self.load == Load::Batch { 1 } else { 3 });
+        let _ =
+            writeln!(text, "\n[ensemble]\nservers = {}", if self.load == DrawnLoad::Batch { 1 } else { 3 });
         self.faults(&mut text, draw);
         text
     }
@@ -375,7 +376,7 @@ fn is_request(param: &Param) -> bool {
 }
 
 /// Half of a lock's parameters, as far as they mean something beside each other.
-fn params(lock: &LockCard, contenders: u64, load: Load, draw: &mut ChaCha8Rng) -> Params {
+fn params(lock: &LockCard, contenders: u64, load: DrawnLoad, draw: &mut ChaCha8Rng) -> Params {
     let mut params = Params::new();
     for param in lock.params {
         let means_nothing = lock.decider(param.name).is_some_and(|(decider, words)| {
@@ -386,8 +387,8 @@ fn params(lock: &LockCard, contenders: u64, load: Load, draw: &mut ChaCha8Rng) -
             !words.contains(&chosen)
         });
         // The last of a batch may wait with some of its leases in hand.
-        let blocks_batch =
-            (load == Load::Batch || !may_time_out(lock)) && matches!(param.kind, ParamKind::CountWithin(..));
+        let blocks_batch = (load == DrawnLoad::Batch || !may_time_out(lock))
+            && matches!(param.kind, ParamKind::CountWithin(..));
         if means_nothing || blocks_batch || draw.random_bool(0.5) {
             continue;
         }

@@ -163,7 +163,6 @@ fn kinds(faults: &[(String, bool)]) -> String {
 
 const ROUNDS: Link = Link { section: "rounds", text: "rounds" };
 
-/// What all rounds come to.
 pub struct Tally<'a> {
     outcomes: &'a [RoundOutcome],
     /// Of each kind of fault, how often it was to fire and how often its effect was seen.
@@ -189,7 +188,6 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// All rounds together.
     fn verdict(&self) -> Verdict {
         self.outcomes.iter().map(|outcome| outcome.verdict.clone()).fold(Verdict::Held, Verdict::and)
     }
@@ -209,7 +207,6 @@ impl<'a> Tally<'a> {
         format!("{what} in {rounds} with {faults}: {counts}. Seed {seed}.")
     }
 
-    /// The page of the rounds.
     pub fn document(&self, seed: u64, left_out: &[LeftOut], again: &str) -> Document {
         let row = |outcome: &RoundOutcome| {
             let reasons = outcome.verdict.reasons().iter().chain(&outcome.described);

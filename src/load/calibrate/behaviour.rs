@@ -26,7 +26,6 @@ const SURELY_HELD: u64 = 1_000_000;
 const SURELY_REFUSED: u64 = 1_100_000;
 const ROUNDS_OF_RACES: u64 = 300;
 const NODES_EACH: usize = 50;
-/// Sessions that are woken beside the bystander.
 const HERD: usize = 100;
 /// How often one wake-up is compared with that of the whole herd: enough for an interval of the ratio, whatever the
 /// machine does to one of them.
@@ -301,7 +300,7 @@ impl On<'_> {
             let asking = on_its_own(target, own.to_owned(), Arc::clone(&waking));
             let changes = self.wake(&queue, &herd[..woken], &waking).await;
             waking.is_over.store(true, Ordering::SeqCst);
-            let Samples { read, write } = asking.join().map_err(|_| Failure::NoReply)??;
+            let BehaviourSamples { read, write } = asking.join().map_err(|_| Failure::NoReply)??;
             let changes = changes?;
             all.push(Bystander {
                 round,
@@ -361,7 +360,7 @@ async fn event(watch: &mut Watch) -> Option<EventKind> {
     reactor::timeout(EVENT_WITHIN, watch.changed()).await
 }
 
-struct Samples {
+struct BehaviourSamples {
     read: Histogram,
     write: Histogram,
 }
@@ -373,11 +372,11 @@ fn on_its_own(
     target: Target,
     own: String,
     waking: Arc<Waking>,
-) -> std::thread::JoinHandle<Result<Samples, Failure>> {
+) -> std::thread::JoinHandle<Result<BehaviourSamples, Failure>> {
     std::thread::spawn(move || {
         reactor::block_on(async move {
             let session = sessions::open(&target, OPEN_WITHIN).await?;
-            let mut samples = Samples { read: new_histogram(), write: new_histogram() };
+            let mut samples = BehaviourSamples { read: new_histogram(), write: new_histogram() };
             while !waking.is_over.load(Ordering::SeqCst) {
                 let began = waking.turns.load(Ordering::SeqCst);
                 let (_, us) = timed(&session, || session.get_data(&own)).await?;

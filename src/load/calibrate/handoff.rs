@@ -11,11 +11,8 @@ use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram, pooled};
 use crate::world::zk::{EventKind, Failure, NodeKind, Session, reactor};
 
-/// From one session to another.
-struct Pair {
-    /// The server of the session that deletes.
+struct SessionPair {
     from: usize,
-    /// The server of the session that watches.
     to: usize,
     handoff: Histogram,
     reply: Histogram,
@@ -25,7 +22,7 @@ struct Pair {
 
 /// Handoffs between all pairs of servers, and uncontended acquires on each.
 pub(super) struct Handoffs {
-    pairs: Vec<Pair>,
+    pairs: Vec<SessionPair>,
     uncontended: Vec<Histogram>,
     /// Before each of them.
     rest: Option<Duration>,
@@ -46,7 +43,7 @@ impl Handoffs {
     /// Between the servers that have sessions; nothing is measured yet.
     pub(super) fn between(sessions: &ServerSessions, rest: Option<Duration>) -> Self {
         let servers = sessions.servers.len();
-        let pair = |from: usize, step: usize| Pair {
+        let pair = |from: usize, step: usize| SessionPair {
             from,
             to: (from + step) % servers,
             handoff: new_histogram(),
@@ -92,7 +89,7 @@ impl Handoffs {
 
     async fn round(&mut self, sessions: &ServerSessions, place: &str) -> Result<(), String> {
         // All nodes first and at once, so that the time goes into what is measured.
-        let create = |pair: &Pair| {
+        let create = |pair: &SessionPair| {
             let (from, path) = (pair.from, node(place, pair));
             async move {
                 let made = sessions.session(from, 0).create(&path, &[], NodeKind::Ephemeral).await;
@@ -133,7 +130,7 @@ impl Handoffs {
     }
 
     pub(super) fn floor(&self) -> Floor {
-        let of = |chosen: &dyn Fn(&&Pair) -> bool| {
+        let of = |chosen: &dyn Fn(&&SessionPair) -> bool| {
             let samples = self.pairs.iter().filter(chosen).map(|pair| pair.handoff.clone());
             Timing::of(&samples.reduce(pooled)?)
         };
@@ -159,7 +156,7 @@ impl Handoffs {
     }
 }
 
-fn node(place: &str, pair: &Pair) -> String {
+fn node(place: &str, pair: &SessionPair) -> String {
     format!("{place}/handoff-{}-{}", pair.from, pair.to)
 }
 

@@ -42,7 +42,6 @@ pub struct CalibrationResult {
     pub servers: Vec<ServerFigures>,
     /// Handoffs by where the two sessions were.
     pub pairs: Vec<PairFigures>,
-    /// What could not be measured, and why.
     pub missing: Vec<String>,
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 pub struct Slice {
     /// Nothing begins after that time.
     pub lasts: Duration,
-    /// How often at most.
     pub rounds: u64,
 }
 

@@ -82,7 +82,6 @@ impl ServerSessions {
         &self.servers[server].sessions[which]
     }
 
-    /// Says where something failed.
     pub(super) fn at<T, E: Display>(
         &self,
         server: usize,

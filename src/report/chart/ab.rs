@@ -3,8 +3,8 @@
 use super::compared::of_ratios;
 use crate::answer::ab::{AbFile, Comparison, Turn, Values};
 use crate::report::document::{
-    Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, Mark, Panels, PlotPoint, RatioRow, Ratios, Weight,
-    float,
+    Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Panels, PlotPoint, RatioRow, Ratios,
+    Weight, float,
 };
 use crate::report::sides;
 
@@ -52,7 +52,7 @@ pub fn blocks(file: &AbFile) -> Result<Chart, String> {
         title: "Ratios block by block".to_owned(),
         said,
         caption: std::iter::once(how_to_read).chain(told(file)).chain(more).collect(),
-        kind: Kind::Panels(panels),
+        kind: ChartKind::Panels(panels),
     })
 }
 

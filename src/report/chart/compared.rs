@@ -3,7 +3,7 @@
 
 use super::percentile;
 use crate::answer::compare::{CellUnderLoad, Comparison, Role, Row, Side, StoredRatio};
-use crate::report::document::{Axis, Chart, Curve, Kind, Lines, Mark, Panels, RatioRow, Ratios};
+use crate::report::document::{Axis, Chart, ChartKind, Curve, Lines, Mark, Panels, RatioRow, Ratios};
 use crate::words::measure::Measure;
 use crate::words::units::number;
 
@@ -33,7 +33,7 @@ pub(super) fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> R
         title: format!("{}, figure by figure", ratios.of),
         said: format!("{}.", said.join("; ")),
         caption,
-        kind: Kind::Ratios(ratios),
+        kind: ChartKind::Ratios(ratios),
     })
 }
 
@@ -93,7 +93,7 @@ pub fn percentiles(base: &Side, new: &Side, compared: &Comparison) -> Result<Cha
         title: "Wait by percentile, both sides".to_owned(),
         said,
         caption: std::iter::once(how_to_read.to_owned()).chain(forced(compared)).chain(more).collect(),
-        kind: Kind::Panels(panels),
+        kind: ChartKind::Panels(panels),
     })
 }
 

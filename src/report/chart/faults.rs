@@ -2,7 +2,7 @@
 
 use super::marks::caption_of_doubts;
 use crate::report::View;
-use crate::report::document::{Axis, Chart, Heat, HeatRow, Kind, Shade, Tile};
+use crate::report::document::{Axis, Chart, ChartKind, Heat, HeatRow, Shade, Tile};
 use crate::report::view::{Cell, Fate, FaultSet, SHORTEST_US, UnderFault};
 
 pub fn faults(view: &View<'_>) -> Result<Chart, String> {
@@ -28,7 +28,7 @@ pub fn faults(view: &View<'_>) -> Result<Chart, String> {
         title: "Recovery from faults".to_owned(),
         said: said(&rows, &sets),
         caption: caption_of_doubts(view, how_to_read(&sets), is_in),
-        kind: Kind::Heat(Heat { columns: sets.iter().map(FaultSet::name).collect(), rows, scale }),
+        kind: ChartKind::Heat(Heat { columns: sets.iter().map(FaultSet::name).collect(), rows, scale }),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::marks::{caption_of, mark_of};
 use crate::report::View;
-use crate::report::document::{Axis, Chart, Curve, Kind, Lines, Mark, PlotPoint, float};
+use crate::report::document::{Axis, Chart, ChartKind, Curve, Lines, Mark, PlotPoint, float};
 use crate::report::view::Cell;
 use crate::words::measure::{Woken, rank_label};
 use crate::words::units::{self, format_micros};
@@ -23,7 +23,7 @@ pub fn herd(view: &View<'_>) -> Result<Chart, String> {
         title: format!("When the k-th waiter hears of a release, {}", units::contenders(contenders)),
         said: format!("{}.", said.join("; ")),
         caption: caption_of(view, vec![HOW_TO_READ.to_owned()], shown),
-        kind: Kind::Lines(Lines::either_way(x, y, all)),
+        kind: ChartKind::Lines(Lines::either_way(x, y, all)),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::marks::{caption_of, mark_of};
 use crate::report::View;
-use crate::report::document::{Axis, Bar, BarPart, Bars, Chart, Kind, PartName};
+use crate::report::document::{Axis, Bar, BarPart, Bars, Chart, ChartKind, PartName};
 use crate::report::view::Cell;
 use crate::results::record::figures::REQUESTS_PER_ACQUISITION;
 use crate::words::measure::RequestKind;
@@ -34,7 +34,7 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
         title: format!("Requests by kind, {}", contenders(count)),
         said: format!("{}.", said.collect::<Vec<_>>().join("; ")),
         caption: caption_of(view, vec![caption.to_owned()], |cell| cell.contenders == count && has(cell)),
-        kind: Kind::Bars(Bars {
+        kind: ChartKind::Bars(Bars {
             axis: Axis::from_zero("share of the requests per acquisition (%)", 100.0),
             parts: parts.collect(),
             references: Vec::new(),

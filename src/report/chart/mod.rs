@@ -50,7 +50,6 @@ pub struct RunChart {
     of: Source,
 }
 
-/// What makes a chart.
 enum Source {
     Function(fn(&View<'_>) -> Result<Chart, String>),
     /// A figure over the number of contenders.
@@ -150,9 +149,6 @@ fn of_run(view: &View<'_>) -> Vec<NamedChart> {
 }
 
 /// Draws every chart of a run into a directory, which is created if there is any; files there are overwritten.
-///
-/// # Errors
-/// [`Error::Environment`] when a file cannot be written.
 pub fn draw_all(view: &View<'_>, dir: &Path) -> Result<Drawn, Error> {
     draw_each(of_run(view), &view.place_line(), dir)
 }
@@ -211,17 +207,11 @@ pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &P
 
 /// Draws what an A/B comparison came to into a directory: every ratio with its interval, and the ratios block by block.
 /// What has no ratio is not drawn, and named with the reason.
-///
-/// # Errors
-/// [`Error::Environment`] when a file cannot be written.
 pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
     draw_each(vec![("ratios", ab::ratios(file)), ("blocks", ab::blocks(file))], &ab_headline(file), dir)
 }
 
 /// Draws both charts of a sweep into its directory, as SVG and PNG; gives the files.
-///
-/// # Errors
-/// [`Error::Environment`] when a file cannot be written.
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let charts = sweep::over_what_was_swept(file).into_iter().map(|chart| ("sweep", Ok(chart)));
     Ok(draw_each(charts.collect(), &sweep::place(file), dir)?.files)

@@ -4,7 +4,8 @@
 use super::marks::{caption_of, mark_of, mark_of_one};
 use crate::report::View;
 use crate::report::document::{
-    Axis, Bar, BarPart, Bars, Chart, Curve, Guide, GuideCourse, Kind, Lines, Mark, PartName, Weight, float,
+    Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, PartName, Weight,
+    float,
 };
 use crate::report::view::Cell;
 use crate::results::record::figures::FAN_OUT;
@@ -83,14 +84,14 @@ impl Plotted {
             [] => return None,
             [one] => {
                 let title = format!("{}, {}", self.chart.title, contenders(*one));
-                (title, Kind::Bars(self.bars(view, references(*one))))
+                (title, ChartKind::Bars(self.bars(view, references(*one))))
             }
             many => {
                 let series = self.series(view);
                 let y = y(&series);
                 let lines = Lines::either_way(Axis::contenders(many), y, series);
                 let title = format!("{} by number of contenders", self.chart.title);
-                (title, Kind::Lines(Lines { guides: guides(many), ..lines }))
+                (title, ChartKind::Lines(Lines { guides: guides(many), ..lines }))
             }
         };
         Some(Chart {

@@ -4,7 +4,7 @@
 use super::marks::{caption_of, mark_of};
 use crate::report::View;
 use crate::report::document::{
-    Axis, Band, Chart, Curve, Guide, GuideCourse, Kind, Lines, PlotPoint, Weight, float,
+    Axis, Band, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PlotPoint, Weight, float,
 };
 use crate::report::view::Cell;
 use crate::results::record::{FaultRecord, Trial};
@@ -38,7 +38,7 @@ pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
         title: format!("Throughput over time, {}", units::contenders(contenders)),
         said: format!("Acquisitions a second. {}.", said.join("; ")),
         caption: caption_of(view, how_to_read, |cell| cell.contenders == contenders && lasted(cell)),
-        kind: Kind::Lines(Lines {
+        kind: ChartKind::Lines(Lines {
             bands: shade.bands(),
             guides: [shade.numbers(), elections.guides()].concat(),
             ..Lines::either_way(x, y, all)

@@ -3,7 +3,7 @@
 use super::marks::{caption_of, mark_of};
 use crate::report::View;
 use crate::report::document::{
-    Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, Mark, Marked, PERCENTILES, PlotPoint, Weight,
+    Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Marked, PERCENTILES, PlotPoint, Weight,
 };
 use crate::report::view::Cell;
 use crate::results::record::{Timing, Trial};
@@ -41,7 +41,7 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
         title: format!("{} by percentile, {}", capitalised(&name), units::contenders(contenders)),
         said: format!("{}.", told.join("; ")),
         caption: caption_of(view, vec![how_to_read(measure, floor, unserved)], shown),
-        kind: Kind::Lines(Lines {
+        kind: ChartKind::Lines(Lines {
             guides: floor.into_iter().map(guide).collect(),
             ..Lines::either_way(Axis::percentiles(furthest), y, series)
         }),

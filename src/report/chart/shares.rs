@@ -4,7 +4,7 @@ use super::marks::{caption_of, mark_of};
 use crate::answer::stats::median;
 use crate::report::View;
 use crate::report::document::{
-    Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, PlotPoint, Weight, float,
+    Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PlotPoint, Weight, float,
 };
 use crate::report::view::Cell;
 use crate::results::record::figures::FAIRNESS;
@@ -42,7 +42,7 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
             said.join("; ")
         ),
         caption: caption_of(view, vec![caption.to_owned()], shown),
-        kind: Kind::Lines(Lines {
+        kind: ChartKind::Lines(Lines {
             guides: vec![guide],
             ..Lines::new(x, Axis::from_zero("multiple of an even share", highest), all)
         }),

@@ -2,7 +2,7 @@
 
 use crate::answer::sweep::{Estimate, Finding, Knee, KneeFigure, Point, State, SweepFile, Variable};
 use crate::report::document::{
-    Axis, Chart, Curve, Ends, Guide, GuideCourse, Intervals, Kind, KneeMark, Lines, Mark, Weight,
+    Axis, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Intervals, KneeMark, Lines, Mark, Weight,
 };
 use crate::report::table::sweep_title;
 use crate::results::record::figures::THROUGHPUT;
@@ -86,7 +86,7 @@ impl Swept {
             title: format!("{} by {}", capitalised(self.name), variable.name()),
             said: said(&all),
             caption,
-            kind: Kind::Lines(Lines {
+            kind: ChartKind::Lines(Lines {
                 guides: limit.map(|objective| guide(objective.limit, &objective.text)).into_iter().collect(),
                 knees,
                 ..Lines::either_way(across(variable, &measured), y, all)

@@ -1,6 +1,8 @@
 //! A figure over runs: a line for each cell, a column for each run.
 
-use crate::report::document::{Axis, Chart, Curve, Guide, GuideCourse, Kind, Lines, Mark, Weight, float};
+use crate::report::document::{
+    Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Weight, float,
+};
 use crate::report::{Trend, TrendLine};
 use crate::words::measure::Unit;
 use crate::words::units::{capitalised, shown};
@@ -38,7 +40,13 @@ pub fn by_commit(trend: &Trend) -> Result<Chart, String> {
     };
     let title = format!("{} by commit", trend.figure);
     let lines = Lines { guides: hosts(trend), ..Lines::new(Axis::columns("commit", &labels), y, all) };
-    Ok(Chart { id: "trend".to_owned(), said: format!("{title}."), title, caption, kind: Kind::Lines(lines) })
+    Ok(Chart {
+        id: "trend".to_owned(),
+        said: format!("{title}."),
+        title,
+        caption,
+        kind: ChartKind::Lines(lines),
+    })
 }
 
 /// Where the host became another.

@@ -21,7 +21,7 @@ pub struct CiReport {
     pub headline: Option<String>,
     pub began: SystemTime,
     pub took: Duration,
-    pub facts: Vec<Fact>,
+    pub facts: Vec<RunFact>,
     pub checks: Vec<Check>,
     pub cells: Vec<CellFigures>,
     pub notes: Vec<String>,
@@ -29,7 +29,7 @@ pub struct CiReport {
 
 /// Something that is true of a run as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fact {
+pub struct RunFact {
     pub name: &'static str,
     pub value: String,
 }
@@ -97,11 +97,11 @@ pub struct CellFigures {
     pub verdict: Option<Verdict>,
     pub totals: Totals,
     /// The figures that are [`tracked`] and were measured, in that order.
-    pub values: Vec<Value>,
+    pub values: Vec<TrackedValue>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Value {
+pub struct TrackedValue {
     pub figure: Figure,
     /// What the repetitions gave, in its unit.
     pub over: Aggregate,
@@ -159,7 +159,7 @@ impl CiReport {
             headline: Some(clean(&comparison.conclusion.sentence)),
             began: began.unwrap_or(SystemTime::UNIX_EPOCH),
             took: Duration::ZERO,
-            facts: sides.map(|(name, side)| Fact { name, value: clean(&side.path) }).into(),
+            facts: sides.map(|(name, side)| RunFact { name, value: clean(&side.path) }).into(),
             checks: Vec::new(),
             cells: Vec::new(),
             notes: comparison.unsound.iter().chain(&comparison.forced).map(|note| clean(note)).collect(),
@@ -168,7 +168,6 @@ impl CiReport {
     }
 
     /// The same with every verdict of a comparison, and with what they come to.
-    #[must_use]
     pub fn with_comparison(self, comparison: &Comparison) -> Self {
         let conclusion = &comparison.conclusion;
         let whole = Check {
@@ -189,7 +188,7 @@ impl CiReport {
             headline: None,
             began,
             took: Duration::ZERO,
-            facts: vec![Fact { name: "version", value: env!("CARGO_PKG_VERSION").into() }],
+            facts: vec![RunFact { name: "version", value: env!("CARGO_PKG_VERSION").into() }],
             checks: vec![Check {
                 kind: CheckKind::Run,
                 name: EVERY_TRIAL.into(),
@@ -202,15 +201,13 @@ impl CiReport {
         }
     }
 
-    #[must_use]
     pub fn with_checks(mut self, more: impl IntoIterator<Item = Check>) -> Self {
         self.checks.extend(more);
         self
     }
 
-    #[must_use]
     pub fn with_fact(mut self, name: &'static str, value: &str) -> Self {
-        self.facts.push(Fact { name, value: clean(value) });
+        self.facts.push(RunFact { name, value: clean(value) });
         self
     }
 
@@ -239,14 +236,14 @@ impl CellFigures {
 
     /// Its figures for those who keep numbers without what must be said of them: none where no repetition is sound, or
     /// where the lock did not do its work; and no figure that is only a lower bound.
-    pub fn plain(&self) -> impl Iterator<Item = &Value> {
+    pub fn plain(&self) -> impl Iterator<Item = &TrackedValue> {
         let broken = matches!(self.verdict, Some(Verdict::Violated(_)));
         let tell = self.repetitions.sound > 0 && !broken;
         self.values.iter().filter(move |value| tell && !value.over.at_least)
     }
 }
 
-impl Value {
+impl TrackedValue {
     /// The median and between which values it lies, as people read them.
     pub fn shown(&self) -> String {
         let Aggregate { median, min, max, count, at_least, .. } = self.over;
@@ -359,7 +356,7 @@ fn of_lock(cell: &Cell<'_>, figures: &CellFigures) -> Check {
 }
 
 fn figures(label: &str, cell: &Cell<'_>) -> CellFigures {
-    let value = |figure| Some(Value { figure, over: Aggregate::of_figure(figure, cell.counting())? });
+    let value = |figure| Some(TrackedValue { figure, over: Aggregate::of_figure(figure, cell.counting())? });
     CellFigures {
         strategy: clean(label),
         contenders: cell.contenders,
@@ -370,7 +367,7 @@ fn figures(label: &str, cell: &Cell<'_>) -> CellFigures {
     }
 }
 
-fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<Fact> {
+fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<RunFact> {
     let run = &stored.run.run;
     let mut facts = vec![("scenario", run.scenario.clone()), ("seed", run.seed.to_string())];
     if !run.overrides.is_empty() {
@@ -388,5 +385,5 @@ fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<Fact> {
     let floor = view.floor.as_ref().and_then(|floor| floor.handoff);
     facts.extend(floor.map(|floor| ("floor of a handoff, p50", format_micros(floor.p50_us))));
     let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
-    told.map(|(name, value)| Fact { name, value: clean(&value) }).collect()
+    told.map(|(name, value)| RunFact { name, value: clean(&value) }).collect()
 }

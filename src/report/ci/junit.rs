@@ -11,10 +11,6 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 use super::{Check, CheckKind, CiReport};
 use crate::words::verdict::Verdict;
 
-/// The file.
-///
-/// # Errors
-/// What the serializer says; it has no reason to.
 pub fn render(document: &CiReport) -> Result<String, String> {
     let mut report = Report::new(format!("zklockbench {}", document.title));
     report.set_time(document.took);

@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit as Suffix};
 
-use super::{CellFigures, CiReport, Value};
+use super::{CellFigures, CiReport, TrackedValue};
 use crate::results::record::{Figure, Unit};
 
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -80,7 +80,7 @@ pub(super) const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, 
 pub(super) const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
 
 /// A figure's median, smallest and largest, and its interval where there is one.
-fn aggregate(families: &mut Families, value: &Value, labels: &Labels) {
+fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
     let over = value.over;
     let mut each = vec![("median", over.median), ("smallest", over.min), ("largest", over.max)];
     each.extend(
@@ -132,19 +132,19 @@ pub(super) type Labels = Vec<(String, String)>;
 
 /// The families of an exposition, in the order in which they are first mentioned.
 #[derive(Debug, Default)]
-pub(super) struct Families(Vec<Family>);
+pub(super) struct Families(Vec<MetricFamily>);
 
 #[derive(Debug)]
-struct Family {
+struct MetricFamily {
     name: String,
     /// Its unit, which ends the name; empty where there is none.
     unit: &'static str,
     help: &'static str,
-    samples: Samples,
+    samples: MetricSamples,
 }
 
 #[derive(Debug)]
-enum Samples {
+enum MetricSamples {
     Info(Labels),
     Gauges(Vec<(Labels, f64)>),
     Counters(Vec<(Labels, u64)>),
@@ -153,7 +153,12 @@ enum Samples {
 impl Families {
     /// What is true as long as the exposition is.
     pub(super) fn info(&mut self, name: &str, help: &'static str, labels: Labels) {
-        self.0.push(Family { name: name.to_owned(), unit: "", help, samples: Samples::Info(labels) });
+        self.0.push(MetricFamily {
+            name: name.to_owned(),
+            unit: "",
+            help,
+            samples: MetricSamples::Info(labels),
+        });
     }
 
     /// A value by name and unit, which may be empty. What is no number is left out.
@@ -167,14 +172,18 @@ impl Families {
         if !value.is_finite() {
             return;
         }
-        if let Samples::Gauges(samples) = self.of(name, unit, help, || Samples::Gauges(Vec::new())) {
+        if let MetricSamples::Gauges(samples) =
+            self.of(name, unit, help, || MetricSamples::Gauges(Vec::new()))
+        {
             samples.push((labels, value));
         }
     }
 
     /// A count of what happened so far.
     pub(super) fn counter(&mut self, name: &str, help: &'static str, labels: Labels, count: u64) {
-        if let Samples::Counters(samples) = self.of(name, "", help, || Samples::Counters(Vec::new())) {
+        if let MetricSamples::Counters(samples) =
+            self.of(name, "", help, || MetricSamples::Counters(Vec::new()))
+        {
             samples.push((labels, count));
         }
     }
@@ -184,11 +193,11 @@ impl Families {
         name: &str,
         unit: &'static str,
         help: &'static str,
-        new: fn() -> Samples,
-    ) -> &mut Samples {
+        new: fn() -> MetricSamples,
+    ) -> &mut MetricSamples {
         let known = self.0.iter().position(|family| family.name == name && family.unit == unit);
         let at = known.unwrap_or_else(|| {
-            self.0.push(Family { name: name.to_owned(), unit, help, samples: new() });
+            self.0.push(MetricFamily { name: name.to_owned(), unit, help, samples: new() });
             self.0.len() - 1
         });
         &mut self.0[at].samples
@@ -206,17 +215,17 @@ impl Families {
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for Family { name, unit, help, samples } in &self.0 {
+        for MetricFamily { name, unit, help, samples } in &self.0 {
             let unit = (!unit.is_empty()).then(|| Suffix::Other((*unit).to_owned()));
             let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), samples.metric_type())?;
             match samples {
-                Samples::Info(labels) => Info::new(labels.clone()).encode(metric)?,
-                Samples::Gauges(all) => {
+                MetricSamples::Info(labels) => Info::new(labels.clone()).encode(metric)?,
+                MetricSamples::Gauges(all) => {
                     for (labels, value) in all {
                         ConstGauge::new(*value).encode(metric.encode_family(labels)?)?;
                     }
                 }
-                Samples::Counters(all) => {
+                MetricSamples::Counters(all) => {
                     for (labels, count) in all {
                         ConstCounter::new(*count).encode(metric.encode_family(labels)?)?;
                     }
@@ -227,7 +236,7 @@ impl Collector for Families {
     }
 }
 
-impl Samples {
+impl MetricSamples {
     fn metric_type(&self) -> MetricType {
         match self {
             Self::Info(_) => MetricType::Info,

@@ -120,7 +120,6 @@ impl<'a> RankingContext<'a> {
     }
 }
 
-/// Both, per acquisition.
 fn requests_and_notifications(trial: &Trial) -> Option<f64> {
     let requests = figures::REQUESTS_PER_ACQUISITION.of(trial)?;
     Some(requests + figures::NOTIFICATIONS_PER_ACQUISITION.of(trial)?)

@@ -101,7 +101,7 @@ impl OpenQuestion {
 pub(super) fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
     let family: usize = questions.iter().map(OpenQuestion::pairs).sum();
     let mut tests = Vec::new();
-    let mut open: Vec<(OpenQuestion, Vec<Pair>)> = Vec::new();
+    let mut open: Vec<(OpenQuestion, Vec<RankedPair>)> = Vec::new();
     for mut question in questions {
         question.entries.sort_by(|one, other| {
             let order = one.median().total_cmp(&other.median());
@@ -114,7 +114,7 @@ pub(super) fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Stand
                 let exact = best.determined && other.determined && best.is_constant() && other.is_constant();
                 let known = exact.then(|| exactly(&other.of(), &best.of(), question.better));
                 tests.push(test(best, other, question.better, limits, family));
-                pairs.push(Pair { first, second, known });
+                pairs.push(RankedPair { first, second, known });
             }
         }
         open.push((question, pairs));
@@ -122,7 +122,7 @@ pub(super) fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Stand
     let mut judged = judge_family(tests).into_iter();
     let mut standings = Vec::new();
     for (question, pairs) in open {
-        let found: Vec<(Pair, Compared)> = pairs.into_iter().zip(judged.by_ref()).collect();
+        let found: Vec<(RankedPair, Compared)> = pairs.into_iter().zip(judged.by_ref()).collect();
         standings.push(Standing::of(question, found, limits, family));
     }
     standings
@@ -130,7 +130,7 @@ pub(super) fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Stand
 
 /// Two entries of a question.
 #[derive(Debug)]
-struct Pair {
+struct RankedPair {
     first: usize,
     second: usize,
     known: Option<Compared>,
@@ -158,7 +158,7 @@ fn test(
 }
 
 impl Standing {
-    fn of(question: OpenQuestion, found: Vec<(Pair, Compared)>, limits: Limits, family: usize) -> Self {
+    fn of(question: OpenQuestion, found: Vec<(RankedPair, Compared)>, limits: Limits, family: usize) -> Self {
         let OpenQuestion { aspect, contenders, better, entries, apart } = question;
         let of_best = found.into_iter().filter(|(pair, _)| pair.first == 0);
         let mut exact = true;

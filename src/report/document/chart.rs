@@ -16,11 +16,11 @@ pub struct Chart {
     pub said: String,
     /// How to read it, and what must be known of its figures, paragraph by paragraph.
     pub caption: Vec<String>,
-    pub kind: Kind,
+    pub kind: ChartKind,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kind {
+pub enum ChartKind {
     Lines(Lines),
     Panels(Panels),
     Bars(Bars),
@@ -28,7 +28,7 @@ pub enum Kind {
     Heat(Heat),
 }
 
-impl Kind {
+impl ChartKind {
     /// Whether its labels need the whole width of a page.
     pub const fn is_wide(&self) -> bool {
         matches!(self, Self::Panels(_) | Self::Ratios(_))
@@ -49,13 +49,11 @@ pub struct Lines {
 
 impl Lines {
     /// Just lines.
-    #[must_use]
     pub const fn new(x: Axis, y: Axis, series: Vec<Curve>) -> Self {
         Self { x, y, other_y: None, series, bands: Vec::new(), guides: Vec::new(), knees: Vec::new() }
     }
 
     /// The same with two scales for the upright axis, of which the first is shown.
-    #[must_use]
     pub fn either_way(x: Axis, [y, other]: [Axis; 2], series: Vec<Curve>) -> Self {
         Self { other_y: Some(other), ..Self::new(x, y, series) }
     }
@@ -99,7 +97,6 @@ impl Curve {
     }
 
     /// The same with a line through these points, each of them marked; one cross a line is enough, so it's at the last.
-    #[must_use]
     pub fn through(self, line: Vec<PlotPoint>, mark: Mark) -> Self {
         Self { markers: Self::marked(line.iter().copied(), mark), line, ..self }
     }
@@ -144,7 +141,6 @@ pub enum Intervals {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ends {
-    /// Where on the axis below.
     pub at: f64,
     pub low: f64,
     pub high: f64,
@@ -255,7 +251,6 @@ pub struct Bar {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarPart {
-    /// Which of [`Bars::parts`].
     pub of: usize,
     pub length: f64,
     /// What is written on it where there is room.
@@ -318,4 +313,55 @@ pub enum Shade {
     /// It did not go on.
     Stuck,
     Violated,
+}
+
+/// The points of a curve without those that lie within `tolerance` of the line between the ones that are kept.
+///
+/// Source: D. Douglas and T. Peucker, Algorithms for the reduction of the number of points required to represent a
+/// digitized line or its caricature, 1973. The distance is taken in whatever the points are in: pixels, for what is drawn.
+pub fn simplified(points: &[(f64, f64)], tolerance: f64) -> Vec<(f64, f64)> {
+    let mut kept = vec![false; points.len()];
+    let mut parts = vec![(0, points.len().saturating_sub(1))];
+    if let (Some(first), last) = (kept.first_mut(), points.len().saturating_sub(1)) {
+        *first = true;
+        kept[last] = true;
+    }
+    while let Some((from, to)) = parts.pop() {
+        let furthest = (from + 1..to)
+            .map(|at| (at, distance(points[at], points[from], points[to])))
+            .max_by(|one, other| one.1.total_cmp(&other.1));
+        if let Some((at, away)) = furthest
+            && away > tolerance
+        {
+            kept[at] = true;
+            parts.extend([(from, at), (at, to)]);
+        }
+    }
+    points.iter().zip(kept).filter(|(_, kept)| *kept).map(|(point, _)| *point).collect()
+}
+
+/// From a point to the line between two others.
+fn distance(point: (f64, f64), from: (f64, f64), to: (f64, f64)) -> f64 {
+    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+    let length = dx.hypot(dy);
+    if length == 0.0 {
+        return (point.0 - from.0).hypot(point.1 - from.1);
+    }
+    (dx * (from.1 - point.1) - dy * (from.0 - point.0)).abs() / length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_straight_line_keeps_its_ends_and_a_step_its_corners() {
+        let line: Vec<(f64, f64)> = (0..1_000).map(|at| (f64::from(at), 2.0 * f64::from(at))).collect();
+        assert_eq!(simplified(&line, 0.25), [line[0], line[999]]);
+        let step: Vec<(f64, f64)> =
+            (0..1_000).map(|at| (f64::from(at), if at < 500 { 0.0 } else { 50.0 })).collect();
+        assert_eq!(simplified(&step, 0.25), [step[0], step[499], step[500], step[999]]);
+        assert_eq!(simplified(&[], 1.0), []);
+        assert_eq!(simplified(&[(1.0, 2.0)], 1.0), [(1.0, 2.0)]);
+    }
 }

@@ -4,18 +4,17 @@
 
 mod axis;
 mod chart;
-mod curve;
 mod table;
 pub mod value;
 
 pub use axis::{Axis, PERCENTILES, float};
 pub use chart::{
-    Band, Bar, BarPart, Bars, Chart, Curve, Ends, Guide, GuideCourse, Heat, HeatRow, Intervals, Kind,
+    Band, Bar, BarPart, Bars, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Heat, HeatRow, Intervals,
     KneeMark, Lines, Mark, Marked, Panels, PartName, PlotPoint, RatioRow, Ratios, Shade, Tile, Weight,
+    simplified,
 };
-pub use curve::simplified;
 pub use table::{Column, Table, numbers, words};
-pub use value::{Missing, Tone, Value, violated_word};
+pub use value::{NoValue, Tone, Value, violated_word};
 
 /// All that is said of one run, or of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,7 +76,6 @@ pub enum Block {
     /// Lines, each of which must be said.
     Notes(Vec<String>),
     Facts(Vec<(String, Value)>),
-    /// Text to copy, and what it is.
     Code {
         caption: String,
         text: String,

@@ -43,7 +43,6 @@ impl Table {
     }
 
     /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.
-    #[must_use]
     pub fn without_idle_columns(self) -> Self {
         let idle = |at: usize| {
             let column = self.columns[at];
@@ -58,7 +57,6 @@ impl Table {
     }
 
     /// Without the columns that can be spared and are 0 wherever they were measured, and their headings.
-    #[must_use]
     pub fn without_zeros(self) -> (Self, Vec<&'static str>) {
         let is_zero = |at: usize| {
             let mut values =

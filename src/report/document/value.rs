@@ -16,7 +16,6 @@ pub enum Value {
     Duration(f64),
     /// A share between 0 and 1.
     Share(f64),
-    /// So many a second.
     Rate(f64),
     Multiple(f64),
     /// The smallest and the largest of several amounts.
@@ -37,18 +36,17 @@ pub enum Value {
         low: Box<Value>,
         high: Box<Value>,
     },
-    Missing(Missing),
+    Missing(NoValue),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Missing {
+pub enum NoValue {
     /// Nothing of the kind happened, or it does not apply.
     NotMeasured,
     /// The queue of an open load grew, so it would only say how long the trial was.
     Unstable,
 }
 
-/// How good a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Good,
@@ -59,7 +57,7 @@ pub enum Tone {
 }
 
 impl Value {
-    pub const NOT_MEASURED: Self = Self::Missing(Missing::NotMeasured);
+    pub const NOT_MEASURED: Self = Self::Missing(NoValue::NotMeasured);
 
     pub fn verdict(word: impl Into<String>, tone: Tone) -> Self {
         Self::Verdict { word: word.into(), tone }
@@ -80,13 +78,11 @@ impl Value {
     }
 
     /// The same as a lower bound, where it is one.
-    #[must_use]
     pub fn at_least(self, at_least: bool) -> Self {
         if at_least { Self::AtLeast(Box::new(self)) } else { self }
     }
 
     /// The same with the ends of its interval.
-    #[must_use]
     pub fn between(self, low: Self, high: Self) -> Self {
         Self::Between { middle: Box::new(self), low: Box::new(low), high: Box::new(high) }
     }
@@ -119,8 +115,8 @@ impl Value {
             Self::Between { middle, low, high } => {
                 format!("{} ({} to {})", middle.shown(), low.shown(), high.shown())
             }
-            Self::Missing(Missing::NotMeasured) => "-".to_owned(),
-            Self::Missing(Missing::Unstable) => "unstable".to_owned(),
+            Self::Missing(NoValue::NotMeasured) => "-".to_owned(),
+            Self::Missing(NoValue::Unstable) => "unstable".to_owned(),
         }
     }
 
@@ -199,7 +195,7 @@ mod tests {
             (Value::Share(0.254), "25.4 %", Some(0.254)),
             (Value::OutOf { part: 2, whole: 3 }, "2 of 3", Some(2.0)),
             (Value::OutOf { part: 3, whole: 3 }, "3", Some(3.0)),
-            (Value::Missing(Missing::Unstable), "unstable", None),
+            (Value::Missing(NoValue::Unstable), "unstable", None),
             (Value::NOT_MEASURED, "-", None),
         ] {
             assert_eq!((value.shown().as_str(), value.rank()), (shown, rank));

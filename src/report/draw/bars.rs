@@ -33,7 +33,7 @@ pub(super) fn draw(chart: &Chart, bars: &Bars, medium: Medium<'_>) -> Picture {
     }
     let widest = names.iter().flatten().map(|line| text_width(line, MEDIUM)).fold(0.0, f64::max);
     let top = frame.top + above;
-    let field = Field {
+    let field = BarArea {
         bars,
         left: left + widest + 12.0,
         right: right - VALUE,
@@ -58,7 +58,7 @@ fn legend(parts: &[PartName], left: f64, right: f64) -> Vec<(&PartName, Point)> 
     shown.into_iter().zip(places).map(|(part, (across, row))| (part, (across, row + 8.0))).collect()
 }
 
-struct Field<'a> {
+struct BarArea<'a> {
     bars: &'a Bars,
     left: f64,
     right: f64,
@@ -67,7 +67,7 @@ struct Field<'a> {
     bottom: f64,
 }
 
-impl Field<'_> {
+impl BarArea<'_> {
     fn across(&self, value: f64) -> f64 {
         self.left + self.bars.axis.share(value) * (self.right - self.left)
     }

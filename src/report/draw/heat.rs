@@ -28,7 +28,7 @@ struct Panel<'a> {
     groups: Vec<Vec<&'a HeatRow>>,
 }
 
-struct Field<'a> {
+struct HeatArea<'a> {
     heat: &'a Heat,
     names: Names,
     /// Where tiles begin, and how wide they are.
@@ -46,7 +46,7 @@ pub(super) fn draw(chart: &Chart, heat: &Heat, medium: Medium<'_>) -> Picture {
     let most = (1..columns).take_while(|more| float(*more + 1) * NARROWEST <= right - left);
     let each = columns.div_ceil(columns.div_ceil(1 + most.count()));
     let wide = ((right - left) / float(each)).min(WIDEST);
-    let field = Field { heat, names: Names::new(&heat.columns, wide, right), left, wide, right };
+    let field = HeatArea { heat, names: Names::new(&heat.columns, wide, right), left, wide, right };
     let starts = (0..columns).step_by(each);
     let panels: Vec<Panel> = starts.map(|from| field.panel(from..columns.min(from + each))).collect();
     let heights = panels.iter().map(|panel| BETWEEN + field.height(panel));
@@ -62,7 +62,7 @@ pub(super) fn draw(chart: &Chart, heat: &Heat, medium: Medium<'_>) -> Picture {
     frame.picture
 }
 
-impl<'a> Field<'a> {
+impl<'a> HeatArea<'a> {
     fn panel(&self, columns: Range<usize>) -> Panel<'a> {
         let groups = self.heat.rows.chunk_by(|one, other| one.label == other.label);
         Panel { columns, groups: groups.map(|rows| rows.iter().collect()).collect() }

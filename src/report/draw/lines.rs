@@ -12,7 +12,6 @@ use crate::report::document::{
 /// Points that lie within that many pixels of a line are not drawn.
 const TOLERANCE: f64 = 0.25;
 
-/// The rectangle within the axes.
 #[derive(Debug, Clone)]
 pub struct Plot<'a> {
     pub left: f64,

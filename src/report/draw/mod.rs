@@ -14,15 +14,15 @@ pub use frame::Medium;
 pub use lines::{Plot, plot_on_page};
 pub use paint::{png, svg, svg_text};
 
-use super::document::{Chart, Kind};
+use super::document::{Chart, ChartKind};
 use picture::Picture;
 
 pub fn draw(chart: &Chart, medium: Medium<'_>) -> Picture {
     match &chart.kind {
-        Kind::Lines(all) => lines::draw(chart, all, medium),
-        Kind::Panels(all) => panels::draw(chart, all, medium),
-        Kind::Bars(all) => bars::draw(chart, all, medium),
-        Kind::Ratios(all) => ratios::draw(chart, all, medium),
-        Kind::Heat(heat) => heat::draw(chart, heat, medium),
+        ChartKind::Lines(all) => lines::draw(chart, all, medium),
+        ChartKind::Panels(all) => panels::draw(chart, all, medium),
+        ChartKind::Bars(all) => bars::draw(chart, all, medium),
+        ChartKind::Ratios(all) => ratios::draw(chart, all, medium),
+        ChartKind::Heat(heat) => heat::draw(chart, heat, medium),
     }
 }

@@ -36,7 +36,6 @@ pub enum Shape {
         points: Vec<Point>,
         paint: Paint,
     },
-    /// A text, vertically centred on its position.
     Text {
         at: Point,
         text: String,
@@ -84,7 +83,6 @@ pub enum Group {
 pub struct Picture {
     pub width: f64,
     pub height: f64,
-    /// What is drawn, in order.
     pub shapes: Vec<Shape>,
 }
 

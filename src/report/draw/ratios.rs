@@ -16,7 +16,7 @@ const FARTHEST: f64 = 10.0;
 pub(super) fn draw(chart: &Chart, ratios: &Ratios, medium: Medium<'_>) -> Picture {
     let rows = ratios.rows.len() as f64 * ROW;
     let mut frame = ChartFrame::holding(chart, medium, rows + 54.0);
-    let field = Field {
+    let field = RatioArea {
         top: frame.top,
         bottom: frame.top + rows,
         margin: medium.margin(),
@@ -49,8 +49,7 @@ fn ends_of_margin(row: &RatioRow) -> impl Iterator<Item = f64> {
     row.margin.into_iter().flat_map(|margin| [1.0 / (1.0 + margin), 1.0 + margin])
 }
 
-/// The rectangle of the intervals.
-struct Field {
+struct RatioArea {
     top: f64,
     bottom: f64,
     margin: f64,
@@ -60,13 +59,12 @@ struct Field {
     axis: Axis,
 }
 
-impl Field {
+impl RatioArea {
     fn at(&self, ratio: f64) -> f64 {
         let share = self.axis.share(ratio.clamp(1.0 / FARTHEST, FARTHEST)).clamp(0.0, 1.0);
         self.left + share * (self.right - self.left)
     }
 
-    /// Ticks, and the line of no change.
     fn ground(&self, picture: &mut Picture) {
         let down = |picture: &mut Picture, ratio: f64, paint: Paint, width: f64| {
             let x = self.at(ratio);

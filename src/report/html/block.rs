@@ -3,7 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::{badge, svg, text};
-use crate::report::document::{Block, Chart, Heat, Kind, Section, Shade, Table, Tile, Value};
+use crate::report::document::{Block, Chart, ChartKind, Heat, Section, Shade, Table, Tile, Value};
 use crate::words::units::contenders;
 
 /// A section of a run whose elements' ids begin with that.
@@ -69,12 +69,12 @@ fn cell(value: &Value, is_label: bool, is_number: bool) -> Markup {
 }
 
 fn chart(chart: &Chart, id: &str) -> Markup {
-    if let Kind::Heat(heat) = &chart.kind {
+    if let ChartKind::Heat(heat) = &chart.kind {
         return self::heat(chart, heat);
     }
     let own = format!("{id}-chart-{}", chart.id);
     let other = match &chart.kind {
-        Kind::Lines(lines) => lines.other_y.as_ref(),
+        ChartKind::Lines(lines) => lines.other_y.as_ref(),
         _ => None,
     };
     let other = other.map(|axis| if axis.is_linear() { "linear axis" } else { "logarithmic axis" });
@@ -95,10 +95,10 @@ fn chart(chart: &Chart, id: &str) -> Markup {
 }
 
 /// What the lines or the parts of bars are. Bars of one part have their names beside them.
-fn key(kind: &Kind) -> Markup {
+fn key(kind: &ChartKind) -> Markup {
     html! {
         @match kind {
-            Kind::Lines(lines) => ul.key {
+            ChartKind::Lines(lines) => ul.key {
                 @for series in &lines.series {
                     @let mut marks = series.markers.iter().map(|(_, mark)| *mark);
                     li class={ "s k" (series.look) } data-k=(series.look) {
@@ -108,15 +108,15 @@ fn key(kind: &Kind) -> Markup {
                     }
                 }
             },
-            Kind::Bars(bars) => @if bars.parts.len() > 1 {
+            ChartKind::Bars(bars) => @if bars.parts.len() > 1 {
                 ul.key { @for part in &bars.parts { li { span class={ "part p" (part.colour) } {} " " (text(&part.name)) } } }
             },
-            Kind::Panels(panels) => ul.key {
+            ChartKind::Panels(panels) => ul.key {
                 @for (label, look) in panels.keys.iter().zip(0_usize..) {
                     li class={ "s k" (look) } data-k=(look) { (svg::swatch(look)) " " (text(label)) }
                 }
             },
-            Kind::Ratios(_) | Kind::Heat(_) => {}
+            ChartKind::Ratios(_) | ChartKind::Heat(_) => {}
         }
     }
 }

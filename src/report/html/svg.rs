@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::text;
-use crate::report::document::{Chart, Curve, Kind, Lines, Mark, PlotPoint};
+use crate::report::document::{Chart, ChartKind, Curve, Lines, Mark, PlotPoint};
 use crate::report::draw::look::{MARKER_COUNT, Paint, Point, marker};
 use crate::report::draw::picture::{Anchor, Dot, Group, Shape};
 use crate::report::draw::{Medium, Plot, draw, plot_on_page};
@@ -42,7 +42,7 @@ pub(super) fn swatch(look: usize) -> Markup {
 pub(super) fn chart(chart: &Chart, id: &str) -> (Markup, Option<String>) {
     let picture = draw(chart, if chart.kind.is_wide() { Medium::WholePage } else { Medium::Page });
     let pointed = match &chart.kind {
-        Kind::Lines(lines) => Some((plot_on_page(chart, lines), lines)),
+        ChartKind::Lines(lines) => Some((plot_on_page(chart, lines), lines)),
         _ => None,
     };
     let (title, said) = (format!("{id}-t"), format!("{id}-d"));

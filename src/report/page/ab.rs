@@ -10,7 +10,6 @@ use crate::words::units::capitalised;
 
 const RATIOS: Link = Link { section: "ratios", text: "ratios" };
 
-#[must_use]
 pub fn of_ab(file: &AbFile) -> Document {
     let table = Block::Table {
         caption: "Each figure of each combination".to_owned(),
@@ -60,7 +59,6 @@ pub fn of_ab(file: &AbFile) -> Document {
     }
 }
 
-/// What all of it comes to.
 fn conclusion(file: &AbFile) -> Finding {
     Finding {
         topic: "B against A".to_owned(),

@@ -9,7 +9,6 @@ use crate::words::units::{counted, number};
 
 const FLOOR: Link = Link { section: "floor", text: "the floor" };
 
-#[must_use]
 pub fn of_calibration(calibration: &Calibration) -> Document {
     let servers = calibration.servers.iter().filter_map(|server| {
         table(&format!("{} ({})", server.address, server.role), requests(server), legend(calibration))

@@ -10,7 +10,6 @@ use crate::words::verdict::Verdict;
 
 const RATIOS: Link = Link { section: "ratios", text: "ratios" };
 
-#[must_use]
 pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document {
     let figures = table("Each figure of each combination", grid(compared, |_| true), legend(compared));
     let percentiles = chart::percentiles_compared(base, new, compared);

@@ -153,7 +153,6 @@ fn filled(sections: impl IntoIterator<Item = Section>) -> Vec<Section> {
     sections.into_iter().filter(|section| !section.blocks.is_empty()).collect()
 }
 
-/// These notes; `None` where there is none.
 fn noted(notes: Vec<String>) -> Option<Block> {
     (!notes.is_empty()).then_some(Block::Notes(notes))
 }

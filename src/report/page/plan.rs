@@ -4,8 +4,8 @@ use super::facts::{fact, place, program};
 use super::{block, filled, noted, section};
 use crate::answer::plan::{Answer, CurvePoint, FailureCost, PlanFile, wait_of};
 use crate::report::document::{
-    Axis, Block, Chart, Curve, Document, Ends, Finding, Guide, GuideCourse, Intervals, Kind, Lines, Link,
-    Mark, Tone, Value, Weight,
+    Axis, Block, Chart, ChartKind, Curve, Document, Ends, Finding, Guide, GuideCourse, Intervals, Lines,
+    Link, Mark, Tone, Value, Weight,
 };
 use crate::report::table::plan::{
     checked, ensemble, failures, fits, headline, left_out, map as plan_map, missing, sensitivities,
@@ -18,7 +18,6 @@ const CURVE: Link = Link { section: "curve", text: "waits over the rate" };
 const FIGURES: Link = Link { section: "figures", text: "figures" };
 const VERIFICATION: Link = Link { section: "verification", text: "verification" };
 
-#[must_use]
 pub fn of_plan(plan: &PlanFile) -> Document {
     let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(block).collect();
     let verification = plan.verifications.iter().flat_map(|one| {
@@ -129,7 +128,7 @@ fn curve(plan: &PlanFile) -> Block {
         title,
         said: said.join(" "),
         caption: vec![caption],
-        kind: Kind::Lines(Lines { guides: guides.collect(), ..Lines::either_way(x, y, series) }),
+        kind: ChartKind::Lines(Lines { guides: guides.collect(), ..Lines::either_way(x, y, series) }),
     })
 }
 

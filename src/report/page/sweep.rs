@@ -10,7 +10,6 @@ use crate::words::units::capitalised;
 
 const CURVES: Link = Link { section: "curves", text: "curves" };
 
-#[must_use]
 pub fn of_sweep(sweep: &SweepFile) -> Document {
     let finding = |found: &Found| Finding {
         topic: title(sweep, found),

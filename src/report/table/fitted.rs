@@ -11,7 +11,6 @@ use crate::report::document::{Tone, Value};
 /// A line below the headings and nothing else: no character that a terminal or a log could lack.
 const LEAN: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('-').junction('-'));
 
-/// What the terminal allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Style {
     pub colour: bool,

@@ -4,9 +4,9 @@ use super::by_kind::{self, CountedRow};
 use super::drivers;
 use super::explained::ExplainedTable;
 use crate::report::View;
-use crate::report::document::{Column, Missing, Table, Tone, Value, numbers, words};
+use crate::report::document::{Column, NoValue, Table, Tone, Value, numbers, words};
 use crate::report::view::{
-    AccountingRow, Cell, Compared, CrossCheck, FaultFigures, OpenFigures, Percentile, Spread, TrialFigures,
+    AccountingRow, Cell, CrossCheck, FaultFigures, OpenFigures, Percentile, Spread, TrialFigures, TwoCounts,
     UnderFault, gap_word, recovery_word,
 };
 use crate::results::record::figures::{self, OFFERED, THROUGHPUT, UTILISATION_BUSIEST};
@@ -190,7 +190,7 @@ const BELOW_FLOOR: f64 = 0.995;
 fn row(view: &View<'_>, cell: &Cell<'_>) -> Vec<Value> {
     let percentile = |measure, quantile| match cell.percentile(measure, quantile) {
         Some(value) => duration(value),
-        None if measure == Measure::Wait && cell.is_unstable() => Value::Missing(Missing::Unstable),
+        None if measure == Measure::Wait && cell.is_unstable() => Value::Missing(NoValue::Unstable),
         None => Value::NOT_MEASURED,
     };
     let pace = [
@@ -377,7 +377,7 @@ fn counted(value: Option<u64>) -> Value {
     Value::or_missing(value, Value::Count)
 }
 
-fn both(line: Option<&Compared>) -> Value {
+fn both(line: Option<&TwoCounts>) -> Value {
     Value::or_missing(line, |line| Value::from(format!("{} / {}", line.client, line.servers)))
 }
 

@@ -10,7 +10,6 @@ mod explained;
 mod fitted;
 mod gates;
 pub(super) mod grids;
-mod legend;
 mod markdown;
 mod markdown_parts;
 pub(super) mod plan;

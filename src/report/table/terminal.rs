@@ -2,10 +2,10 @@
 
 use super::conclusions::{conclusions_list, wrapped};
 use super::explained::ExplainedTable;
+use super::explained::only;
 use super::fitted::{Style, fitted, fitted_above, painted};
 use super::gates::gates;
 use super::grids::tables;
-use super::legend::only;
 use super::{Table, basis, comparison};
 use crate::answer::compare::Comparison;
 use crate::report::document::Value;

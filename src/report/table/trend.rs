@@ -62,7 +62,6 @@ fn table(trend: &Trend, style: Style) -> String {
     fitted(grid, style).0 + "\n"
 }
 
-/// The day, in UTC.
 pub fn date(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string().chars().take(10).collect()
 }

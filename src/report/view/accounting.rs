@@ -18,14 +18,13 @@ pub struct AccountingRow {
 pub struct CrossCheck {
     pub strategy: String,
     pub contenders: usize,
-    pub reads: Option<Compared>,
-    pub writes: Option<Compared>,
-    pub notifications: Option<Compared>,
+    pub reads: Option<TwoCounts>,
+    pub writes: Option<TwoCounts>,
+    pub notifications: Option<TwoCounts>,
 }
 
-/// Two counts of the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compared {
+pub struct TwoCounts {
     pub client: u64,
     pub servers: u64,
     pub agrees: bool,
@@ -86,13 +85,13 @@ fn sum(cell: &Cell<'_>, what: Counted) -> Accounting {
 }
 
 /// Several lines as one; `None` when the servers, or the client, did not count one of them.
-fn compared(cell: &Cell<'_>, chosen: fn(Counted) -> bool) -> Option<Compared> {
+fn compared(cell: &Cell<'_>, chosen: fn(Counted) -> bool) -> Option<TwoCounts> {
     let chosen: Vec<&Accounting> =
         whats(cell).into_iter().filter(|what| chosen(*what)).flat_map(|what| lines(cell, what)).collect();
     let counts =
         |number: fn(&Accounting) -> Option<u64>| chosen.iter().map(|line| number(line)).sum::<Option<u64>>();
     (!chosen.is_empty()).then_some(())?;
-    Some(Compared {
+    Some(TwoCounts {
         client: counts(|line| line.client)?,
         servers: counts(|line| line.servers)?,
         agrees: chosen.iter().all(|line| line.client == line.servers),

@@ -18,7 +18,6 @@ pub struct Cell<'a> {
     /// Position in [`super::View::strategies`].
     pub strategy: usize,
     pub contenders: usize,
-    /// The repetitions, in order.
     pub trials: Vec<Cow<'a, Trial>>,
 }
 
@@ -44,7 +43,6 @@ impl Spread {
     }
 }
 
-/// A percentile in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Percentile {
     pub us: f64,
@@ -142,7 +140,6 @@ impl Cell<'_> {
 
     /// How long after a release its waiters heard of it, class of ranks by class: the medians over the trials that
     /// count, and how many notifications those had together. Empty where none was recorded.
-    #[must_use]
     pub fn herd(&self) -> Vec<Woken> {
         let mut classes: BTreeMap<u32, Vec<&Woken>> = BTreeMap::new();
         for woken in self.counting().flat_map(|one| one.herd.iter().flatten()) {
@@ -251,7 +248,6 @@ impl From<&EnsembleOrder> for EntryOrder {
 }
 
 impl EntryOrder {
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { compared: self.compared + other.compared, too_early: self.too_early + other.too_early }
     }

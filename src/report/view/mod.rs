@@ -3,7 +3,6 @@
 //! A renderer never computes a figure of its own, so a table and a chart cannot disagree.
 
 mod accounting;
-mod bins;
 mod cell;
 mod course;
 mod faults;
@@ -11,10 +10,9 @@ mod notes;
 mod open;
 mod stored;
 
-pub use accounting::{AccountingRow, Compared, CrossCheck};
-pub use bins::Bins;
+pub use accounting::{AccountingRow, CrossCheck, TwoCounts};
 pub use cell::{Cell, EntryOrder, Percentile, Spread};
-pub use course::Course;
+pub use course::{Bins, Course};
 pub use faults::{
     Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,
 };
@@ -91,7 +89,6 @@ impl<'a> View<'a> {
     }
 
     /// The contender count at which the herd's curve is drawn; `None` where no release woke two waiters.
-    #[must_use]
     pub fn herd_count(&self) -> Option<usize> {
         let wakes_two = |cell: &Cell<'_>| cell.herd().iter().any(|woken| woken.from_rank > 1);
         self.best_common_count(|cell| {

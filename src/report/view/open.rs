@@ -2,7 +2,6 @@
 
 use crate::results::record::{Arrived, Dispersion, Trial, Utilisation, figures};
 
-/// The arrivals of one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenFigures {
     /// Arrivals a second that were due.

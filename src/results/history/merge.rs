@@ -12,7 +12,6 @@ use super::wire::{EventLine, HeaderLine};
 use crate::record::history::{Event, Header, What};
 use crate::words::error::Error;
 
-/// A worker's history while it is read.
 struct Part {
     process: String,
     reader: HistoryReader,

@@ -19,12 +19,11 @@ const CHUNK: usize = 256 << 10;
 #[derive(Debug)]
 pub struct HistoryReader {
     path: PathBuf,
-    lines: Lines<BufReader<File>>,
+    lines: HistoryLines<BufReader<File>>,
     header: Header,
     cut: Option<u64>,
 }
 
-/// An event and where it stands.
 #[derive(Debug)]
 pub struct Numbered<'a> {
     pub place: LinePosition,
@@ -32,10 +31,6 @@ pub struct Numbered<'a> {
 }
 
 impl Numbered<'_> {
-    /// The event.
-    ///
-    /// # Errors
-    /// The field that is missing.
     pub fn event(&self) -> Result<Event<'_>, String> {
         self.line.event()
     }
@@ -52,15 +47,12 @@ impl HistoryReader {
     }
 
     /// The same of a file that messages call by another name.
-    ///
-    /// # Errors
-    /// Same errors as [`Self::open`].
     pub fn open_as(file: &Path, path: &Path) -> Result<Self, Error> {
         let file = File::open(file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::usage(format!("there is no file {}", path.display())),
             _ => cannot("read", path, &error),
         })?;
-        let mut lines = Lines::new(BufReader::with_capacity(CHUNK, file));
+        let mut lines = HistoryLines::new(BufReader::with_capacity(CHUNK, file));
         let header = match lines.next_line() {
             Ok(Some(line)) => header(line.text).map_err(|what| broken(path, line.place.line, &what))?,
             Ok(None) => return Err(broken(path, 1, "the file is empty; the first line must be a header")),
@@ -155,13 +147,13 @@ struct LineRead<'a> {
 }
 
 #[derive(Debug)]
-struct Lines<R> {
+struct HistoryLines<R> {
     input: R,
     buffer: Vec<u8>,
     next: LinePosition,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> HistoryLines<R> {
     fn new(input: R) -> Self {
         Self { input, buffer: Vec::new(), next: LinePosition { line: 1, offset: 0 } }
     }

@@ -34,9 +34,6 @@ pub struct HistoryWriter {
 
 impl HistoryWriter {
     /// Begins a file that must not exist yet.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] when the disk refuses.
     pub fn create(path: &Path, header: &Header) -> Result<Self, Error> {
         Self::begin(path, header).map_err(|error| cannot("write", path, &error))
     }
@@ -88,9 +85,6 @@ impl HistoryWriter {
     }
 
     /// Writes what was kept back, and into the header that the history is complete.
-    ///
-    /// # Errors
-    /// [`Error::Environment`] when the disk refuses.
     pub fn finish(self) -> Result<(), Error> {
         self.close(true)
     }
@@ -122,9 +116,6 @@ impl Drop for HistoryWriter {
 const PROCESS: &str = "run";
 
 /// Writes what the contenders of a trial did, in the order of time, if that was kept.
-///
-/// # Errors
-/// When the disk refuses.
 pub fn write_trial(path: &Path, trial: &Trial, kind: LockKind) -> Result<(), Error> {
     let Some(history) = &trial.history else { return Ok(()) };
     let names: Vec<String> = (0..trial.spec.locks).map(|lock| format!("lock-{lock}")).collect();

@@ -31,7 +31,6 @@ impl std::error::Error for Mistake {}
 /// What a gate may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
-    /// Figures, beside those of samples.
     pub figures: &'a [&'static FigureCard],
     /// What the scenario has; `None` where that is not known, and anything may be named.
     pub cells: Option<KnownCells<'a>>,
@@ -45,9 +44,6 @@ pub struct KnownCells<'a> {
 }
 
 /// Reads a condition. With what a scenario has, strategies and contenders that it doesn't have are mistakes, too.
-///
-/// # Errors
-/// The first mistake.
 pub fn parse(text: &str, known: Known<'_>) -> Result<Condition, Mistake> {
     let mut reader = Reader { text, known, tokens: tokens(text), at: 0 };
     let condition = reader.condition()?;
@@ -72,7 +68,7 @@ pub(super) fn quoted(label: &str) -> String {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Token<'t> {
+enum Lexeme<'t> {
     Word(&'t str),
     Quoted(&'t str),
     Number(&'t str),
@@ -86,7 +82,7 @@ enum Token<'t> {
     Unclosed(&'t str),
 }
 
-impl fmt::Display for Token<'_> {
+impl fmt::Display for Lexeme<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::Word(text) | Self::Number(text) | Self::Stray(text) | Self::Unclosed(text) => *text,
@@ -108,7 +104,7 @@ fn is_in_word(c: char) -> bool {
     c.is_alphanumeric() || "_-.µ".contains(c)
 }
 
-fn tokens(text: &str) -> Vec<(Token<'_>, Range<usize>)> {
+fn tokens(text: &str) -> Vec<(Lexeme<'_>, Range<usize>)> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -121,33 +117,33 @@ fn tokens(text: &str) -> Vec<(Token<'_>, Range<usize>)> {
 }
 
 /// The token that the text begins with, and how many bytes it takes.
-fn token(rest: &str, first: char) -> (Token<'_>, usize) {
+fn token(rest: &str, first: char) -> (Lexeme<'_>, usize) {
     let run = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
     if let Some(relation) = Relation::ALL.into_iter().find(|one| rest.starts_with(one.sign())) {
-        return (Token::Relation(relation), relation.sign().len());
+        return (Lexeme::Relation(relation), relation.sign().len());
     }
     match first {
         '"' | '\'' => match rest[1..].find(first) {
-            Some(length) => (Token::Quoted(&rest[1..=length]), length + 2),
-            None => (Token::Unclosed(rest), rest.len()),
+            Some(length) => (Lexeme::Quoted(&rest[1..=length]), length + 2),
+            None => (Lexeme::Unclosed(rest), rest.len()),
         },
         '0'..='9' => {
             let length = number(rest);
-            (Token::Number(&rest[..length]), length)
+            (Lexeme::Number(&rest[..length]), length)
         }
-        '*' => (Token::Times, 1),
-        '%' => (Token::Percent, 1),
-        '/' => (Token::Slash, 1),
+        '*' => (Lexeme::Times, 1),
+        '%' => (Lexeme::Percent, 1),
+        '/' => (Lexeme::Slash, 1),
         _ if begins_word(first) => {
             let length = run(is_in_word);
-            (Token::Word(&rest[..length]), length)
+            (Lexeme::Word(&rest[..length]), length)
         }
         // `!=`, `=<` and the like are shown whole.
         _ if first.is_ascii_punctuation() => {
             let length = run(|c| "=<>!~&|".contains(c)).max(1);
-            (Token::Stray(&rest[..length]), length)
+            (Lexeme::Stray(&rest[..length]), length)
         }
-        _ => (Token::Stray(&rest[..first.len_utf8()]), first.len_utf8()),
+        _ => (Lexeme::Stray(&rest[..first.len_utf8()]), first.len_utf8()),
     }
 }
 
@@ -164,7 +160,7 @@ const RELATIONS: &str = "write <, <=, >, >= or == and a limit, or `not regressed
 struct Reader<'t, 'k> {
     text: &'t str,
     known: Known<'k>,
-    tokens: Vec<(Token<'t>, Range<usize>)>,
+    tokens: Vec<(Lexeme<'t>, Range<usize>)>,
     at: usize,
 }
 
@@ -175,8 +171,8 @@ impl<'t> Reader<'t, '_> {
         let across = self.across()?;
         let (subject, subject_at) = self.subject("a gate begins with a figure, e.g. `wait.p99 < 50ms`")?;
         let rule = match self.peek()? {
-            Some((Token::Word("not"), _)) => self.not_regressed(&subject, subject_at)?,
-            Some((Token::Relation(relation), span)) => {
+            Some((Lexeme::Word("not"), _)) => self.not_regressed(&subject, subject_at)?,
+            Some((Lexeme::Relation(relation), span)) => {
                 self.at += 1;
                 self.compared(&subject, relation, span)?
             }
@@ -198,7 +194,7 @@ impl<'t> Reader<'t, '_> {
 
     /// Which of the repetitions decides, where the gate begins with that.
     fn across(&mut self) -> Read<Option<(Across, Range<usize>)>> {
-        let Some((Token::Word(word), span)) = self.peek()? else { return Ok(None) };
+        let Some((Lexeme::Word(word), span)) = self.peek()? else { return Ok(None) };
         let found = Across::ALL.into_iter().find(|across| across.word() == word);
         self.at += usize::from(found.is_some());
         Ok(found.map(|across| (across, span)))
@@ -207,7 +203,7 @@ impl<'t> Reader<'t, '_> {
     /// A figure and its scope, and where the figure stands.
     fn subject(&mut self, help: &str) -> Read<(Subject, Range<usize>)> {
         let (name, span) = match self.peek()? {
-            Some((Token::Word(name), span)) => (name, span),
+            Some((Lexeme::Word(name), span)) => (name, span),
             other => return Err(self.unexpected(other, "no figure", help)),
         };
         self.at += 1;
@@ -222,15 +218,15 @@ impl<'t> Reader<'t, '_> {
         let mut scope = Scope::default();
         loop {
             match self.peek()? {
-                Some((Token::Word("of"), _)) if scope.strategy.is_none() => {
+                Some((Lexeme::Word("of"), _)) if scope.strategy.is_none() => {
                     self.at += 1;
                     scope.strategy = Some(self.strategy()?);
                 }
-                Some((Token::Word("at"), _)) if scope.contenders.is_none() => {
+                Some((Lexeme::Word("at"), _)) if scope.contenders.is_none() => {
                     self.at += 1;
                     scope.contenders = Some(self.contenders()?);
                 }
-                Some((Token::Word(word @ ("of" | "at")), span)) => {
+                Some((Lexeme::Word(word @ ("of" | "at")), span)) => {
                     return Err(self.mistake(span, format!("a second `{word}`"), "leave one of the two out"));
                 }
                 _ => return Ok(scope),
@@ -240,8 +236,8 @@ impl<'t> Reader<'t, '_> {
 
     fn strategy(&mut self) -> Read<String> {
         let (label, span) = match self.peek()? {
-            Some((Token::Word(label), span)) => (label, span),
-            Some((Token::Quoted(label), span)) if !label.trim().is_empty() => (label, span),
+            Some((Lexeme::Word(label), span)) => (label, span),
+            Some((Lexeme::Quoted(label), span)) if !label.trim().is_empty() => (label, span),
             other => {
                 let help = "name one as the scenario does; a label of several words stands in quotes";
                 return Err(self.unexpected(other, "no strategy", help));
@@ -263,7 +259,7 @@ impl<'t> Reader<'t, '_> {
     fn contenders(&mut self) -> Read<usize> {
         const HELP: &str = "write e.g. `at 20 contenders`";
         let (digits, span) = match self.peek()? {
-            Some((Token::Number(digits), span)) => (digits, span),
+            Some((Lexeme::Number(digits), span)) => (digits, span),
             other => return Err(self.unexpected(other, "no number of contenders", HELP)),
         };
         self.at += 1;
@@ -290,7 +286,7 @@ impl<'t> Reader<'t, '_> {
         }
         let (number, span) = self.number(HELP)?;
         match self.peek()? {
-            Some((Token::Percent, _)) => self.at += 1,
+            Some((Lexeme::Percent, _)) => self.at += 1,
             other => return Err(self.unexpected(other, "no `%`", HELP)),
         }
         if !(number > 0.0 && number <= 1_000.0) {
@@ -330,17 +326,17 @@ impl<'t> Reader<'t, '_> {
 
     fn limit(&mut self, subject: &Subject) -> Read<Limit> {
         let help = format!("write {}", example(subject.figure));
-        if let Some((Token::Number(_), _)) = self.peek()? {
+        if let Some((Lexeme::Number(_), _)) = self.peek()? {
             let from = self.at;
             let (number, span) = self.number(&help)?;
-            if let Some((Token::Times, _)) = self.peek()? {
+            if let Some((Lexeme::Times, _)) = self.peek()? {
                 self.at += 1;
                 if number <= 0.0 {
                     return Err(self.mistake(span, "the factor is 0", "write one such as 1.2"));
                 }
                 return Ok(Limit::Times(number, self.reference(subject)?));
             }
-            if let Some((Token::Word("floor"), span)) = self.peek()? {
+            if let Some((Lexeme::Word("floor"), span)) = self.peek()? {
                 return Err(self.mistake(span, "there is no `*` before `floor`", "write e.g. `3 * floor`"));
             }
             let unit = self.unit()?;
@@ -353,10 +349,10 @@ impl<'t> Reader<'t, '_> {
                 }
             };
         }
-        if !matches!(self.peek()?, Some((Token::Word(_), _))) {
+        if !matches!(self.peek()?, Some((Lexeme::Word(_), _))) {
             return Err(self.unexpected(self.peek()?, "no limit", &help));
         }
-        if let Some((Token::Word(word), span)) = self.peek()?
+        if let Some((Lexeme::Word(word), span)) = self.peek()?
             && ["nan", "inf", "infinity"].contains(&word.to_lowercase().as_str())
         {
             return Err(self.mistake(span, format!("`{word}` is no limit"), help));
@@ -367,7 +363,7 @@ impl<'t> Reader<'t, '_> {
     /// The floor, or a figure of the same unit.
     fn reference(&mut self, subject: &Subject) -> Read<Reference> {
         let figure = subject.figure;
-        if let Some((Token::Word("floor"), span)) = self.peek()? {
+        if let Some((Lexeme::Word("floor"), span)) = self.peek()? {
             self.at += 1;
             if has_floor(figure) {
                 return Ok(Reference::Floor);
@@ -398,17 +394,17 @@ impl<'t> Reader<'t, '_> {
     fn unit(&mut self) -> Read<Option<Written>> {
         let text = match self.peek()? {
             None => return Ok(Some(Written::Nothing)),
-            Some((Token::Percent, _)) => "%",
-            Some((Token::Slash, _)) => {
+            Some((Lexeme::Percent, _)) => "%",
+            Some((Lexeme::Slash, _)) => {
                 self.at += 1;
                 match self.peek()? {
-                    Some((Token::Word("s"), _)) => "/s",
+                    Some((Lexeme::Word("s"), _)) => "/s",
                     _ => return Ok(None),
                 }
             }
-            Some((Token::Word("µs" | "μs"), _)) => "us",
-            Some((Token::Word("min"), _)) => "m",
-            Some((Token::Word(word), _)) => word,
+            Some((Lexeme::Word("µs" | "μs"), _)) => "us",
+            Some((Lexeme::Word("min"), _)) => "m",
+            Some((Lexeme::Word(word), _)) => word,
             Some(_) => return Ok(Some(Written::Nothing)),
         };
         self.at += 1;
@@ -417,7 +413,7 @@ impl<'t> Reader<'t, '_> {
 
     fn number(&mut self, help: &str) -> Read<(f64, Range<usize>)> {
         let (digits, span) = match self.peek()? {
-            Some((Token::Number(digits), span)) => (digits, span),
+            Some((Lexeme::Number(digits), span)) => (digits, span),
             other => return Err(self.unexpected(other, "no number", help)),
         };
         self.at += 1;
@@ -429,7 +425,7 @@ impl<'t> Reader<'t, '_> {
 
     fn one_of(&mut self, words: &[&str], help: &str) -> Read<()> {
         match self.peek()? {
-            Some((Token::Word(word), _)) if words.contains(&word) => {
+            Some((Lexeme::Word(word), _)) if words.contains(&word) => {
                 self.at += 1;
                 Ok(())
             }
@@ -441,13 +437,13 @@ impl<'t> Reader<'t, '_> {
     }
 
     /// The next token; a mistake where the text is made of something that no gate is.
-    fn peek(&self) -> Read<Option<(Token<'t>, Range<usize>)>> {
+    fn peek(&self) -> Read<Option<(Lexeme<'t>, Range<usize>)>> {
         let Some((token, span)) = self.tokens.get(self.at).cloned() else { return Ok(None) };
         match token {
-            Token::Stray(text) => {
+            Lexeme::Stray(text) => {
                 Err(self.mistake(span, format!("{token} means nothing in a gate"), stray_help(text)))
             }
-            Token::Unclosed(_) => {
+            Lexeme::Unclosed(_) => {
                 let help = "close it: a label in quotes has the same quote at both ends";
                 Err(self.mistake(span, "the quote is not closed", help))
             }
@@ -456,7 +452,7 @@ impl<'t> Reader<'t, '_> {
     }
 
     /// Something else stands where something is expected, or nothing does; `missing` is what there is in the latter case.
-    fn unexpected(&self, found: Option<(Token<'t>, Range<usize>)>, missing: &str, help: &str) -> Mistake {
+    fn unexpected(&self, found: Option<(Lexeme<'t>, Range<usize>)>, missing: &str, help: &str) -> Mistake {
         let end = self.text.trim_end().len();
         let (message, span) = match found {
             Some((token, span)) => (format!("there is {missing}, but {token}"), span),

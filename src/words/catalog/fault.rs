@@ -121,7 +121,6 @@ impl Ends {
     }
 }
 
-/// What a fault needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Capability {
     /// To end, start and stop servers: an ensemble that the suite has started for the run.

@@ -13,9 +13,6 @@ pub fn members(name: &str) -> impl Iterator<Item = &str> {
 impl LockCard {
     /// The card of these locks together. What all of them promise is what is promised; a parameter is one's own,
     /// `curator-mutex.retry_times`. It lives as long as this process, as the others do.
-    ///
-    /// # Errors
-    /// Why they can't be used together.
     pub fn mixed(members: &[&Self]) -> Result<&'static Self, String> {
         let (Some(first), Some(_)) = (members.first(), members.get(1)) else {
             return Err(format!("write two locks with a `{MIXED_WITH}` between them"));

@@ -7,85 +7,27 @@ use serde::{Deserialize, Serialize};
 
 use super::request::PerRequest;
 
-/// How an acquire ended. Each acquire that was called has one of these, and only one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-pub enum Outcome {
-    /// The lock was acquired.
-    Acquired,
-    /// The acquire timeout passed first.
-    TimedOut,
-    /// The suite asked the contender to stop waiting (drain, interrupt).
-    Cancelled,
-    /// The connection was lost in a way that left the outcome open.
-    ConnectionLost,
-    /// The session expired while waiting.
-    SessionExpired,
-    /// Any other error; the trial's errors by kind say which.
-    Failed,
-    /// The contender died while it waited.
-    Crashed,
-}
-
-impl Outcome {
-    /// Every outcome, in the order in which outputs list them.
-    pub const ALL: [Outcome; 7] = [
-        Self::Acquired,
-        Self::TimedOut,
-        Self::Cancelled,
-        Self::ConnectionLost,
-        Self::SessionExpired,
-        Self::Failed,
-        Self::Crashed,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Acquired => "acquired",
-            Self::TimedOut => "timed_out",
-            Self::Cancelled => "cancelled",
-            Self::ConnectionLost => "connection_lost",
-            Self::SessionExpired => "session_expired",
-            Self::Failed => "failed",
-            Self::Crashed => "crashed",
-        }
+counted_by! {
+    /// How an acquire ended. Each acquire that was called has one of these, and only one.
+    Outcome {
+        /// The lock was acquired.
+        Acquired: "acquired",
+        /// The acquire timeout passed first.
+        TimedOut: "timed_out",
+        /// The suite asked the contender to stop waiting (drain, interrupt).
+        Cancelled: "cancelled",
+        /// The connection was lost in a way that left the outcome open.
+        ConnectionLost: "connection_lost",
+        /// The session expired while waiting.
+        SessionExpired: "session_expired",
+        /// Any other error; the trial's errors by kind say which.
+        Failed: "failed",
+        /// The contender died while it waited.
+        Crashed: "crashed",
     }
-}
-
-/// One number for each outcome. In files every outcome is there by its name, also with 0: it was counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "BTreeMap<Outcome, u64>", into = "BTreeMap<Outcome, u64>")]
-pub struct OutcomeCounts([u64; Outcome::ALL.len()]);
-
-impl From<OutcomeCounts> for BTreeMap<Outcome, u64> {
-    fn from(counts: OutcomeCounts) -> Self {
-        Outcome::ALL.into_iter().map(|outcome| (outcome, counts.get(outcome))).collect()
-    }
-}
-
-impl From<BTreeMap<Outcome, u64>> for OutcomeCounts {
-    fn from(by_outcome: BTreeMap<Outcome, u64>) -> Self {
-        let mut counts = Self::default();
-        by_outcome.into_iter().for_each(|(outcome, amount)| counts.add(outcome, amount));
-        counts
-    }
-}
-
-impl OutcomeCounts {
-    pub fn get(&self, outcome: Outcome) -> u64 {
-        self.0[outcome as usize]
-    }
-
-    pub fn add(&mut self, outcome: Outcome, amount: u64) {
-        self.0[outcome as usize] += amount;
-    }
-
-    pub fn merge(&mut self, other: &Self) {
-        for (own, theirs) in self.0.iter_mut().zip(other.0) {
-            *own += theirs;
-        }
-    }
+    /// One number for each outcome. In files every outcome is there by its name, also with 0: it was counted.
+    #[serde(from = "BTreeMap<Outcome, u64>", into = "BTreeMap<Outcome, u64>")]
+    OutcomeCounts
 }
 
 /// Notifications delivered, by what the server said and by what caused them.
@@ -122,20 +64,20 @@ impl Notifications {
     pub fn by_release(&self) -> u64 {
         self.by_release_useful + self.by_release_spurious
     }
-
-    pub fn merge(&mut self, other: &Self) {
-        self.node_created += other.node_created;
-        self.node_deleted += other.node_deleted;
-        self.data_changed += other.data_changed;
-        self.children_changed += other.children_changed;
-        self.by_release_useful += other.by_release_useful;
-        self.by_release_spurious += other.by_release_spurious;
-        self.to_releaser += other.to_releaser;
-        self.by_arrival += other.by_arrival;
-        self.by_departure += other.by_departure;
-        self.cause_unknown += other.cause_unknown;
-    }
 }
+
+added_up!(Notifications {
+    node_created,
+    node_deleted,
+    data_changed,
+    children_changed,
+    by_release_useful,
+    by_release_spurious,
+    to_releaser,
+    by_arrival,
+    by_departure,
+    cause_unknown,
+});
 
 /// Everything that is counted over one span of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -260,25 +202,25 @@ impl Counts {
     pub fn acquired(&self) -> u64 {
         self.outcomes.get(Outcome::Acquired)
     }
-
-    pub fn merge(&mut self, other: &Self) {
-        self.requests.merge(&other.requests);
-        self.succeeded.merge(&other.succeeded);
-        self.written_by_multis += other.written_by_multis;
-        self.notifications.merge(&other.notifications);
-        self.outcomes.merge(&other.outcomes);
-        self.releases += other.releases;
-        self.lost_while_held += other.lost_while_held;
-        self.names_returned += other.names_returned;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.overtaken += other.overtaken;
-        self.unseen += other.unseen;
-        self.reads_acquired += other.reads_acquired;
-        self.read_held_us += other.read_held_us;
-        self.saturated += other.saturated;
-    }
 }
+
+added_up!(Counts {
+    requests,
+    succeeded,
+    written_by_multis,
+    notifications,
+    outcomes,
+    releases,
+    lost_while_held,
+    names_returned,
+    bytes_sent,
+    bytes_received,
+    overtaken,
+    unseen,
+    reads_acquired,
+    read_held_us,
+    saturated,
+});
 
 #[cfg(test)]
 mod tests {
@@ -340,9 +282,9 @@ mod tests {
     #[test]
     fn two_spans_together_count_the_sum_of_both_in_every_field() {
         let mut both = counts(1);
-        both.merge(&counts(100));
+        both += counts(100);
         assert_eq!(both, counts(101));
-        both.merge(&Counts::default());
+        both += Counts::default();
         assert_eq!(both, counts(101));
     }
 

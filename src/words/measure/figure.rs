@@ -33,7 +33,6 @@ pub struct FigureCard {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FigureKind {
-    /// A ratio of the measured phase.
     Ratio,
     /// A count of the measured phase or, of what must not happen at all, of the whole trial.
     Count,
@@ -68,7 +67,6 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// What files call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Micros => "us",
@@ -99,7 +97,6 @@ pub enum Better {
 }
 
 impl Better {
-    /// What files call it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Lower => "lower",

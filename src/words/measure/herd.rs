@@ -9,13 +9,11 @@ use super::{Histogram, value_at};
 pub const RANK_CLASSES: usize = 12;
 
 /// The class of a rank, which counts from 1.
-#[must_use]
 pub fn rank_class(rank: u32) -> usize {
     rank.clamp(1, 1 << (RANK_CLASSES - 1)).next_power_of_two().trailing_zeros() as usize
 }
 
 /// The ranks of a class, as charts call them.
-#[must_use]
 pub fn rank_label(class: usize) -> String {
     let last = 1_u32 << class;
     match class {
@@ -42,7 +40,6 @@ pub struct Woken {
 
 impl Woken {
     /// The numbers of a class; `None` where no release woke so many.
-    #[must_use]
     pub fn of(class: usize, samples: &Histogram) -> Option<Self> {
         let last = 1_u32 << class;
         (!samples.is_empty()).then(|| Self {
@@ -54,7 +51,6 @@ impl Woken {
         })
     }
 
-    #[must_use]
     pub fn class(&self) -> usize {
         rank_class(self.from_rank)
     }

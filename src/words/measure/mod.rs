@@ -1,5 +1,93 @@
 //! The table of measures and counts: every output iterates these, so that none can forget one.
 
+/// Makes an enum of what is counted by its kind, each kind with its name in files, and one number for each of them.
+macro_rules! counted_by {
+    (
+        $(#[$about_kind:meta])* $Kind:ident { $($(#[$about:meta])* $variant:ident: $name:literal,)* }
+        $(#[$about_each:meta])* $Each:ident
+    ) => {
+        $(#[$about_kind])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        #[repr(u8)]
+        pub enum $Kind { $($(#[$about])* $variant,)* }
+
+        impl $Kind {
+            /// All of them, in the order in which outputs list them.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$variant),*];
+
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        $(#[$about_each])*
+        pub struct $Each([u64; $Kind::ALL.len()]);
+
+        impl $Each {
+            pub fn get(&self, kind: $Kind) -> u64 {
+                self.0[kind as usize]
+            }
+
+            pub fn add(&mut self, kind: $Kind, amount: u64) {
+                self.0[kind as usize] += amount;
+            }
+
+            pub fn total(&self) -> u64 {
+                self.0.iter().sum()
+            }
+
+            /// Kind and number, in the order of the kinds.
+            pub fn iter(&self) -> impl Iterator<Item = ($Kind, u64)> + '_ {
+                $Kind::ALL.into_iter().zip(self.0)
+            }
+        }
+
+        impl std::ops::AddAssign for $Each {
+            fn add_assign(&mut self, other: Self) {
+                self.0.iter_mut().zip(other.0).for_each(|(own, theirs)| *own += theirs);
+            }
+        }
+
+        impl From<$Each> for BTreeMap<$Kind, u64> {
+            fn from(numbers: $Each) -> Self {
+                numbers.iter().collect()
+            }
+        }
+
+        impl From<BTreeMap<$Kind, u64>> for $Each {
+            fn from(by_kind: BTreeMap<$Kind, u64>) -> Self {
+                let mut numbers = Self::default();
+                by_kind.into_iter().for_each(|(kind, amount)| numbers.add(kind, amount));
+                numbers
+            }
+        }
+    };
+}
+
+/// Adds what was counted field by field: every field by name, so that none can be forgotten.
+macro_rules! added_up {
+    ($Counts:ident { $($field:ident),* $(,)? }) => {
+        impl std::ops::AddAssign for $Counts {
+            fn add_assign(&mut self, other: Self) {
+                let Self { $($field),* } = other;
+                $(self.$field += $field;)*
+            }
+        }
+
+        impl std::ops::Add for $Counts {
+            type Output = Self;
+
+            fn add(mut self, other: Self) -> Self {
+                self += other;
+                self
+            }
+        }
+    };
+}
+pub(crate) use added_up;
+
 mod counts;
 mod figure;
 mod herd;
@@ -32,7 +120,6 @@ pub type Histogram = hdrhistogram::Histogram<u64>;
 pub const HIGHEST_US: u64 = 3_600_000_000;
 
 /// An empty histogram with the suite's range and precision. Recording in it neither fails nor allocates.
-#[must_use]
 pub fn new_histogram() -> Histogram {
     // A copy costs a fraction of making one, and a trial needs dozens.
     EMPTY.clone()
@@ -60,7 +147,6 @@ macro_rules! measures {
 
         impl Measure {
             /// Every measure, in the order in which outputs list them.
-            #[must_use]
             pub fn all() -> Vec<Measure> {
                 let own = [$(Self::$variant),*];
                 own.into_iter().chain(RequestKind::ALL.into_iter().map(Self::Request)).collect()
@@ -69,7 +155,6 @@ macro_rules! measures {
             pub const COUNT: usize = Place::Requests as usize + RequestKind::ALL.len();
 
             /// The position in [`Measure::all`].
-            #[must_use]
             pub fn index(self) -> usize {
                 match self {
                     $(Self::$variant => Place::$variant as usize,)*
@@ -78,7 +163,6 @@ macro_rules! measures {
             }
 
             /// The name in files.
-            #[must_use]
             pub fn name(self) -> String {
                 match self {
                     $(Self::$variant => $name.into(),)*
@@ -86,7 +170,6 @@ macro_rules! measures {
                 }
             }
 
-            #[must_use]
             pub fn what(self) -> String {
                 let said = match self {
                     $(Self::$variant => concat!($($what),+),)*
@@ -138,7 +221,6 @@ measures! {
 
 impl Measure {
     /// Whether it is as long as the queue is, so that it says nothing where that goes on growing.
-    #[must_use]
     pub fn is_of_the_queue(self) -> bool {
         matches!(
             self,
@@ -152,7 +234,6 @@ impl Measure {
         )
     }
 
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Measure> {
         Self::all().into_iter().find(|measure| measure.name() == name)
     }

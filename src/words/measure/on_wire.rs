@@ -66,25 +66,10 @@ impl WireNotifications {
     pub fn total(&self) -> u64 {
         self.node_created + self.node_deleted + self.data_changed + self.children_changed
     }
-
-    fn merge(&mut self, other: &Self) {
-        self.node_created += other.node_created;
-        self.node_deleted += other.node_deleted;
-        self.data_changed += other.data_changed;
-        self.children_changed += other.children_changed;
-    }
 }
 
-impl WireApart {
-    fn merge(&mut self, other: &Self) {
-        self.connects += other.connects;
-        self.closes += other.closes;
-        self.pings += other.pings;
-        self.auths += other.auths;
-        self.watches_set_anew += other.watches_set_anew;
-        self.bytes += other.bytes;
-    }
-}
+added_up!(WireNotifications { node_created, node_deleted, data_changed, children_changed });
+added_up!(WireApart { connects, closes, pings, auths, watches_set_anew, bytes });
 
 impl WireCounts {
     pub fn all_requests(&self) -> u64 {
@@ -93,19 +78,19 @@ impl WireCounts {
 
     pub fn merge(&mut self, other: &Self) {
         self.acquired += other.acquired;
-        self.requests.merge(&other.requests);
+        self.requests += other.requests;
         for (own, theirs) in [
             (&mut self.other_requests, &other.other_requests),
             (&mut self.parts_of_multis, &other.parts_of_multis),
         ] {
             theirs.iter().for_each(|(name, times)| *own.entry(name.clone()).or_default() += times);
         }
-        self.succeeded.merge(&other.succeeded);
-        self.notifications.merge(&other.notifications);
+        self.succeeded += other.succeeded;
+        self.notifications += other.notifications;
         self.names_returned += other.names_returned;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
-        self.apart.merge(&other.apart);
+        self.apart += other.apart;
     }
 }
 

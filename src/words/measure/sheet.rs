@@ -26,7 +26,6 @@ impl Window {
     pub const CLOSED: Window = Window { start: Stamp::MAX, end: Stamp::MAX };
 
     /// Whether a sample taken at that time counts.
-    #[must_use]
     pub fn contains(&self, at: Stamp) -> bool {
         at >= self.start && at < self.end
     }
@@ -56,31 +55,17 @@ pub struct Second {
     pub handoff_us: u64,
 }
 
-impl Second {
-    pub fn merge(&mut self, other: &Self) {
-        // Every field by name, so that none can be forgotten.
-        let Self {
-            acquisitions,
-            requests,
-            notifications,
-            offered,
-            waits,
-            wait_us,
-            service_us,
-            handoffs,
-            handoff_us,
-        } = other;
-        self.acquisitions += acquisitions;
-        self.requests += requests;
-        self.notifications += notifications;
-        self.offered += offered;
-        self.waits += waits;
-        self.wait_us += wait_us;
-        self.service_us += service_us;
-        self.handoffs += handoffs;
-        self.handoff_us += handoff_us;
-    }
-}
+added_up!(Second {
+    acquisitions,
+    requests,
+    notifications,
+    offered,
+    waits,
+    wait_us,
+    service_us,
+    handoffs,
+    handoff_us,
+});
 
 /// Samples that wait for their histograms, at most.
 const SAMPLES_AT_ONCE: usize = 512;
@@ -107,7 +92,6 @@ pub struct ThreadRecorder {
 
 impl ThreadRecorder {
     /// An empty sheet with room for a timeline of that many seconds; later seconds go into the last one.
-    #[must_use]
     pub fn new(seconds: usize) -> Self {
         Self {
             histograms: (0..Measure::COUNT + RANK_CLASSES).map(|_| new_histogram()).collect(),
@@ -124,7 +108,6 @@ impl ThreadRecorder {
         self.window = window;
     }
 
-    #[must_use]
     pub fn window(&self) -> Window {
         self.window
     }
@@ -225,19 +208,16 @@ impl ThreadRecorder {
     }
 
     /// The histogram of one measure, as of the last [`ThreadRecorder::settle`].
-    #[must_use]
     pub fn histogram(&self, measure: Measure) -> &Histogram {
         &self.histograms[measure.index()]
     }
 
     /// The classes of ranks that have samples, as of the last [`ThreadRecorder::settle`].
-    #[must_use]
     pub fn herd(&self) -> Vec<Woken> {
         let classes = self.histograms[Measure::COUNT..].iter().enumerate();
         classes.filter_map(|(class, samples)| Woken::of(class, samples)).collect()
     }
 
-    #[must_use]
     pub fn timeline(&self) -> &[Second] {
         &self.timeline
     }
@@ -248,10 +228,10 @@ impl ThreadRecorder {
         for (own, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
             own.add(theirs).expect("sheets share their bounds");
         }
-        self.measured.merge(&other.measured);
-        self.whole.merge(&other.whole);
+        self.measured += other.measured;
+        self.whole += other.whole;
         for (own, theirs) in self.timeline.iter_mut().zip(&other.timeline) {
-            own.merge(theirs);
+            *own += *theirs;
         }
     }
 }

@@ -17,7 +17,6 @@ use std::collections::BTreeMap;
 
 use super::{Histogram, Measure};
 
-/// A percentile in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantile {
     pub us: u64,

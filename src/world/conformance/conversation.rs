@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::family::{Family, MARKER};
+use super::family::{MARKER, ProcessFamily};
 use super::finding::{Trouble, wrong};
 use crate::words::clock::micros;
 use crate::words::units::one_line;
@@ -57,7 +57,7 @@ pub(super) struct Conversation {
     /// `ready` as it was written.
     pub declared: Value,
     pub events: Vec<(u64, Event)>,
-    pub family: Family,
+    pub family: ProcessFamily,
     /// Lines before `ready` that are not the protocol's.
     pub foreign: usize,
     child: Child,
@@ -100,7 +100,7 @@ impl Conversation {
                 .map_err(|error| error.to_string())?,
             declared: Value::Null,
             events: Vec::new(),
-            family: Family::of(group, &marker),
+            family: ProcessFamily::of(group, &marker),
             foreign: 0,
             child,
             group,
@@ -398,7 +398,6 @@ impl Conversation {
         }
     }
 
-    /// Kills its process group.
     pub fn kill(&mut self) {
         let _ = kill_process_group(self.group, Signal::KILL);
     }

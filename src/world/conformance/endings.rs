@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::conversation::Conversation;
 use super::finding::{Seen, Tried, Trouble, wrong};
-use super::stage::{Contender, SOON, Stage, said};
+use super::stage::{CheckedContender, SOON, Stage, said};
 use crate::world::driver::protocol::{Answer, How, WantedMode, What};
 use crate::world::zk::reactor;
 
@@ -137,8 +137,8 @@ fn in_race(trouble: Trouble, race: usize) -> Trouble {
 async fn race_once(
     stage: &mut Stage<'_>,
     on: &str,
-    holder: Contender,
-    other: Contender,
+    holder: CheckedContender,
+    other: CheckedContender,
     release_after: Duration,
 ) -> Result<bool, Trouble> {
     let taking = stage.asks(holder, on, WantedMode::Write, None).await?;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::conversation::Answered;
 use super::finding::{Seen, Tried, Trouble, wrong};
-use super::stage::{Contender, SOON, Stage, said};
+use super::stage::{CheckedContender, SOON, Stage, said};
 use crate::world::driver::protocol::{Order, TokenKind, WantedMode};
 
 /// How often the lock is taken, by all contenders together.
@@ -77,7 +77,12 @@ pub(super) async fn cycles(stage: &mut Stage<'_>) -> Tried {
 }
 
 /// Nobody else has been let in meanwhile.
-async fn alone(stage: &mut Stage<'_>, all: &[Contender], doing: &[Doing], at: usize) -> Result<(), Trouble> {
+async fn alone(
+    stage: &mut Stage<'_>,
+    all: &[CheckedContender],
+    doing: &[Doing],
+    at: usize,
+) -> Result<(), Trouble> {
     let others: Vec<u64> = doing
         .iter()
         .enumerate()
@@ -160,7 +165,8 @@ pub(super) async fn order(stage: &mut Stage<'_>) -> Tried {
         inside = queue[at].0;
     }
     stage.releases(inside, &on).await?;
-    let all: Vec<Contender> = std::iter::once(holder).chain(queue.iter().map(|(one, _)| *one)).collect();
+    let all: Vec<CheckedContender> =
+        std::iter::once(holder).chain(queue.iter().map(|(one, _)| *one)).collect();
     stage.done(&all).await?;
     Ok(Seen::Fine("4 that waited were served as they had come".into()))
 }

@@ -10,7 +10,7 @@ pub(super) const MARKER: &str = "ZKLOCKBENCH_CHECK";
 
 /// Who belongs to a process that was started here.
 #[derive(Debug)]
-pub(super) struct Family {
+pub(super) struct ProcessFamily {
     group: i32,
     marker: String,
     /// All that were ever seen of it, each with when it was started: a number is given away again.
@@ -26,7 +26,7 @@ struct Running {
     name: String,
 }
 
-impl Family {
+impl ProcessFamily {
     pub fn of(group: Pid, marker: &str) -> Self {
         let marker = format!("{MARKER}={marker}");
         Self { group: group.as_raw_nonzero().get(), marker, known: BTreeSet::new() }
@@ -104,7 +104,7 @@ mod tests {
         let mut shell = shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let group = Pid::from_raw(i32::try_from(shell.id()).unwrap()).unwrap();
         shell.wait().unwrap();
-        let mut family = Family::of(group, &marker);
+        let mut family = ProcessFamily::of(group, &marker);
         let left = family.look();
         assert!(matches!(left.as_slice(), [(_, name)] if name == "sleep"), "{left:?}");
         family.kill();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::finding::{Seen, Tried, Trouble, wrong};
-use super::stage::{Contender, SOON, Stage, said};
+use super::stage::{CheckedContender, SOON, Stage, said};
 use crate::world::driver::protocol::How;
 
 /// Long enough to look at the lock meanwhile, on a busy host, too.
@@ -134,7 +134,7 @@ pub(super) async fn ahead(stage: &mut Stage<'_>) -> Tried {
 
 async fn asks_ahead(
     stage: &mut Stage<'_>,
-    who: Contender,
+    who: CheckedContender,
     on: &str,
     count: usize,
 ) -> Result<Vec<u64>, Trouble> {
@@ -158,7 +158,7 @@ async fn are_cancelled(stage: &mut Stage<'_>, out: &[u64], why: &str) -> Result<
 
 async fn asks(
     stage: &mut Stage<'_>,
-    who: Contender,
+    who: CheckedContender,
     on: &str,
     hold_us: u64,
     more: &[(&str, Value)],

@@ -30,7 +30,6 @@ use stage::Stage;
 
 const CHECK_WITHIN: Duration = Duration::from_secs(90);
 
-/// What a driver has said that it is.
 #[derive(Debug, Clone)]
 pub struct Introduction {
     pub ready: Ready,
@@ -39,120 +38,68 @@ pub struct Introduction {
 type OfProgram = for<'a> fn(&'a mut Conversation) -> LocalBoxFuture<'a, Tried>;
 type OfLock = for<'a> fn(&'a mut Stage<'_>) -> LocalBoxFuture<'a, Tried>;
 
-/// Checks of the program: what is tried, what to do where it fails, and how it is tried.
-const OF_PROGRAM: &[(&str, &str, OfProgram)] = &[
-    ("ready", "see \"What `ready` declares\" in docs/drivers.md", |driver| {
-        async { program::declares(driver) }.boxed_local()
-    }),
-    ("flush", "flush standard output after each line", |driver| program::flushes(driver).boxed_local()),
-    ("unknown field", "ignore fields that you don't know", |driver| {
-        program::unknown_field(driver).boxed_local()
-    }),
-    ("unknown request", "answer what you don't know with \"err\":\"unsupported\"", |driver| {
-        program::unknown_request(driver).boxed_local()
-    }),
-    (
-        "echoes",
-        "answer an echo at once from the thread that reads, with CLOCK_MONOTONIC in microseconds as `now`",
-        |driver| program::echoes(driver, None).boxed_local(),
-    ),
-    ("end of input", "exit when standard input ends, and end what you have started", |driver| {
-        program::exits(driver, "with nobody in it").boxed_local()
-    }),
-    ("SIGKILL", "start nothing outside of your process group", |driver| {
-        program::is_killed(driver).boxed_local()
-    }),
-];
+/// Makes a table of checks: how each is tried, and what to do where it fails.
+macro_rules! checks {
+    ($table:ident: $kind:ty; $($name:literal: $($tries:ident)::+ $(($argument:expr))?, $advice:literal;)*) => {
+        const $table: &[(&str, &str, $kind)] =
+            &[$(($name, $advice, |it| $($tries)::+(it $(, $argument)?).boxed_local())),*];
+    };
+}
 
-const OF_LOCK: &[(&str, &str, OfLock)] = &[
-    ("sessions", "give each contender a client, and so a session, of its own", |stage| {
-        sessions::one_each(stage).boxed_local()
-    }),
-    (
-        "session timeout",
-        "ask the servers for `session_ms`, if the client can; tell what they granted, not what was asked for",
-        |stage| sessions::granted(stage).boxed_local(),
-    ),
-    ("contender's echo", "answer an echo with `c` from the contender's own thread", |stage| {
-        sessions::contenders_echo(stage).boxed_local()
-    }),
-    (
-        "exclusion",
-        "answer an acquire with `ok` only when the contender's own session has the lock",
-        |stage| exclusion::cycles(stage).boxed_local(),
-    ),
-    ("order", "serve those who wait as they came, or leave `order` out", |stage| {
-        exclusion::order(stage).boxed_local()
-    }),
-    ("readers", "let readers in together, and a writer alone, or leave the mode `read` out", |stage| {
-        exclusion::readers(stage).boxed_local()
-    }),
-    ("leases", "let in as many as the parameter says, or leave `leases` out", |stage| {
-        exclusion::leases(stage).boxed_local()
-    }),
-    ("reentrant", "let the holder in again, and count, or leave `reentrant` out", |stage| {
-        exclusion::again(stage).boxed_local()
-    }),
-    ("echo while waiting", "never wait for a lock on the thread that reads", |stage| {
-        endings::echo_while_waiting(stage).boxed_local()
-    }),
-    (
-        "timeout",
-        "end the wait and leave the queue when `timeout_ms` are over, or declare `timeout` as `none`",
-        |stage| endings::timeout(stage).boxed_local(),
-    ),
-    ("timeout of 0", "answer `timeout` at once where `timeout_ms` is 0 and another has the lock", |stage| {
-        endings::no_time(stage).boxed_local()
-    }),
-    (
-        "late grants",
-        "release at once what is granted after `timeout` has been answered, and tell it by the event `late`",
-        |stage| endings::late_grants(stage).boxed_local(),
-    ),
-    (
-        "cancel at once",
-        "answer the acquire and the cancel, each once, also where the wait has not begun",
-        |stage| endings::cancel_before(stage).boxed_local(),
-    ),
-    ("cancel a wait", "end the wait, leave the queue, and answer the acquire with `cancelled`", |stage| {
-        endings::cancel_during(stage).boxed_local()
-    }),
-    ("cancel a hold", "leave a lock alone that has been granted", |stage| {
-        endings::cancel_after(stage).boxed_local()
-    }),
-    ("hold", "answer at the grant, hold, release, and answer `released`, or leave `hold` out", |stage| {
-        holding::by_itself(stage).boxed_local()
-    }),
-    (
-        "ahead",
-        "do acquires that come `after` others one by one and in order, and none behind one that was not released",
-        |stage| holding::ahead(stage).boxed_local(),
-    ),
-    ("close while holding", "release what is held and end the session when asked to close", |stage| {
-        endings::close_while_holding(stage).boxed_local()
-    }),
-    (
-        "wire cut for a moment",
-        "tell `suspended`, `connected` and `expired` as the client learns of them",
-        |stage| sessions::cut_shortly(stage).boxed_local(),
-    ),
-    (
-        "wire cut for long",
-        "tell `expired` when the session is over, or don't declare `lost`; answer all that is asked then, too",
-        |stage| sessions::cut_for_long(stage).boxed_local(),
-    ),
-    (
-        "session expired",
-        "tell the session's `password` with `open`: hexadecimal digits, as the client has it",
-        |stage| sessions::expired(stage).boxed_local(),
-    ),
-    ("nothing left", "delete what a contender has made when it closes, or end its session", |stage| {
-        endings::nothing_left(stage).boxed_local()
-    }),
-    ("end while holding", "exit when standard input ends, whoever holds or waits", |stage| {
-        end_while_holding(stage).boxed_local()
-    }),
-];
+checks! {
+    OF_PROGRAM: OfProgram;
+    "ready": program::declares, "see \"What `ready` declares\" in docs/drivers.md";
+    "flush": program::flushes, "flush standard output after each line";
+    "unknown field": program::unknown_field, "ignore fields that you don't know";
+    "unknown request": program::unknown_request, "answer what you don't know with \"err\":\"unsupported\"";
+    "echoes": program::echoes(None),
+        "answer an echo at once from the thread that reads, with CLOCK_MONOTONIC in microseconds as `now`";
+    "end of input": program::exits("with nobody in it"),
+        "exit when standard input ends, and end what you have started";
+    "SIGKILL": program::is_killed, "start nothing outside of your process group";
+}
+
+checks! {
+    OF_LOCK: OfLock;
+    "sessions": sessions::one_each, "give each contender a client, and so a session, of its own";
+    "session timeout": sessions::granted,
+        "ask the servers for `session_ms`, if the client can; tell what they granted, not what was asked for";
+    "contender's echo": sessions::contenders_echo, "answer an echo with `c` from the contender's own thread";
+    "exclusion": exclusion::cycles,
+        "answer an acquire with `ok` only when the contender's own session has the lock";
+    "order": exclusion::order, "serve those who wait as they came, or leave `order` out";
+    "readers": exclusion::readers,
+        "let readers in together, and a writer alone, or leave the mode `read` out";
+    "leases": exclusion::leases, "let in as many as the parameter says, or leave `leases` out";
+    "reentrant": exclusion::again, "let the holder in again, and count, or leave `reentrant` out";
+    "echo while waiting": endings::echo_while_waiting, "never wait for a lock on the thread that reads";
+    "timeout": endings::timeout,
+        "end the wait and leave the queue when `timeout_ms` are over, or declare `timeout` as `none`";
+    "timeout of 0": endings::no_time,
+        "answer `timeout` at once where `timeout_ms` is 0 and another has the lock";
+    "late grants": endings::late_grants,
+        "release at once what is granted after `timeout` has been answered, and tell it by the event `late`";
+    "cancel at once": endings::cancel_before,
+        "answer the acquire and the cancel, each once, also where the wait has not begun";
+    "cancel a wait": endings::cancel_during,
+        "end the wait, leave the queue, and answer the acquire with `cancelled`";
+    "cancel a hold": endings::cancel_after, "leave a lock alone that has been granted";
+    "hold": holding::by_itself,
+        "answer at the grant, hold, release, and answer `released`, or leave `hold` out";
+    "ahead": holding::ahead,
+        "do acquires that come `after` others one by one and in order, and none behind one that was not released";
+    "close while holding": endings::close_while_holding,
+        "release what is held and end the session when asked to close";
+    "wire cut for a moment": sessions::cut_shortly,
+        "tell `suspended`, `connected` and `expired` as the client learns of them";
+    "wire cut for long": sessions::cut_for_long,
+        "tell `expired` when the session is over, or don't declare `lost`; answer all that is asked then, too";
+    "session expired": sessions::expired,
+        "tell the session's `password` with `open`: hexadecimal digits, as the client has it";
+    "nothing left": endings::nothing_left,
+        "delete what a contender has made when it closes, or end its session";
+    "end while holding": end_while_holding, "exit when standard input ends, whoever holds or waits";
+}
 
 /// Asks a driver what it is.
 ///

@@ -165,7 +165,7 @@ pub(super) async fn is_killed(driver: &mut Conversation) -> Tried {
 }
 
 /// Whether what it declares of its locks can be shown and asked for.
-pub(super) fn declares(driver: &Conversation) -> Tried {
+pub(super) async fn declares(driver: &mut Conversation) -> Tried {
     let known = [
         "t",
         "v",

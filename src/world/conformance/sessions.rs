@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::finding::{Seen, Tried, Trouble, wrong};
 use super::program::echoes;
-use super::stage::{Contender, SOON, Stage, looker, said};
+use super::stage::{CheckedContender, SOON, Stage, looker, said};
 use crate::world::driver::protocol::{WantedMode, What};
 use crate::world::proxy::{SessionTimeouts, Who};
 
@@ -56,7 +56,11 @@ pub(super) async fn granted(stage: &mut Stage<'_>) -> Tried {
 }
 
 /// What a driver has told, beside what was read on the wire of its session, and what the suite's own client was granted.
-fn timeouts_are_right(one: Contender, read: Option<SessionTimeouts>, granted_to_us: Duration) -> Tried {
+fn timeouts_are_right(
+    one: CheckedContender,
+    read: Option<SessionTimeouts>,
+    granted_to_us: Duration,
+) -> Tried {
     let (told, asked_for) = (one.granted.as_millis(), ASKED_FOR.as_secs());
     if !one.tells_granted {
         return Ok(Seen::Better(
@@ -235,7 +239,7 @@ pub(super) async fn expired(stage: &mut Stage<'_>) -> Tried {
 }
 
 /// Whose session is over has to be closed all the same; whether that was possible is the driver's affair.
-async fn closes_somehow(stage: &mut Stage<'_>, who: Contender) -> Result<(), Trouble> {
+async fn closes_somehow(stage: &mut Stage<'_>, who: CheckedContender) -> Result<(), Trouble> {
     let driver = stage.driver().await?;
     let closed = driver.ask("`close` after the session was over", json!({ "t": "close", "c": who.c }));
     driver.answer(closed, 2 * who.granted + SOON).await.map(drop)
@@ -247,7 +251,7 @@ mod tests {
 
     fn judged(told_ms: u64, read: Option<(u64, u64)>) -> Tried {
         let granted = Duration::from_millis(told_ms);
-        let one = Contender { c: 0, session: Some(7), granted, tells_granted: true };
+        let one = CheckedContender { c: 0, session: Some(7), granted, tells_granted: true };
         let [asked, granted] =
             read.map_or([0; 2], |(asked, granted)| [asked, granted]).map(Duration::from_millis);
         timeouts_are_right(one, read.map(|_| SessionTimeouts { asked, granted }), Duration::from_secs(600))

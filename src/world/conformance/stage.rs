@@ -36,7 +36,7 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(3);
 
 /// A contender, and the session that its driver has told of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Contender {
+pub(super) struct CheckedContender {
     pub c: usize,
     /// Nothing where its locks are no ZooKeeper's.
     pub session: Option<i64>,
@@ -125,11 +125,11 @@ impl<'a> Stage<'a> {
         Ok(path)
     }
 
-    pub async fn open(&mut self) -> Result<Contender, Trouble> {
+    pub async fn open(&mut self) -> Result<CheckedContender, Trouble> {
         self.open_with(&self.site.target.connect.clone(), SESSION, &[]).await
     }
 
-    pub async fn two(&mut self) -> Result<(Contender, Contender), Trouble> {
+    pub async fn two(&mut self) -> Result<(CheckedContender, CheckedContender), Trouble> {
         Ok((self.open().await?, self.open().await?))
     }
 
@@ -139,7 +139,7 @@ impl<'a> Stage<'a> {
         connect: &str,
         session: Duration,
         more: &[(&str, Value)],
-    ) -> Result<Contender, Trouble> {
+    ) -> Result<CheckedContender, Trouble> {
         let c = self.contenders;
         self.contenders += 1;
         let mut parameters = self.parameters();
@@ -178,10 +178,10 @@ impl<'a> Stage<'a> {
         // What is done by it is no interference.
         session_told.into_iter().for_each(crate::world::zk::note_own_session);
         let granted = done.session_ms.map_or(session, Duration::from_millis);
-        Ok(Contender { c, session: session_told, granted, tells_granted: done.session_ms.is_some() })
+        Ok(CheckedContender { c, session: session_told, granted, tells_granted: done.session_ms.is_some() })
     }
 
-    pub fn key_of(&self, who: Contender) -> Option<SessionKey> {
+    pub fn key_of(&self, who: CheckedContender) -> Option<SessionKey> {
         self.keys.get(&who.c).cloned()
     }
 
@@ -203,7 +203,7 @@ impl<'a> Stage<'a> {
     /// Begins to wait for a lock.
     pub async fn asks(
         &mut self,
-        who: Contender,
+        who: CheckedContender,
         on: &str,
         mode: WantedMode,
         timeout: Option<Duration>,
@@ -217,7 +217,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Takes a lock that is free. Nobody waits for it, so that a node of another's is not taken for the holder's.
-    pub async fn takes(&mut self, who: Contender, on: &str) -> Result<(), Trouble> {
+    pub async fn takes(&mut self, who: CheckedContender, on: &str) -> Result<(), Trouble> {
         let id = self.asks(who, on, WantedMode::Write, None).await?;
         let grant = self.granted(id, SOON).await?;
         self.is_held(who, on, Some(&grant)).await
@@ -231,7 +231,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    pub async fn releases(&mut self, who: Contender, on: &str) -> Result<Answered, Trouble> {
+    pub async fn releases(&mut self, who: CheckedContender, on: &str) -> Result<Answered, Trouble> {
         let driver = self.driver().await?;
         let id = driver.ask("`release`", json!({ "t": "release", "c": who.c, "on": on }));
         let answered = driver.answer(id, SOON).await?;
@@ -241,7 +241,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    pub async fn closes(&mut self, who: Contender) -> Result<(), Trouble> {
+    pub async fn closes(&mut self, who: CheckedContender) -> Result<(), Trouble> {
         let driver = self.driver().await?;
         let id = driver.ask("`close`", json!({ "t": "close", "c": who.c }));
         let answered = driver.answer(id, SOON).await?;
@@ -252,7 +252,7 @@ impl<'a> Stage<'a> {
     }
 
     /// The end of a check: all is answered, nothing comes that was not asked for, and the contenders go.
-    pub async fn done(&mut self, contenders: &[Contender]) -> Result<(), Trouble> {
+    pub async fn done(&mut self, contenders: &[CheckedContender]) -> Result<(), Trouble> {
         self.driver().await?.settle().await?;
         for one in contenders {
             self.closes(*one).await?;
@@ -285,7 +285,12 @@ impl<'a> Stage<'a> {
     }
 
     /// A lock that was granted has a node of its contender's, and that is the one which it tells of.
-    pub async fn is_held(&self, who: Contender, on: &str, grant: Option<&Answered>) -> Result<(), Trouble> {
+    pub async fn is_held(
+        &self,
+        who: CheckedContender,
+        on: &str,
+        grant: Option<&Answered>,
+    ) -> Result<(), Trouble> {
         let Some(session) = who.session else { return Ok(()) };
         let nodes = self.nodes(on).await?;
         if !nodes.iter().any(|node| node.owner == session) {
@@ -319,12 +324,12 @@ impl<'a> Stage<'a> {
     }
 
     /// Waits until a contender has a node in the lock; false where it gets none.
-    pub async fn queues(&self, who: Contender, on: &str) -> Result<bool, Trouble> {
+    pub async fn queues(&self, who: CheckedContender, on: &str) -> Result<bool, Trouble> {
         self.until(on, |nodes| nodes.iter().any(|node| Some(node.owner) == who.session)).await
     }
 
     /// Waits until a contender has no node in the lock any more.
-    pub async fn leaves(&self, who: Contender, on: &str) -> Result<(), Trouble> {
+    pub async fn leaves(&self, who: CheckedContender, on: &str) -> Result<(), Trouble> {
         if self.until(on, |nodes| nodes.iter().all(|node| Some(node.owner) != who.session)).await? {
             return Ok(());
         }

@@ -16,7 +16,6 @@ pub struct PastTurn {
     pub left: Stamp,
 }
 
-/// What a hold came behind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Behind {
     /// When the lock was released before; 0 for never.

@@ -5,9 +5,10 @@
 //! whoever does not answer in time, or answers what was not asked, has failed for good: what it would say later could belong to
 //! anything.
 
+mod reading;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::io::Write;
 use std::process::{Child, ChildStdin, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -17,12 +18,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{oneshot, watch};
 
 use super::child::{DriverChild, DriverCommand, LastLines};
-use super::past_turns::{Behind, PastTurn, PastTurns};
-use super::protocol::{
-    Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, Request, VERSION, What, session_id,
-};
+use super::past_turns::{Behind, PastTurns};
+use super::protocol::{Answer, Ready, Request, VERSION};
 use crate::words::clock::{self, Stamp};
-use crate::world::zk::{self, SessionState};
+use crate::world::zk::SessionState;
+use reading::read_answers;
 
 /// How long a driver may take to say that it is ready: when it is first used, it may be compiled before.
 pub const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -37,14 +37,9 @@ const EXITS_WITHIN: Duration = Duration::from_secs(5);
 const TERMINATES_WITHIN: Duration = Duration::from_secs(2);
 /// More than that unread by the driver is not kept.
 const LONGEST_BACKLOG: usize = 4 << 20;
-/// More events than that in a second, and so many for each contender, are a flood.
-const EVENTS_A_SECOND: usize = 1_000;
-const EVENTS_OF_EACH: usize = 20;
 /// So much of its standard error is kept for messages.
 const LAST_LINES: usize = 32;
 const LONGEST_ERROR_LINE: usize = 500;
-/// So much of a line that is not the protocol's is shown.
-const SHOWN: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("driver `{driver}` {what}{stderr}")]
@@ -79,7 +74,7 @@ pub enum Mishap {
 
 /// A request that is out.
 #[derive(Debug)]
-pub struct Asked {
+pub struct OpenRequest {
     pub id: u64,
     /// Just before it was written.
     pub asked: Stamp,
@@ -89,9 +84,9 @@ pub struct Asked {
 /// An acquire that is out and whose hold the driver ends by itself.
 #[derive(Debug)]
 pub struct TurnAsked {
-    pub granted: Asked,
+    pub granted: OpenRequest,
     /// What it says when it has released, if it was granted.
-    pub released: Asked,
+    pub released: OpenRequest,
 }
 
 struct Pending {
@@ -238,7 +233,7 @@ impl Process {
         doing: &'static str,
         within: Option<Duration>,
         request: impl FnOnce(u64) -> Request,
-    ) -> Asked {
+    ) -> OpenRequest {
         self.inner.ask(doing, within, request)
     }
 
@@ -257,7 +252,7 @@ impl Process {
             let granted =
                 self.inner.awaits("`acquire`", within, End::Follows { to, within: released_within });
             requests.push(request(granted.id));
-            TurnAsked { released: Asked { id: granted.id, asked: granted.asked, answer }, granted }
+            TurnAsked { released: OpenRequest { id: granted.id, asked: granted.asked, answer }, granted }
         });
         let turns = turns.collect();
         self.inner.write(&requests);
@@ -278,7 +273,7 @@ impl Process {
     ///
     /// # Errors
     /// When the driver has failed.
-    pub async fn answer(&self, asked: &mut Asked) -> Result<Answer, DriverError> {
+    pub async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, DriverError> {
         (&mut asked.answer).await.map_err(|_| self.inner.failure())
     }
 
@@ -370,20 +365,20 @@ impl Inner {
         doing: &'static str,
         within: Option<Duration>,
         request: impl FnOnce(u64) -> Request,
-    ) -> Asked {
+    ) -> OpenRequest {
         let asked = self.awaits(doing, within, End::None);
         self.write(&[request(asked.id)]);
         asked
     }
 
     /// Awaits the answer to a request that is to be written next: it may come at once.
-    fn awaits(&self, doing: &'static str, within: Option<Duration>, end: End) -> Asked {
+    fn awaits(&self, doing: &'static str, within: Option<Duration>, end: End) -> OpenRequest {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
         let asked = clock::now();
         let due = within.map(|within| asked + clock::micros(within));
         locked(&self.pending).insert(id, Pending { to, doing, due, end });
-        Asked { id, asked, answer }
+        OpenRequest { id, asked, answer }
     }
 
     fn write(&self, requests: &[Request]) {
@@ -402,7 +397,6 @@ impl Inner {
         }
     }
 
-    /// The failure that came first.
     fn failure(&self) -> DriverError {
         let unknown = || DriverError {
             driver: self.name.clone(),
@@ -454,72 +448,6 @@ impl Inner {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
-
-    fn answered(&self, answer: Answer) -> Result<Told, String> {
-        let id = answer.id;
-        let mut all = locked(&self.pending);
-        let Some(pending) = all.remove(&id) else {
-            return Err(format!("nothing with the id {id} is unanswered"));
-        };
-        match pending.end {
-            End::Tells { .. } if answer.ok.is_some() => return Err(format!("{id} was granted twice")),
-            End::None | End::Follows { .. } if answer.released.is_some() => {
-                return Err(format!(
-                    "{id} is released, and was not granted, or not to be held by the driver"
-                ));
-            }
-            End::Follows { to, within } if answer.ok.is_some() => {
-                let due = Some(clock::now() + clock::micros(within));
-                let end = End::Tells { called: answer.from, entered: answer.to };
-                all.insert(id, Pending { to, doing: "that a lock is released", due, end });
-            }
-            // Before it is passed on: who gets the answers to several contenders may look at them in any order.
-            End::Tells { called: Some(called), entered: Some(entered) } => {
-                let [called, entered] = [called, entered].map(clock::of_monotonic);
-                if let Some(left) = answer.from.map(clock::of_monotonic) {
-                    locked(&self.turns).add(entered, PastTurn { called, left });
-                }
-            }
-            End::None | End::Follows { .. } | End::Tells { .. } => {}
-        }
-        Ok(Told { to: pending.to, answer })
-    }
-
-    fn told(&self, event: &Event) -> Result<(), String> {
-        let contenders = locked(&self.contenders);
-        let Some(states) = contenders.get(&event.c) else {
-            return Err(format!("there is no contender {}", event.c));
-        };
-        let most = EVENTS_A_SECOND + EVENTS_OF_EACH * contenders.len();
-        let mut events = locked(&self.events);
-        let now = clock::now();
-        *events = if now < events.0 + 1_000_000 { (events.0, events.1 + 1) } else { (now, 1) };
-        if events.1 > most {
-            return Err(format!("more than {most} events in a second"));
-        }
-        drop(events);
-        // What a client does by a session that it has opened by itself is no interference.
-        event.session.as_deref().and_then(session_id).into_iter().for_each(zk::note_own_session);
-        match event.what {
-            What::Connected => turns(states, SessionState::SyncConnected),
-            What::Suspended => turns(states, SessionState::Disconnected),
-            What::Expired | What::Lost => turns(states, SessionState::Expired),
-            What::Late => drop(self.late.fetch_add(1, Ordering::Relaxed)),
-            What::Revoked => {}
-        }
-        Ok(())
-    }
-}
-
-/// A session that is over stays so, whatever its client does by another one.
-fn turns(states: &watch::Sender<SessionState>, now: SessionState) {
-    states.send_if_modified(|state| {
-        let changes = !state.is_terminated();
-        if changes {
-            *state = now;
-        }
-        changes
-    });
 }
 
 impl Input {
@@ -545,142 +473,6 @@ impl Input {
 
 fn thread(name: &str, inner: Arc<Inner>, work: impl FnOnce(&Inner) + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name(name.into()).spawn(move || work(&inner)).map(drop)
-}
-
-/// An answer, and whom it is for.
-struct Told {
-    to: oneshot::Sender<Answer>,
-    answer: Answer,
-}
-
-fn pass_on(told: &mut Vec<Told>) {
-    // Whoever awaits it no longer does not matter.
-    told.drain(..).for_each(|Told { to, answer }| drop(to.send(answer)));
-}
-
-/// Reads answers and events until the output ends, or the driver has failed. What has come in one piece is passed on together:
-/// whoever awaits it would be woken for each line.
-fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
-    let mut output = BufReader::with_capacity(LONGEST_LINE, output);
-    let (mut line, mut answered) = (Vec::new(), Vec::new());
-    let (mut is_ready, mut foreign) = (false, 0);
-    loop {
-        line.clear();
-        let read = (&mut output).take(LONGEST_LINE as u64).read_until(b'\n', &mut line);
-        let garbage = |why: String, line: &[u8]| Mishap::Garbage { why, line: shown(line) };
-        match read {
-            Ok(length) if length > 0 && line.last() == Some(&b'\n') => {}
-            Ok(LONGEST_LINE) => {
-                inner.fails(garbage(format!("a line of more than {LONGEST_LINE} bytes"), &line));
-                return drain(output);
-            }
-            _ => return inner.output_has_ended(&line),
-        }
-        if !is_ready {
-            match greeting(&line) {
-                Greeting::Ready(told) => {
-                    is_ready = true;
-                    let _ = inner.is_ready.set(());
-                    let _ = ready.send(*told);
-                }
-                Greeting::Refused(why) => {
-                    inner.fails(Mishap::Refused(why));
-                    return;
-                }
-                Greeting::Wrong(why) => {
-                    inner.fails(garbage(why, &line));
-                    return drain(output);
-                }
-                Greeting::None => {
-                    foreign += 1;
-                    if foreign > FOREIGN_LINES {
-                        inner.fails(garbage(format!("{foreign} lines before `ready`"), &line));
-                        return drain(output);
-                    }
-                }
-            }
-            continue;
-        }
-        let arrived = clock::now();
-        let told = Line::read(&line).and_then(|told| match told {
-            Line::Answer(answer) => {
-                answered.push(inner.answered(Answer { arrived, ..*answer })?);
-                Ok(())
-            }
-            Line::Event(event) => {
-                pass_on(&mut answered);
-                inner.told(&event)
-            }
-        });
-        if told.is_err() || !output.buffer().contains(&b'\n') {
-            pass_on(&mut answered);
-        }
-        if let Err(why) = told {
-            inner.fails(garbage(why, &line));
-            return drain(output);
-        }
-    }
-}
-
-/// A driver that is being killed must not wait for its output to be read.
-fn drain(mut output: impl Read) {
-    let _ = std::io::copy(&mut output, &mut std::io::sink());
-}
-
-enum Greeting {
-    Ready(Box<Ready>),
-    Refused(String),
-    Wrong(String),
-    /// A line that is not the protocol's.
-    None,
-}
-
-fn greeting(line: &[u8]) -> Greeting {
-    let Ok(value) = serde_json::from_slice::<serde_json::Value>(line) else { return Greeting::None };
-    match value.get("t").and_then(|t| t.as_str()) {
-        Some("refused") => Greeting::Refused(
-            value.get("why").and_then(|why| why.as_str()).unwrap_or("without a reason").to_owned(),
-        ),
-        Some("ready") => match serde_json::from_value::<Ready>(value) {
-            Ok(ready) if ready.v != VERSION => Greeting::Wrong(format!(
-                "it chose version {} of the protocol, which was not offered",
-                ready.v
-            )),
-            Ok(ready) if ready.locks.is_empty() => Greeting::Wrong("`ready` names no lock".into()),
-            Ok(ready) => Greeting::Ready(Box::new(ready)),
-            Err(error) => Greeting::Wrong(format!("not a `ready`: {error}")),
-        },
-        _ => Greeting::None,
-    }
-}
-
-impl Inner {
-    fn output_has_ended(&self, rest: &[u8]) {
-        if self.closing.get().is_some() {
-            return self.ends_all();
-        }
-        if !rest.is_empty() {
-            self.fails(Mishap::Garbage {
-                why: "its output ends in the middle of a line".into(),
-                line: shown(rest),
-            });
-            return;
-        }
-        // What it wrote last on its standard error is being read.
-        let status = self.has_exited(Duration::from_millis(500));
-        let how = match status.map(|status| (status.code(), status.signal())) {
-            Some((Some(code), _)) => format!("exit status {code}"),
-            Some((_, Some(signal))) => format!("by signal {signal}"),
-            _ => "it has closed its output and runs on".to_owned(),
-        };
-        std::thread::sleep(Duration::from_millis(20));
-        self.fails(Mishap::Exited(how));
-    }
-}
-
-fn shown(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
-    text.trim_end().chars().flat_map(char::escape_debug).collect()
 }
 
 /// Writes the backlog, asks whether it still answers, and looks whether an answer is overdue.
@@ -722,6 +514,7 @@ pub type Parameters = BTreeMap<String, serde_json::Value>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::zk;
 
     /// Says what it is, and then does that.
     fn driver(then: &str) -> DriverCommand {

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use super::child::DriverCommand;
 use super::past_turns::Behind;
-use super::process::{Asked, DriverError, Mishap, Parameters, Process, TurnAsked, locked};
+use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process, TurnAsked, locked};
 use super::protocol::{
     Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedTls, password_bytes,
     session_id,
@@ -110,7 +110,6 @@ pub struct PastHold {
     pub entered: Stamp,
     /// When it was called to release it.
     pub left: Stamp,
-    /// When it returned from that.
     pub returned: Stamp,
     pub released: Result<(), Failure>,
     /// What it came behind, where its acquire was sent ahead.
@@ -119,7 +118,6 @@ pub struct PastHold {
 
 #[derive(Debug, Clone, Copy)]
 pub struct AcquireWanted<'a> {
-    /// The lock's path.
     pub on: &'a str,
     pub mode: WantedMode,
     pub timeout: Option<Duration>,
@@ -364,7 +362,6 @@ impl Processes {
         locked(&self.failed).extend(error);
     }
 
-    /// Why no process is started any more.
     fn given_up(&self) -> Option<DriverError> {
         let failed = locked(&self.failed);
         failed.last().filter(|_| failed.len() >= FAILURES_AT_MOST).cloned()
@@ -473,8 +470,8 @@ impl Link {
     /// What an acquire came to, with others that are out behind it.
     async fn outcome(
         &self,
-        mut asked: Asked,
-        held: Option<Asked>,
+        mut asked: OpenRequest,
+        held: Option<OpenRequest>,
         behind: &VecDeque<TurnAsked>,
         on: &str,
         cancelled: impl Future<Output = ()>,
@@ -495,9 +492,9 @@ impl Link {
     /// What an answer to an acquire comes to; where the driver holds by itself, once that is over.
     async fn granted(
         &self,
-        asked: &Asked,
+        asked: &OpenRequest,
         answered: Answer,
-        held: Option<Asked>,
+        held: Option<OpenRequest>,
     ) -> Result<Granted, NotGranted> {
         let (from, to, arrived) = (answered.from, answered.to, answered.arrived);
         let done = granted(answered)?;
@@ -518,7 +515,7 @@ impl Link {
     /// Waits until the driver has released what it held by itself since then.
     async fn hold_is_over(
         &self,
-        mut held: Asked,
+        mut held: OpenRequest,
         called: Option<Stamp>,
         since: Option<Stamp>,
     ) -> Result<PastHold, Failure> {
@@ -539,8 +536,8 @@ impl Link {
     /// The wait is not wanted any more; its one answer has to come all the same.
     async fn give_up(
         &self,
-        mut asked: Asked,
-        held: Option<Asked>,
+        mut asked: OpenRequest,
+        held: Option<OpenRequest>,
         behind: &VecDeque<TurnAsked>,
         on: &str,
     ) -> Result<Granted, NotGranted> {

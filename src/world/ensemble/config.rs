@@ -91,7 +91,6 @@ pub fn is_server_of(command: &[OsString], directory: &Path) -> bool {
     main == MAIN && cfg.ends_with("zoo.cfg") && cfg.parent().and_then(Path::parent) == directory
 }
 
-/// Name and text of a log configuration.
 const LOGBACK: (&str, &str) = (
     "logback.xml",
     r#"<configuration>

@@ -4,7 +4,6 @@ use crate::words::connect::{Connect, FORM};
 use crate::words::error::Error;
 use crate::world::zk::reach;
 
-/// A connect string, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct External {
     pub connect: String,

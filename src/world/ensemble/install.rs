@@ -43,7 +43,6 @@ impl Places {
     }
 }
 
-/// A ZooKeeper that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
     pub java: PathBuf,

@@ -12,7 +12,7 @@ use super::directory::check_left;
 use super::install::Installation;
 use super::local::{Local, LocalSpec};
 use super::private;
-use super::server::{Life, Server};
+use super::server::{Lifetime, Server};
 use crate::words::error::Error;
 
 /// How long a server may take to end when asked, before it is killed.
@@ -23,7 +23,6 @@ pub struct KeptServer {
     pub pid: u32,
     /// `127.0.0.1:port` for clients.
     pub address: String,
-    /// Where its output goes.
     pub log: PathBuf,
 }
 
@@ -73,7 +72,7 @@ impl Kept {
     /// # Errors
     /// Same errors as [`Local::start`]; and when it can't be written down, in which case it is ended again.
     pub async fn up(spec: &LocalSpec, installation: &Installation, state: &Path) -> Result<Self, Error> {
-        let local = Local::start_for(spec, installation, Life::Lasting).await?;
+        let local = Local::start_for(spec, installation, Lifetime::Lasting).await?;
         let kept = Self {
             connect: local.connect(),
             servers: local.each().filter_map(|server| KeptServer::of(&server)).collect(),

@@ -39,7 +39,6 @@ pub trait Links: Send + Sync {
 
     async fn reaches(&self, from: usize, to: usize) -> Fact;
 
-    /// Nothing that one server sends reaches another.
     async fn is_cut(&self, from: usize, to: usize) -> Fact;
 
     /// Nothing gets from a server to another one or to the suite, or from there to it.

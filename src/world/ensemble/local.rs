@@ -9,7 +9,7 @@ use super::directory::{EnsembleDir, describe_placement};
 use super::install::Installation;
 use super::network::Network;
 use super::ports::{ClaimedPorts, ServerPorts};
-use super::server::{Life, Server, ServerSite};
+use super::server::{Lifetime, Server, ServerSite};
 use super::state::{self, Numbered};
 use crate::words::error::Error;
 
@@ -62,15 +62,15 @@ impl Local {
     /// # Errors
     /// When they don't start or don't become ready; shows the end of the log that says why.
     pub async fn start(spec: &LocalSpec, installation: &Installation) -> Result<Self, Error> {
-        Self::start_for(spec, installation, Life::WithUs).await
+        Self::start_for(spec, installation, Lifetime::WithUs).await
     }
 
     pub(super) async fn start_for(
         spec: &LocalSpec,
         installation: &Installation,
-        life: Life,
+        life: Lifetime,
     ) -> Result<Self, Error> {
-        if spec.apart && life == Life::Lasting {
+        if spec.apart && life == Lifetime::Lasting {
             return Err(Error::usage(
                 "servers in their own network namespaces end with the run and cannot be kept",
             ));
@@ -88,7 +88,12 @@ impl Local {
         }
     }
 
-    fn spawn(spec: &LocalSpec, installation: &Installation, life: Life, skip: usize) -> Result<Self, Error> {
+    fn spawn(
+        spec: &LocalSpec,
+        installation: &Installation,
+        life: Lifetime,
+        skip: usize,
+    ) -> Result<Self, Error> {
         let network = if spec.apart { Some(network_for(spec.servers)?) } else { None };
         let claim = if spec.apart { None } else { Some(ClaimedPorts::new(spec.servers, skip)?) };
         let directory = EnsembleDir::create(spec.data_dir.as_deref())?;
@@ -157,7 +162,6 @@ impl Local {
         awake.flatten().collect()
     }
 
-    /// The network of servers that live apart.
     pub(super) fn network(&self) -> Result<&Network, String> {
         self.network.as_ref().ok_or_else(|| "the servers share one network: they cannot be cut off".into())
     }

@@ -39,11 +39,11 @@ struct Server {
     /// older. Each server's log reaches back as far as it happens to: of what was before, one may have what others lack.
     begins_at_ms: Option<i64>,
     /// By the first transaction of each, as its name says.
-    logs: BTreeMap<i64, Log>,
+    logs: BTreeMap<i64, OpenLog>,
 }
 
 #[derive(Debug, Default)]
-struct Log {
+struct OpenLog {
     at: u64,
     /// There is a newer one, and all of this one was read.
     is_over: bool,
@@ -111,9 +111,6 @@ impl LogFollower {
     }
 
     /// Passes on what is left, of which no more is known: it is in some server's log.
-    ///
-    /// # Errors
-    /// When what takes them refuses.
     pub fn end(mut self, pass: &mut dyn FnMut(&Transaction) -> io::Result<()>) -> io::Result<u64> {
         while let Some((_, (transaction, _))) = self.waiting.pop_first() {
             self.pass(&transaction, pass)?;
@@ -169,7 +166,7 @@ impl Server {
         });
         self.logs.retain(|first, _| found.contains_key(first));
         if cut {
-            self.logs.values_mut().for_each(|log| *log = Log::default());
+            self.logs.values_mut().for_each(|log| *log = OpenLog::default());
         }
         for (first, _) in found.into_iter().filter(|(_, (_, written))| *written + TIMES_LAG >= since) {
             self.logs.entry(first).or_default();
@@ -209,7 +206,7 @@ impl Server {
     }
 }
 
-impl Log {
+impl OpenLog {
     fn read(
         &mut self,
         path: &Path,

@@ -23,10 +23,8 @@ mod network;
 mod ports;
 mod private;
 mod processes;
-mod rootless;
 mod server;
 mod state;
-mod subnet;
 pub mod transactions;
 
 use std::io;
@@ -43,9 +41,9 @@ pub use leader::Leader;
 pub use links::Links;
 pub use local::{Local, LocalSpec, NICER_BY};
 pub use mortal::spawn_mortal;
+pub use namespace::leave_for_own_network;
 pub use network::links_capability;
 pub use processes::Processes;
-pub use rootless::leave_for_own_network;
 pub use state::{Done, Fact, Role, eventually, roles};
 
 /// Where the servers' transaction logs lie.
@@ -61,9 +59,6 @@ pub struct Logs {
 #[async_trait]
 pub trait Started: Processes + Links {
     /// The servers' transaction logs as they are now.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     async fn logs(&self) -> io::Result<Logs>;
 
     /// The same where they are files of this host, which can be read while they are written. Elsewhere they are asked for

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::{OnceLock, mpsc};
 
-type Request = (Command, mpsc::Sender<io::Result<Child>>);
+type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
 
 /// Starts a child that is killed when this process ends, however it ends.
 ///
@@ -17,7 +17,7 @@ type Request = (Command, mpsc::Sender<io::Result<Child>>);
 /// # Errors
 /// Same errors as [`Command::spawn`].
 pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
-    static KEEPER: OnceLock<io::Result<mpsc::Sender<Request>>> = OnceLock::new();
+    static KEEPER: OnceLock<io::Result<mpsc::Sender<SpawnRequest>>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(start_keeper).as_ref().map_err(|e| io::Error::other(e.to_string()))?;
     command.process_group(0);
     die_with_parent(&mut command);
@@ -27,8 +27,8 @@ pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
     child.recv().map_err(gone)?
 }
 
-fn start_keeper() -> io::Result<mpsc::Sender<Request>> {
-    let (requests, inbox) = mpsc::channel::<Request>();
+fn start_keeper() -> io::Result<mpsc::Sender<SpawnRequest>> {
+    let (requests, inbox) = mpsc::channel::<SpawnRequest>();
     std::thread::Builder::new().name("child-keeper".into()).spawn(move || {
         for (mut command, answer) in inbox {
             let _ = answer.send(command.spawn());

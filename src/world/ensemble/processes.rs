@@ -68,20 +68,13 @@ pub trait Processes: Send + Sync {
 
     /// Who leads, and since which election. For a moment two servers may both say that they lead: it is the one of
     /// the later epoch that counts, and only if a majority is in step with it.
-    ///
-    /// # Errors
-    /// When there is no leader, or it could not be asked.
     async fn leader_and_epoch(&self) -> Result<Leader, String>;
 
-    /// The number of the server that leads.
     async fn leader(&self) -> Result<usize, String> {
         Ok(self.leader_and_epoch().await?.server)
     }
 
     /// The numbers of the servers that follow now.
-    ///
-    /// # Errors
-    /// When none does.
     async fn followers(&self) -> Result<Vec<usize>, String>;
 
     /// The numbers of as many servers as it takes to stop the rest, drawn by the seed.

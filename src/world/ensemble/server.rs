@@ -13,9 +13,8 @@ use super::mortal::spawn_mortal;
 use super::ports::ServerPorts;
 use super::{config, namespace};
 
-/// How long a server's life lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
+pub enum Lifetime {
     /// As long as this process at most.
     WithUs,
     Lasting,
@@ -56,7 +55,7 @@ pub struct Server {
     own: PathBuf,
     java: PathBuf,
     arguments: Vec<String>,
-    life: Life,
+    life: Lifetime,
     meant: Meant,
     child: Option<Child>,
 }
@@ -68,7 +67,7 @@ impl Server {
         number: usize,
         ports: &[ServerPorts],
         site: &ServerSite<'_>,
-        life: Life,
+        life: Lifetime,
     ) -> io::Result<Self> {
         let own = site.directory.join(format!("server-{number}"));
         config::write(&own, number, ports)?;
@@ -112,8 +111,8 @@ impl Server {
         nicer(&mut command, self.nicer_by);
         self.meant = Meant::BeDown;
         self.child = Some(match self.life {
-            Life::WithUs => spawn_mortal(command)?,
-            Life::Lasting => spawn_lasting(command)?,
+            Lifetime::WithUs => spawn_mortal(command)?,
+            Lifetime::Lasting => spawn_lasting(command)?,
         });
         Ok(())
     }

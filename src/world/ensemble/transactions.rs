@@ -37,15 +37,13 @@ pub struct Transaction {
     pub zxid: i64,
     /// When it was proposed, in milliseconds of the leader's wall clock since 1970.
     pub at_ms: i64,
-    pub changes: Vec<Change>,
+    pub changes: Vec<NodeChange>,
 }
 
-/// What a transaction did to one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct NodeChange {
     pub path: String,
     pub happened: Happened,
-    /// It was deleted because its session ended.
     pub with_its_session: bool,
 }
 
@@ -66,7 +64,7 @@ pub fn number_of(path: &str) -> u64 {
 
 /// A node's life, as the ensemble wrote it down.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Life {
+pub struct NodeLife {
     pub created: i64,
     /// The transaction that deleted it; `None` while it is there.
     pub deleted: Option<i64>,
@@ -86,7 +84,7 @@ pub struct Living {
 
 impl Living {
     /// Goes on by one transaction; gives the lives that end with it.
-    pub fn go_on(&mut self, transaction: &Transaction) -> Vec<Life> {
+    pub fn go_on(&mut self, transaction: &Transaction) -> Vec<NodeLife> {
         let (zxid, at_ms) = (transaction.zxid, transaction.at_ms);
         let mut ended = Vec::new();
         let creates = transaction.changes.iter().filter(|change| change.happened == Happened::Created);
@@ -100,7 +98,7 @@ impl Living {
                     // There is no word of the end of one that was there before.
                     let forgotten =
                         self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
-                    ended.extend(forgotten.map(|created| Life { created, ..Life::default() }));
+                    ended.extend(forgotten.map(|created| NodeLife { created, ..NodeLife::default() }));
                 }
                 Happened::Deleted => {
                     let Some(created) = self.created.remove(&change.path) else { continue };
@@ -109,23 +107,20 @@ impl Living {
                     }
                     let (deleted, deleted_at_ms) = (Some(zxid), Some(at_ms));
                     let with_its_session = change.with_its_session;
-                    ended.push(Life { created, deleted, deleted_at_ms, with_its_session });
+                    ended.push(NodeLife { created, deleted, deleted_at_ms, with_its_session });
                 }
             }
         }
         ended
     }
 
-    pub fn end(self) -> impl Iterator<Item = Life> {
+    pub fn end(self) -> impl Iterator<Item = NodeLife> {
         let left: BTreeSet<i64> = self.created.into_values().collect();
-        left.into_iter().map(|created| Life { created, ..Life::default() })
+        left.into_iter().map(|created| NodeLife { created, ..NodeLife::default() })
     }
 }
 
 /// Whether a log begins as one of ZooKeeper's. `None` where there is nothing yet.
-///
-/// # Errors
-/// When it begins otherwise.
 pub(super) fn begins(log: &[u8]) -> Result<Option<()>, &'static str> {
     match log.get(..MAGIC.len()) {
         None | Some([0, 0, 0, 0]) => Ok(None),
@@ -151,7 +146,7 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     changes(kind, &mut fields, &mut |happened, path: &[u8], with_its_session| {
         if path.starts_with(below.as_bytes()) {
             let path = String::from_utf8_lossy(path).into_owned();
-            found.push(Change { path, happened, with_its_session });
+            found.push(NodeChange { path, happened, with_its_session });
         }
     });
     Some((Transaction { session, zxid, at_ms, changes: found }, taken))
@@ -237,9 +232,9 @@ mod tests {
         std::iter::from_fn(each).collect()
     }
 
-    fn read_lives(log: &[u8]) -> BTreeMap<i64, Life> {
+    fn read_lives(log: &[u8]) -> BTreeMap<i64, NodeLife> {
         let mut living = Living::default();
-        let mut lives: Vec<Life> = read(log).iter().flat_map(|one| living.go_on(one)).collect();
+        let mut lives: Vec<NodeLife> = read(log).iter().flat_map(|one| living.go_on(one)).collect();
         lives.extend(living.end());
         lives.into_iter().map(|life| (life.created, life)).collect()
     }
@@ -266,7 +261,7 @@ mod tests {
         let lives = read_lives(&log(&written));
         assert_eq!(
             lives[&1],
-            Life { created: 1, deleted: Some(4), deleted_at_ms: Some(1_004), with_its_session: false }
+            NodeLife { created: 1, deleted: Some(4), deleted_at_ms: Some(1_004), with_its_session: false }
         );
         assert_eq!((lives[&2].deleted, lives[&6].deleted), (Some(5), None));
         assert!(lives[&2].with_its_session);
@@ -294,7 +289,7 @@ mod tests {
             multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a")), (SET_DATA, text("/other"))]);
         let told = read(&log(&[record(4, MULTI, &hand_over), record(5, SET_DATA, &text("/elsewhere"))]));
         let change =
-            |path: &str, happened| Change { path: path.to_owned(), happened, with_its_session: false };
+            |path: &str, happened| NodeChange { path: path.to_owned(), happened, with_its_session: false };
         let changes = vec![change("/l/b", Happened::Written), change("/l/a", Happened::Deleted)];
         let hand_over = Transaction { session: 7, zxid: 4, at_ms: 1_004, changes };
         assert_eq!(told, [hand_over, Transaction { session: 7, zxid: 5, at_ms: 1_005, changes: Vec::new() }]);

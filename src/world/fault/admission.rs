@@ -43,7 +43,6 @@ impl Admission {
         self.is_in.store(false, Ordering::SeqCst);
     }
 
-    /// Whether its contender has come in and not gone out yet.
     pub fn is_in(&self) -> bool {
         self.is_in.load(Ordering::SeqCst)
     }

@@ -32,7 +32,6 @@ A jump shorter than the remaining time only shortens that. `acquire_timeout` mus
     ..FaultCard::CONTENDERS
 };
 
-/// How long the contender may take until it has noticed.
 const NOTICES: Duration = Duration::from_secs(10);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

@@ -18,7 +18,6 @@ pub enum Effect {
     Cut(usize, usize),
 }
 
-/// How a server goes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     Killed,
@@ -111,9 +110,6 @@ impl InEffect {
     }
 
     /// Makes of a server what all that is in effect makes of it.
-    ///
-    /// # Errors
-    /// Why it could not be done.
     pub async fn make_of(&self, server: usize, how: How, processes: &dyn Processes) -> Done {
         let made = self.made(server);
         let mut made = made.lock().await;
@@ -149,9 +145,6 @@ impl InEffect {
     }
 
     /// Breaks a link that is to be broken, or mends it.
-    ///
-    /// # Errors
-    /// Why it could not be done.
     pub async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
         let mut broken = self.broken.lock().await;
         let is_to_be = self.has(effect);

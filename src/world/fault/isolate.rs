@@ -31,7 +31,6 @@ needs `partition`. With `all` no server reaches another one and nobody serves.",
     ..FaultCard::SERVERS
 };
 
-/// How long it may take until nothing gets through, or everything.
 const TAKES_EFFECT: Duration = Duration::from_secs(30);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

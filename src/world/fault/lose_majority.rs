@@ -31,7 +31,6 @@ is freed only a whole timeout after the ensemble is back.",
     ..FaultCard::FIXED
 };
 
-/// How long it may take until the rest has noticed that it is too few.
 const NOTICES: Duration = Duration::from_secs(60);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

@@ -70,7 +70,6 @@ pub struct Firing<'a> {
 /// What undoes a fault, and sees that it is undone; or what looks at it before.
 pub type Healing<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 
-/// A fault that has been done.
 #[must_use = "a fault is undone by its healing"]
 pub struct Active<'a> {
     /// What it has hit: `contender 7 (holder)`.

@@ -11,7 +11,6 @@ use crate::words::catalog::fault::{Capability, Target};
 use crate::words::clock;
 use crate::world::ensemble::{Leader, Processes, eventually};
 
-/// How long it may take until a server is seen down.
 const GOES_DOWN: Duration = Duration::from_secs(20);
 /// How long an election may take, and servers to be in step again. On a loaded host they are slow to start.
 pub const COMES_BACK: Duration = Duration::from_secs(60);

@@ -41,7 +41,6 @@ Where it misleads: servers on one host elect within tenths of a second; over a n
     ..FaultCard::FIXED
 };
 
-/// How long it may take until nothing gets through, or everything.
 const TAKES_EFFECT: Duration = Duration::from_secs(30);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

@@ -28,7 +28,6 @@ Where it misleads: a pause shorter than what the others tolerate shows up only a
     ..FaultCard::SERVERS
 };
 
-/// How long it may take until a server is seen still.
 const FALLS_SILENT: Duration = Duration::from_secs(20);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

@@ -20,7 +20,6 @@ pub trait Contenders: Send + Sync {
     fn inside(&self) -> Vec<usize>;
     /// Those that wait for one, the longest first.
     fn waiting(&self) -> Vec<usize>;
-    /// Since when it has been waiting, if it is.
     fn waits_since(&self, contender: usize) -> Option<Stamp>;
     /// What stands before all that one runs.
     fn gate(&self, contender: usize) -> Arc<Gate>;
@@ -50,57 +49,35 @@ pub struct FaultReach<'a> {
     /// The links between servers, where they live apart.
     pub links: Option<&'a dyn Links>,
     pub proxy: Option<&'a Proxy>,
-    /// What is done to the servers at this moment.
     pub in_effect: InEffect,
 }
 
 impl<'a> FaultReach<'a> {
-    /// The servers' processes.
-    ///
-    /// # Errors
-    /// When they are not ours.
     pub fn processes(&self) -> Result<&'a dyn Processes, String> {
         self.processes.ok_or_else(|| "the ensemble was not started for this run".into())
     }
 
-    /// The links between servers.
-    ///
-    /// # Errors
-    /// When they cannot be cut.
     pub fn links(&self) -> Result<&'a dyn Links, String> {
         self.links.ok_or_else(|| "the servers share one network".into())
     }
 
-    /// What stands between contenders and servers.
-    ///
-    /// # Errors
-    /// When nothing does.
     pub fn proxy(&self) -> Result<&'a Proxy, String> {
         self.proxy.ok_or_else(|| "nothing stands between contenders and servers".into())
     }
 
     /// Does this, unless another fault has done it already. It is to be ended, also after a failure.
-    ///
-    /// # Errors
-    /// Why it could not be done.
     pub async fn begin(&self, effect: Effect) -> Done {
         self.in_effect.add(effect);
         self.bring_about(effect, How::Killed).await
     }
 
     /// Takes a server down in that way, unless it is down already. It is to be ended, also after a failure.
-    ///
-    /// # Errors
-    /// Why it could not be done.
     pub async fn begin_down(&self, server: usize, how: How) -> Done {
         self.in_effect.add(Effect::Down(server));
         self.bring_about(Effect::Down(server), how).await
     }
 
     /// Undoes this, unless another fault does it still.
-    ///
-    /// # Errors
-    /// Why it could not be undone.
     pub async fn end(&self, effect: Effect) -> Done {
         self.in_effect.take_away(effect);
         self.bring_about(effect, How::Killed).await

@@ -21,7 +21,6 @@ timeout to stop its work.",
     ..FaultCard::CONNECTIONS
 };
 
-/// How long it may take until the connections are gone.
 const TAKES_EFFECT: Duration = Duration::from_secs(5);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

@@ -41,7 +41,6 @@ pub fn find(name: &str) -> Option<&'static FaultEntry> {
     FAULTS.iter().find(|entry| entry.card.name == name)
 }
 
-/// The page on every kind of fault.
 pub fn reference() -> String {
     let mut text = String::from(
         "# Faults\n\n\

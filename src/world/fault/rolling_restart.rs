@@ -30,7 +30,6 @@ a single server, nobody serves during the restart.",
     ..FaultCard::FIXED
 };
 
-/// How long it may take until a server is seen down.
 const GOES_DOWN: Duration = Duration::from_secs(20);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };

@@ -55,7 +55,6 @@ pub struct Fired {
     pub effective: Option<Stamp>,
     pub ended: Option<Stamp>,
     pub proof: Proof,
-    /// Why it could not be undone.
     pub left: Option<String>,
 }
 

@@ -25,7 +25,6 @@ pub fn only_if(is_so: bool, otherwise: &str) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
-/// Looks at each of these once more.
 pub async fn all_still<T: Copy, F>(all: &[T], look: impl Fn(T) -> F) -> Result<(), String>
 where
     F: Future<Output = Result<String, String>>,

@@ -73,7 +73,6 @@ impl<'a> Since<'a> {
         Self::counted(self.proxy, &self.who).unread - self.before.unread
     }
 
-    /// How many bytes passed in both directions.
     pub fn bytes(&self) -> u64 {
         let Passed { to_server, to_client, .. } = Self::counted(self.proxy, &self.who);
         to_server + to_client - self.before.to_server - self.before.to_client

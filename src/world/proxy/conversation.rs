@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::frame::{Frames, NotFrames};
 use super::loss::{LostPart, Struck};
-use super::protocol::{self, Negotiated, Request};
+use super::protocol::{self, ClientRequest, Negotiated};
 use super::table::{Registration, SessionTimeouts};
 use super::traffic::{Direction, Mark, Traffic};
 
@@ -21,7 +21,6 @@ pub struct Lost {
     pub start: usize,
 }
 
-/// What some bytes to the client hold.
 #[derive(Debug, Default)]
 pub struct Replies {
     pub marks: Vec<Mark>,
@@ -40,7 +39,7 @@ struct ConversationState {
     /// The session timeout that it has asked for, in milliseconds.
     asked_ms: i32,
     /// The request whose reply is to be lost, and what for.
-    doomed: Option<(Request, u64)>,
+    doomed: Option<(ClientRequest, u64)>,
 }
 
 #[derive(Debug)]
@@ -152,7 +151,7 @@ impl ConversationState {
     }
 
     /// Looks whether a request or its reply is to be lost. Returns the request to withhold, and what it is lost for.
-    fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(Request, u64)> {
+    fn note(&mut self, registration: &Registration, head: &[u8]) -> Option<(ClientRequest, u64)> {
         let request = protocol::request(head).filter(|_| self.doomed.is_none())?;
         match registration.loss_for(request.kind)? {
             (loss, LostPart::Request) => return Some((request, loss)),

@@ -10,7 +10,6 @@ const KEPT: usize = 2048;
 /// The bytes of the length.
 const LENGTH: usize = 4;
 
-/// A frame whose last byte has come.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// Where it begins in the bytes at hand; 0 when it began in earlier ones.

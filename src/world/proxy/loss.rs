@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-use super::protocol::{Reply, Request};
+use super::protocol::{ClientRequest, Reply};
 use super::setting::{Owner, Who};
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::RequestKind;
@@ -20,7 +20,7 @@ pub enum LostPart {
 /// A request that never reached its server, or whose reply the client never got.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Struck {
-    pub request: Request,
+    pub request: ClientRequest,
     /// The zxid in the lost reply's header; 0 when the request itself was lost.
     pub zxid: i64,
     /// When request or reply was swallowed, on the process's clock.
@@ -29,17 +29,16 @@ pub struct Struck {
 
 impl Struck {
     /// Of a request whose reply is swallowed now.
-    pub fn answered(request: Request, reply: Reply) -> Self {
+    pub fn answered(request: ClientRequest, reply: Reply) -> Self {
         Self { request, zxid: reply.zxid, at: clock::now() }
     }
 
     /// Of a request that is swallowed now.
-    pub fn unheard(request: Request) -> Self {
+    pub fn unheard(request: ClientRequest) -> Self {
         Self { request, zxid: 0, at: clock::now() }
     }
 }
 
-/// One loss that is to be.
 #[derive(Debug)]
 struct Armed {
     who: Who,
@@ -119,7 +118,7 @@ mod tests {
     }
 
     fn struck() -> Struck {
-        let request = Request { xid: 1, opcode: 1, kind: CREATE, path: "/a".into() };
+        let request = ClientRequest { xid: 1, opcode: 1, kind: CREATE, path: "/a".into() };
         Struck::answered(request, Reply { xid: 1, zxid: 5, error: 0 })
     }
 

@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 pub use loss::Struck;
-pub use protocol::Request;
+pub use protocol::ClientRequest;
 pub use setting::{Delay, Settings, Who};
 pub use table::SessionTimeouts;
 pub use traffic::{Passed, Waits};

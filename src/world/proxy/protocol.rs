@@ -30,7 +30,7 @@ pub fn session_granted(head: &[u8]) -> Option<Negotiated> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ClientRequest {
     /// The number by which its reply names it.
     pub xid: i32,
     /// Its kind as the protocol numbers them.
@@ -41,7 +41,7 @@ pub struct Request {
 }
 
 /// Reads a request. `None` for what is none of [`RequestKind`]: pings, the session's end, watches set anew.
-pub fn request(head: &[u8]) -> Option<Request> {
+pub fn request(head: &[u8]) -> Option<ClientRequest> {
     const MULTI: [i32; 2] = [14, 22];
     let mut reader = Reader(head);
     let (xid, opcode) = (reader.int()?, reader.int()?);
@@ -52,7 +52,7 @@ pub fn request(head: &[u8]) -> Option<Request> {
     let path = reader.string();
     let watches = path.is_some() && reader.bool() == Some(true);
     let kind = kind(opcode, watches)?;
-    Some(Request { xid, opcode, kind, path: path.unwrap_or_default() })
+    Some(ClientRequest { xid, opcode, kind, path: path.unwrap_or_default() })
 }
 
 fn kind(opcode: i32, watches: bool) -> Option<RequestKind> {

@@ -19,7 +19,6 @@ use super::queue::Queue;
 use super::setting::{Ending, Orders, Settings};
 use super::traffic::{Direction, Mark};
 
-/// So much is read at once.
 const BUFFER: usize = 16 << 10;
 
 enum PumpTurn {
@@ -84,7 +83,6 @@ impl<'a> Pump<'a> {
         Self { direction: Direction::ToClient, ..other_way }
     }
 
-    /// Pumps until nothing more comes.
     pub async fn run(mut self) -> Result<(), Ending> {
         loop {
             self.obey()?;

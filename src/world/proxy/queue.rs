@@ -32,7 +32,6 @@ pub struct RestOfPiece<'a> {
     pub bytes: &'a [u8],
     /// Where it begins in its piece.
     pub from: usize,
-    /// The replies that end in its piece.
     pub marks: &'a [Mark],
 }
 

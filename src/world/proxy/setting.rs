@@ -108,7 +108,6 @@ pub enum Ending {
     Cut,
 }
 
-/// What holds for a connection now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Orders {
     pub settings: Arc<Settings>,

@@ -63,7 +63,7 @@ enum Event {
 
 /// What a request is, until its reply.
 #[derive(Debug)]
-struct Asked {
+struct AskedOnWire {
     xid: i32,
     opcode: i32,
     /// `None` for what is counted apart, and for other kinds.
@@ -90,11 +90,11 @@ struct OfClient {
     /// As of which transaction each watch was set.
     watches: HashMap<(String, Watched), i64>,
     /// Requests without a reply, by connection.
-    asked: HashMap<u64, VecDeque<Asked>>,
+    asked: HashMap<u64, VecDeque<AskedOnWire>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Change {
+struct WireChange {
     zxid: i64,
     /// Whose release it belongs to, and in which of its turns that was.
     released: Option<(usize, u64)>,
@@ -111,7 +111,7 @@ struct Fired {
 #[derive(Debug, Default)]
 struct WireState {
     clients: BTreeMap<usize, OfClient>,
-    changes: HashMap<(Event, String), Vec<Change>>,
+    changes: HashMap<(Event, String), Vec<WireChange>>,
     fired: Vec<Fired>,
     remembered: usize,
     /// Why it is not known what has caused notifications.
@@ -183,7 +183,7 @@ impl Wire {
         let watch = watch.and_then(|watched| Some((Reader(body).string()?, watched)));
         let removes = if kind == Some(RequestKind::RemoveWatches) { removed(body) } else { Vec::new() };
         let changes = parts.map(|parts| parts.into_iter().map(|(_, what)| what).collect());
-        let asked = Asked { xid, opcode, kind, is_apart, watch, removes, changes, turn: of.turns };
+        let asked = AskedOnWire { xid, opcode, kind, is_apart, watch, removes, changes, turn: of.turns };
         of.asked.entry(connection).or_default().push_back(asked);
         match opcode {
             101 | 105 => state.is_unclear("a contender set its watches anew"),
@@ -254,7 +254,6 @@ impl Wire {
         of.holds = false;
     }
 
-    /// What has passed so far.
     pub fn counted(&self) -> Wired {
         let state = self.locked();
         let [first, later, whole] = <[WireCounts; 3]>::default();
@@ -349,7 +348,7 @@ impl WireState {
     }
 
     /// Writes down what a request that was carried out has changed.
-    fn changed(&mut self, client: usize, asked: Asked, zxid: i64, body: &[u8]) {
+    fn changed(&mut self, client: usize, asked: AskedOnWire, zxid: i64, body: &[u8]) {
         let (changes, names) = (asked.changes, created(asked.opcode, body));
         let (Some(changes), Some(names)) = (changes, names) else {
             return self.is_unclear("what a multi changed is longer than what was read of it");
@@ -365,17 +364,17 @@ impl WireState {
                     let holds = of.holds;
                     of.nodes.insert(path.clone(), holds);
                     self.children_change(&path, zxid, None);
-                    self.happens(Event::Created, path, Change { zxid, released: None });
+                    self.happens(Event::Created, path, WireChange { zxid, released: None });
                 }
                 Operation::Delete(path) => {
                     // Its owner may have done something else by then: what it held by tells that it has released.
                     let released = by_release(of.nodes.remove(&path).unwrap_or(of.holds));
                     self.children_change(&path, zxid, released);
-                    self.happens(Event::Deleted, path, Change { zxid, released });
+                    self.happens(Event::Deleted, path, WireChange { zxid, released });
                 }
                 Operation::SetData(path) => {
                     let released = by_release(of.holds);
-                    self.happens(Event::DataChanged, path, Change { zxid, released });
+                    self.happens(Event::DataChanged, path, WireChange { zxid, released });
                 }
             }
         }
@@ -383,11 +382,11 @@ impl WireState {
 
     fn children_change(&mut self, path: &str, zxid: i64, released: Option<(usize, u64)>) {
         if let Some((parent, _)) = path.rsplit_once('/') {
-            self.happens(Event::ChildrenChanged, parent.to_owned(), Change { zxid, released });
+            self.happens(Event::ChildrenChanged, parent.to_owned(), WireChange { zxid, released });
         }
     }
 
-    fn happens(&mut self, event: Event, path: String, change: Change) {
+    fn happens(&mut self, event: Event, path: String, change: WireChange) {
         if self.remembers() {
             self.changes.entry((event, path)).or_default().push(change);
         }

@@ -132,7 +132,6 @@ pub fn sequence_of(name: &str) -> Option<i64> {
     Some(if negative || wrapped { -number } else { number })
 }
 
-/// A notification that has been delivered.
 #[derive(Debug, Clone)]
 pub struct Arrival {
     pub kind: EventKind,

@@ -11,13 +11,12 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::arrival::{Arm, sequence_of};
-use super::ranks::Ranks;
+use super::arrival::{Arm, Arrival, EventKind, sequence_of};
 use crate::words::clock::Stamp;
 
 /// What the change that fired a watch was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum ChildChange {
     Created,
     /// The lowest child, which is the holder's in a queue lock, was deleted.
     LowestDeleted,
@@ -70,28 +69,28 @@ impl ChangeLog {
     }
 
     /// What the change was that fired a watch set with that list.
-    pub fn fired(&self, armed: &Arm) -> Change {
-        let Some(before) = armed.change_number() else { return Change::NobodyLooked };
+    pub fn fired(&self, armed: &Arm) -> ChildChange {
+        let Some(before) = armed.change_number() else { return ChildChange::NobodyLooked };
         // Look at the change itself first, then at the ones after it.
         let later =
             (1..=LOOK_AHEAD).find_map(|ahead| Some((ahead, self.ring(&self.lists).get(before + ahead)?)));
-        let Some((ahead, (creates, lowest))) = later else { return Change::NobodyLooked };
+        let Some((ahead, (creates, lowest))) = later else { return ChildChange::NobodyLooked };
         let created = creates as i64 - armed.creates();
         if created == 0 {
             let same_lowest = Some(lowest as i64) == armed.lowest;
-            return if same_lowest { Change::OtherDeleted } else { Change::LowestDeleted };
+            return if same_lowest { ChildChange::OtherDeleted } else { ChildChange::LowestDeleted };
         }
-        if created == ahead { Change::Created } else { self.first_by_time(armed) }
+        if created == ahead { ChildChange::Created } else { self.first_by_time(armed) }
     }
 
     /// The next create against the delete of the lowest, by when they were sent and answered.
-    fn first_by_time(&self, armed: &Arm) -> Change {
+    fn first_by_time(&self, armed: &Arm) -> ChildChange {
         let create = self.ring(&self.created).get(armed.creates());
         let delete = armed.lowest.and_then(|lowest| self.ring(&self.deleted).get(lowest));
         match (create, delete) {
-            (Some((_, created)), Some((deleting, _))) if created < deleting => Change::Created,
-            (Some((creating, _)), Some((_, deleted))) if deleted < creating => Change::LowestDeleted,
-            _ => Change::Mixed,
+            (Some((_, created)), Some((deleting, _))) if created < deleting => ChildChange::Created,
+            (Some((creating, _)), Some((_, deleted))) if deleted < creating => ChildChange::LowestDeleted,
+            _ => ChildChange::Mixed,
         }
     }
 
@@ -133,6 +132,55 @@ impl Ring {
     }
 }
 
+/// Changes whose waiters are counted at the same time. An older one would begin again at 1.
+const REMEMBERED: usize = 1 << 10;
+
+/// Counts, change by change of one lock, the waiters that have heard of it. Shared by all contenders of a process, and
+/// lock-free.
+///
+/// Places are taken in the order in which the waiters run, which on one generator thread is that of arrival. Where several
+/// threads hear of a change at the same time, it can't be told who was first, and the order is that of this count.
+#[derive(Debug)]
+pub struct Ranks {
+    latest_release: AtomicU64,
+    /// In each the lower half of the change's key, and how many have heard of that.
+    heard: Box<[AtomicU64]>,
+}
+
+impl Default for Ranks {
+    fn default() -> Self {
+        let heard = (0..REMEMBERED).map(|_| AtomicU64::new(0)).collect();
+        Self { latest_release: AtomicU64::new(0), heard }
+    }
+}
+
+impl Ranks {
+    pub fn released(&self, now: Stamp) {
+        self.latest_release.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// A waiter hears of a change: returns its place among those that hear of the same, from 1.
+    pub fn next(&self, arrival: &Arrival) -> u32 {
+        let key = self.key(arrival);
+        let changed = u64::from(key as u32) << 32;
+        let add_one = |heard: u64| if heard & !0xffff_ffff == changed { heard + 1 } else { changed + 1 };
+        let slot = &self.heard[key as usize % REMEMBERED];
+        let before = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |heard| Some(add_one(heard)));
+        add_one(before.unwrap_or_else(|heard| heard)) as u32
+    }
+
+    /// What all who hear of the same change have in common: a list that is out of date, a node that is gone or, where
+    /// neither has a number, the latest release.
+    fn key(&self, arrival: &Arrival) -> u64 {
+        let number = match arrival.kind {
+            EventKind::ChildrenChanged => arrival.armed.as_ref().and_then(Arm::change_number),
+            EventKind::NodeDeleted => sequence_of(&arrival.path),
+            _ => None,
+        };
+        number.map_or_else(|| self.latest_release.load(Ordering::Relaxed), i64::cast_unsigned)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use zookeeper_client::Names;
@@ -155,21 +203,21 @@ mod tests {
     #[test]
     fn a_create_and_a_release_are_told_apart_by_the_next_list() {
         let armed = list(&[3, 4]);
-        assert_eq!(log_of(&[&[3, 4, 5]]).fired(&armed), Change::Created);
-        assert_eq!(log_of(&[&[4]]).fired(&armed), Change::LowestDeleted);
+        assert_eq!(log_of(&[&[3, 4, 5]]).fired(&armed), ChildChange::Created);
+        assert_eq!(log_of(&[&[4]]).fired(&armed), ChildChange::LowestDeleted);
     }
 
     #[test]
     fn a_waiter_that_left_is_not_taken_for_a_release() {
-        assert_eq!(log_of(&[&[3, 5]]).fired(&list(&[3, 4, 5])), Change::OtherDeleted);
+        assert_eq!(log_of(&[&[3, 5]]).fired(&list(&[3, 4, 5])), ChildChange::OtherDeleted);
     }
 
     #[test]
     fn two_changes_of_different_kinds_stay_open_until_somebody_listed_between_them() {
         let log = log_of(&[&[4, 5]]);
-        assert_eq!(log.fired(&list(&[3, 4])), Change::Mixed);
+        assert_eq!(log.fired(&list(&[3, 4])), ChildChange::Mixed);
         log.listed(&list(&[4]));
-        assert_eq!(log.fired(&list(&[3, 4])), Change::LowestDeleted);
+        assert_eq!(log.fired(&list(&[3, 4])), ChildChange::LowestDeleted);
     }
 
     #[test]
@@ -178,15 +226,42 @@ mod tests {
         let log = log_of(&[&[4, 5]]);
         log.deleted("/lock/n-0000000003", 10, 20);
         log.created(5, 21, 30);
-        assert_eq!(log.fired(&armed), Change::LowestDeleted);
+        assert_eq!(log.fired(&armed), ChildChange::LowestDeleted);
         let log = log_of(&[&[4, 5]]);
         log.deleted("/lock/n-0000000003", 10, 20);
         log.created(5, 19, 30);
-        assert_eq!(log.fired(&armed), Change::Mixed, "they overlapped: nothing is claimed");
+        assert_eq!(log.fired(&armed), ChildChange::Mixed, "they overlapped: nothing is claimed");
     }
 
     #[test]
     fn with_no_later_list_nothing_is_claimed() {
-        assert_eq!(log_of(&[]).fired(&list(&[3, 4])), Change::NobodyLooked);
+        assert_eq!(log_of(&[]).fired(&list(&[3, 4])), ChildChange::NobodyLooked);
+    }
+
+    fn heard(kind: EventKind, path: &str, listed: Option<&[&str]>) -> Arrival {
+        let armed = listed.map(|listed| Arm::of_list(&listed.iter().collect()));
+        Arrival { kind, path: path.into(), at: 0, armed, zxid: -1, awaited: true, rank: None }
+    }
+
+    #[test]
+    fn whoever_watches_the_same_list_or_node_is_counted_together_and_nobody_else() {
+        let ranks = Ranks::default();
+        let list = |names: &[&str]| ranks.next(&heard(EventKind::ChildrenChanged, "/l", Some(names)));
+        let (first, second) = (["n-0000000003", "n-0000000004"], ["n-0000000004"]);
+        // One waiter still hears of the first change when another has heard of the second
+        assert_eq!([list(&first), list(&first), list(&second), list(&first), list(&second)], [1, 2, 1, 3, 2]);
+        let ranks = Ranks::default();
+        let node = |path| ranks.next(&heard(EventKind::NodeDeleted, path, None));
+        assert_eq!([node("/l/n-0000000007"), node("/l/n-0000000008"), node("/l/n-0000000007")], [1, 1, 2]);
+    }
+
+    #[test]
+    fn where_nothing_has_a_number_the_latest_release_is_what_is_heard_of() {
+        let ranks = Ranks::default();
+        let node = || ranks.next(&heard(EventKind::NodeDeleted, "/l/lock", None));
+        ranks.released(5_000_000_000);
+        assert_eq!([node(), node(), node()], [1, 2, 3]);
+        ranks.released(5_000_001_024);
+        assert_eq!([node(), node()], [1, 2], "another release begins again, even in the same slot");
     }
 }

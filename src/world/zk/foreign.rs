@@ -16,7 +16,6 @@ pub trait ForeignSession {
 
     fn key(&self) -> Option<SessionKey>;
 
-    /// The session timeout that the server granted.
     fn timeout(&self) -> Duration;
 
     /// Its state, as the other program tells it.

@@ -35,7 +35,6 @@ pub enum Movement {
     Opened,
 }
 
-/// Told of each movement of a gate.
 #[derive(Clone)]
 pub struct Follower(Arc<dyn Fn(Movement) + Send + Sync>);
 

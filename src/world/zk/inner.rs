@@ -46,7 +46,6 @@ thread_local! {
 
 impl Observed {
     /// For a session whose figures nobody reads. All of a thread share one sheet, as each takes megabytes.
-    #[must_use]
     pub fn by_nobody() -> Self {
         Self {
             sheet: UNREAD.with(Rc::clone),
@@ -368,7 +367,6 @@ impl Watch {
         kind
     }
 
-    /// Whether its notification is still to come.
     pub fn is_armed(&self) -> bool {
         self.armed.as_ref().is_some_and(|armed| !armed.has_arrived())
     }

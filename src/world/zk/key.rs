@@ -12,7 +12,6 @@ pub struct SessionKey {
     pub(super) password: Password,
 }
 
-/// Where a session's password is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Password {
     /// This client's own session: it is right.
@@ -34,7 +33,6 @@ impl SessionKey {
     }
 
     /// The same as another program would tell it.
-    #[must_use]
     pub fn told(self) -> Self {
         Self { password: Password::Told, ..self }
     }

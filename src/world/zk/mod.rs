@@ -16,7 +16,6 @@ mod multi;
 pub mod nodelay;
 mod outcome;
 mod overdue;
-mod ranks;
 pub mod reach;
 pub mod reactor;
 mod session;

@@ -10,15 +10,10 @@ use super::{sequence_of, wire};
 use crate::words::clock;
 use crate::words::measure::RequestKind;
 
-/// One write of a multi.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op<'a> {
-    Join {
-        path: &'a str,
-        data: &'a [u8],
-    },
+    Join { path: &'a str, data: &'a [u8] },
     Delete(&'a str),
-    /// Overwrites a node's data, whatever its version.
     SetData(&'a str, &'a [u8]),
 }
 

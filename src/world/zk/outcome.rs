@@ -2,7 +2,6 @@
 
 use zookeeper_client::Error as ClientError;
 
-/// Why a request did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     #[error("no node")]
@@ -25,7 +24,6 @@ pub enum Failure {
     ReplyTooLong {
         /// The bytes that it announced.
         length: usize,
-        /// The most that are read.
         limit: usize,
     },
     /// No reply within the request's own deadline: it may have happened. The client library lets requests
@@ -50,7 +48,6 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether the request certainly did not happen.
     pub fn is_definite(&self) -> bool {
         !matches!(
             self,

@@ -93,7 +93,6 @@ impl Session {
     ///
     /// # Panics
     /// When it has been cloned before.
-    #[must_use]
     #[allow(clippy::expect_used, reason = "said above")]
     pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
         foreign.id().into_iter().for_each(key::note_own_session);
@@ -111,7 +110,6 @@ impl Session {
         foreign.unwrap_or_else(|| self.0.client.session_id().0)
     }
 
-    /// The session timeout that the server granted.
     pub fn timeout(&self) -> Duration {
         self.0.foreign.as_ref().map_or_else(|| self.0.client.session_timeout(), |foreign| foreign.timeout())
     }
@@ -254,7 +252,6 @@ impl Session {
         }
     }
 
-    /// Overwrites a node's data, whatever its version.
     pub fn set_data<'a>(
         &'a self,
         path: &'a str,

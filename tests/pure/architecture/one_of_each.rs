@@ -8,7 +8,27 @@ use syn::spanned::Spanned;
 use super::source::Source;
 use super::violation::Violation;
 
-const NAMES: [&str; 6] = ["Cell", "Interval", "Reading", "Verdict", "Document", "Spread"];
+const NAMES: [&str; 19] = [
+    "Cell",
+    "Change",
+    "Compared",
+    "Contender",
+    "Document",
+    "Fact",
+    "Family",
+    "Field",
+    "Interval",
+    "Kind",
+    "Life",
+    "Lines",
+    "Missing",
+    "Pair",
+    "Reading",
+    "Shut",
+    "Spread",
+    "Value",
+    "Verdict",
+];
 
 /// Second definitions of a type by one of those names.
 pub fn check(tree: &[Source]) -> Vec<Violation> {
@@ -42,8 +62,8 @@ mod tests {
     #[test]
     fn a_second_definition_is_found_and_other_names_are_not() {
         let found = check(&planted(&[
-            ("src/record/figure.rs", "pub struct Reading;\npub struct Pair;\n"),
-            ("src/sweep/sample.rs", "struct Pair;\nfn f() {}\n\nenum Reading {}\n"),
+            ("src/record/figure.rs", "pub struct Reading;\npub struct Dot;\n"),
+            ("src/sweep/sample.rs", "struct Dot;\nfn f() {}\n\nenum Reading {}\n"),
             ("src/sweep/next.rs", "struct CellKey;\n"),
         ]));
         assert_eq!(found.iter().map(Violation::place).collect::<Vec<_>>(), [("src/sweep/sample.rs", 4)]);

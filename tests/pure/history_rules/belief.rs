@@ -8,14 +8,12 @@ use crate::support::story::{check, file, judged, lines, lines_of, lock, overlaps
 fn one_after_the_other_is_held() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
+         10-11 a/1 acquire ok
          12 a/2 acquire invoke
          20 a/1 release invoke
          21 a/2 acquire ok
          22 a/1 release ok
-         30 a/2 release invoke
-         31 a/2 release ok",
+         30-31 a/2 release ok",
     );
     assert_eq!(judgement.verdict.word(), "held", "{judgement:?}");
     assert_eq!((lock(&judgement).acquired, lock(&judgement).waited), (2, 1));
@@ -29,13 +27,10 @@ fn entering_early_is_a_violation_shown_by_the_lines_of_the_two() {
          10 a/1 acquire invoke
          10 a/3 acquire invoke
          11 a/1 acquire ok
-         12 a/2 acquire invoke
-         15 a/2 acquire ok
+         12-15 a/2 acquire ok
          16 a/3 acquire fail
-         20 a/1 release invoke
-         22 a/1 release ok
-         30 a/2 release invoke
-         31 a/2 release ok",
+         20-22 a/1 release ok
+         30-31 a/2 release ok",
     );
     assert_eq!(judgement.verdict.word(), "violated");
     assert_eq!(overlaps(&judgement), [1, 0, 0]);
@@ -47,12 +42,9 @@ fn entering_early_is_a_violation_shown_by_the_lines_of_the_two() {
 fn a_holder_that_never_releases_is_caught_when_the_next_enters() {
     let judgement = judged(
         "mutex
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
-         12 a/2 acquire invoke
-         15 a/2 acquire ok
-         30 a/2 release invoke
-         31 a/2 release ok",
+         10-11 a/1 acquire ok
+         12-15 a/2 acquire ok
+         30-31 a/2 release ok",
     );
     assert_eq!(judgement.verdict.word(), "violated");
     assert_eq!(lines_of(&judgement, Breach::Violation), [3, 5, 6]);
@@ -61,10 +53,8 @@ fn a_holder_that_never_releases_is_caught_when_the_next_enters() {
 #[test]
 fn of_a_process_that_fell_silent_it_is_not_known_whether_it_was_still_inside() {
     let silent = "mutex
-         10 a/1 acquire invoke clock=host
-         11 a/1 acquire ok clock=host
-         12 b/2 acquire invoke clock=host
-         15 b/2 acquire ok clock=host
+         10-11 a/1 acquire ok clock=host
+         12-15 b/2 acquire ok clock=host
          30 b/2 release invoke clock=host
          31 b/2 release ok clock=host";
     let judgement = judged(silent);
@@ -77,16 +67,13 @@ fn of_a_process_that_fell_silent_it_is_not_known_whether_it_was_still_inside() {
 fn a_holder_that_was_suspended_before_the_other_entered_is_a_zombie() {
     let told = lines(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
+         10-11 a/1 acquire ok
          12 a/2 acquire invoke
          13 a/1 session suspended
          15 a/2 acquire ok
          20 a/1 session expired
-         25 a/1 release invoke
-         26 a/1 release fail
-         30 a/2 release invoke
-         31 a/2 release ok",
+         25-26 a/1 release fail
+         30-31 a/2 release ok",
     );
     let (_dir, path) = file(told.as_bytes());
     let judgement = check(&path, false).unwrap();
@@ -101,14 +88,11 @@ fn a_session_that_turns_out_to_have_expired_makes_its_holder_a_zombie_after_the_
     for end in ["25 a/1 release fail state=expired", "25 a/1 release unknown\n26 a/1 session expired"] {
         let judgement = judged(&format!(
             "mutex complete
-             10 a/1 acquire invoke
-             11 a/1 acquire ok
-             12 a/2 acquire invoke
-             15 a/2 acquire ok
+             10-11 a/1 acquire ok
+             12-15 a/2 acquire ok
              20 a/1 release invoke
              {end}
-             30 a/2 release invoke
-             31 a/2 release ok"
+             30-31 a/2 release ok"
         ));
         assert_eq!((judgement.verdict.word(), overlaps(&judgement)), ("held", [0, 1, 0]), "{end}");
     }
@@ -118,16 +102,13 @@ fn a_session_that_turns_out_to_have_expired_makes_its_holder_a_zombie_after_the_
 fn a_connection_that_came_back_with_its_session_excuses_nothing() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke session=0x1
-         11 a/1 acquire ok session=0x1
+         10-11 a/1 acquire ok session=0x1
          12 a/2 acquire invoke
          13 a/1 session suspended
          14 a/1 session connected session=0x1
          15 a/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release ok
-         30 a/2 release invoke
-         31 a/2 release ok",
+         20-21 a/1 release ok
+         30-31 a/2 release ok",
     );
     assert_eq!(overlaps(&judgement), [1, 0, 0]);
 }
@@ -136,15 +117,12 @@ fn a_connection_that_came_back_with_its_session_excuses_nothing() {
 fn a_connection_with_another_session_means_that_the_former_has_ended() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke session=0x1
-         11 a/1 acquire ok session=0x1
+         10-11 a/1 acquire ok session=0x1
          12 a/2 acquire invoke
          14 a/1 session connected session=0x2
          15 a/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release fail
-         30 a/2 release invoke
-         31 a/2 release ok",
+         20-21 a/1 release fail
+         30-31 a/2 release ok",
     );
     assert_eq!(overlaps(&judgement), [0, 1, 0]);
 }
@@ -153,15 +131,12 @@ fn a_connection_with_another_session_means_that_the_former_has_ended() {
 fn a_holder_that_ignores_the_end_of_its_session_is_a_zombie_until_its_release() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
+         10-11 a/1 acquire ok
          12 a/2 acquire invoke
          13 a/1 session expired
          15 a/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release fail
-         30 a/2 release invoke
-         31 a/2 release ok",
+         20-21 a/1 release fail
+         30-31 a/2 release ok",
     );
     assert_eq!(overlaps(&judgement), [0, 1, 0]);
     assert_eq!((lock(&judgement).ignored_expiry, lock(&judgement).zombies.longest_us), (1, 5));
@@ -173,17 +148,14 @@ fn a_holder_that_ignores_the_end_of_its_session_is_a_zombie_until_its_release() 
 fn a_holder_that_goes_when_its_session_has_ended_overlaps_with_nobody() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
+         10-11 a/1 acquire ok
          12 a/2 acquire invoke
          13 a/1 session expired
          15 a/2 acquire ok
          20 a/1 acquire invoke
-         30 a/2 release invoke
-         31 a/2 release ok
+         30-31 a/2 release ok
          32 a/1 acquire ok
-         40 a/1 release invoke
-         41 a/1 release ok",
+         40-41 a/1 release ok",
     );
     assert_eq!((judgement.verdict.word(), overlaps(&judgement)), ("held", [0, 0, 0]));
 }
@@ -192,15 +164,12 @@ fn a_holder_that_goes_when_its_session_has_ended_overlaps_with_nobody() {
 fn whoever_enters_while_its_own_session_is_suspended_is_the_zombie() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
+         10-11 a/1 acquire ok
          12 a/2 acquire invoke
          13 a/2 session suspended
          15 a/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release ok
-         30 a/2 release invoke
-         31 a/2 release unknown",
+         20-21 a/1 release ok
+         30-31 a/2 release unknown",
     );
     assert_eq!(overlaps(&judgement), [0, 1, 0]);
 }
@@ -210,14 +179,11 @@ fn a_grant_that_was_noticed_late_is_the_zombie_though_it_enters_last() {
     let judgement = judged(
         "mutex complete
          10 a/1 acquire invoke
-         11 a/2 acquire invoke
-         15 a/2 acquire ok token=2
+         11-15 a/2 acquire ok token=2
          18 a/1 acquire ok token=1
          20 a/1 session expired
-         21 a/1 release invoke
-         22 a/1 release fail
-         30 a/2 release invoke
-         31 a/2 release ok",
+         21-22 a/1 release fail
+         30-31 a/2 release ok",
     );
     assert_eq!(overlaps(&judgement), [0, 1, 0]);
 }
@@ -226,14 +192,10 @@ fn a_grant_that_was_noticed_late_is_the_zombie_though_it_enters_last() {
 fn a_release_without_a_clear_answer_leaves_the_overlap_uncertain() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
-         12 a/2 acquire invoke
-         15 a/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release unknown
-         30 a/2 release invoke
-         31 a/2 release ok",
+         10-11 a/1 acquire ok
+         12-15 a/2 acquire ok
+         20-21 a/1 release unknown
+         30-31 a/2 release ok",
     );
     assert_eq!((judgement.verdict.word(), overlaps(&judgement)), ("unknown", [0, 0, 1]));
 }
@@ -242,16 +204,11 @@ fn a_release_without_a_clear_answer_leaves_the_overlap_uncertain() {
 fn an_acquire_without_a_clear_answer_makes_the_next_entry_uncertain_once() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire unknown
-         12 a/2 acquire invoke
-         15 a/2 acquire ok
-         20 a/2 release invoke
-         21 a/2 release ok
-         22 a/2 acquire invoke
-         25 a/2 acquire ok
-         30 a/2 release invoke
-         31 a/2 release ok",
+         10-11 a/1 acquire unknown
+         12-15 a/2 acquire ok
+         20-21 a/2 release ok
+         22-25 a/2 acquire ok
+         30-31 a/2 release ok",
     );
     assert_eq!(overlaps(&judgement), [0, 0, 1]);
 }
@@ -260,14 +217,10 @@ fn an_acquire_without_a_clear_answer_makes_the_next_entry_uncertain_once() {
 fn two_clocks_are_never_compared_by_their_times() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
-         5 b/2 acquire invoke
-         15 b/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release ok
-         30 b/2 release invoke
-         31 b/2 release ok",
+         10-11 a/1 acquire ok
+         5-15 b/2 acquire ok
+         20-21 a/1 release ok
+         30-31 b/2 release ok",
     );
     assert_eq!((judgement.verdict.word(), overlaps(&judgement)), ("unknown", [0, 0, 0]));
 }
@@ -276,14 +229,10 @@ fn two_clocks_are_never_compared_by_their_times() {
 fn a_lock_that_nobody_waited_for_proves_nothing() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
-         20 a/1 release invoke
-         21 a/1 release ok
-         22 a/2 acquire invoke
-         25 a/2 acquire ok
-         30 a/2 release invoke
-         31 a/2 release ok",
+         10-11 a/1 acquire ok
+         20-21 a/1 release ok
+         22-25 a/2 acquire ok
+         30-31 a/2 release ok",
     );
     assert_eq!(judgement.verdict.word(), "unknown");
     assert!(judgement.verdict.reasons()[0].contains("no contention was recorded"));

@@ -32,16 +32,12 @@ fn acquires(lock: &LockReport) -> [u64; 3] {
 fn acquires_are_counted_by_how_they_ended() {
     let judgement = judged(
         "mutex complete
-         1 a/1 acquire invoke
-         2 a/1 acquire fail
-         3 a/1 acquire invoke
-         4 a/1 acquire fail
-         5 a/2 acquire invoke
-         6 a/2 acquire unknown
+         1-2 a/1 acquire fail
+         3-4 a/1 acquire fail
+         5-6 a/2 acquire unknown
          7 a/1 acquire invoke
          8 a/1 acquire ok
-         9 a/1 release invoke
-         10 a/1 release ok",
+         9-10 a/1 release ok",
     );
     assert_eq!(acquires(lock(&judgement)), [1, 2, 1]);
     assert_eq!((judgement.events, judgement.contenders, judgement.clocks), (10, 2, 1));
@@ -111,8 +107,7 @@ fn of_a_stay_alone_only_what_it_shut_itself_is_left_out() {
              30 a/2 release invoke{alone}
              31 a/2 release ok
              32 a/3 acquire ok
-             40 a/1 release invoke
-             41 a/1 release ok"
+             40-41 a/1 release ok"
         )
     };
     assert_eq!(lock(&judged(&story(""))).waited, 1);
@@ -122,12 +117,10 @@ fn of_a_stay_alone_only_what_it_shut_itself_is_left_out() {
          0 a/1 acquire invoke
          1 a/1 acquire ok
          2 a/3 acquire invoke
-         20 a/1 release invoke
-         21 a/1 release ok
+         20-21 a/1 release ok
          22 a/2 acquire invoke
          23 a/2 acquire ok
-         24 a/2 release invoke alone=true
-         25 a/2 release ok
+         24-25 a/2 release ok alone=true
          26 a/3 acquire ok";
     assert_eq!(lock(&judged(mutex)).waited, 1);
 }
@@ -169,10 +162,8 @@ fn what_was_found_is_told_with_both_contenders_and_times() {
          11 a/1 acquire ok
          12 b/2 acquire invoke clock=a
          15 b/2 acquire ok clock=a
-         20 a/1 release invoke
-         22 a/1 release ok
-         30 b/2 release invoke clock=a
-         31 b/2 release ok clock=a
+         20-22 a/1 release ok
+         30-31 b/2 release ok clock=a
          40 a/3 acquire invoke",
     );
     let violation = "contender 2 of `b` entered at 15 µs while contender 1 of `a` was inside, whose session was alive; \
@@ -192,8 +183,7 @@ fn zombies_and_uncertain_overlaps_are_told_with_the_reason() {
              15 a/2 acquire ok
              20 a/1 release invoke
              21 a/1 release {how}
-             30 a/2 release invoke
-             31 a/2 release ok"
+             30-31 a/2 release ok"
         ))
     };
     let entered = "contender 2 of `a` entered at 15 µs while contender 1 of `a` was inside,";
@@ -212,16 +202,12 @@ fn early_entries_and_stale_writes_are_told_with_their_numbers() {
         "mutex complete
          10 a/1 acquire invoke
          11 a/1 acquire ok token=1 zxid=2
-         12 a/1 write invoke token=5
-         13 a/1 write ok token=5 accepted=true
-         14 a/1 write invoke token=4
-         15 a/1 write ok token=4 accepted=true
-         20 a/1 release invoke
-         21 a/1 release ok deleted_zxid=9
+         12-13 a/1 write ok token=5 accepted=true
+         14-15 a/1 write ok token=4 accepted=true
+         20-21 a/1 release ok deleted_zxid=9
          500 b/2 acquire invoke
          510 b/2 acquire ok token=3 zxid=8
-         520 b/2 release invoke
-         521 b/2 release ok deleted_zxid=12",
+         520-521 b/2 release ok deleted_zxid=12",
     );
     let early = "contender 2 of `b` found itself the holder at zxid 8, but the node of contender 1 of `a` was deleted at \
                  zxid 9";
@@ -280,8 +266,7 @@ fn reentrant(then: &str) -> String {
          {then}
          30 a/2 acquire invoke
          31 a/2 acquire ok
-         40 a/2 release invoke
-         41 a/2 release ok
+         40-41 a/2 release ok
          50 a/1 release invoke
          51 a/1 release ok"
     )
@@ -333,10 +318,8 @@ fn whoever_asks_anew_after_the_end_of_its_session_has_a_new_one() {
          12 a/1 acquire ok
          13 a/2 acquire invoke
          15 a/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release ok
-         30 a/2 release invoke
-         31 a/2 release ok",
+         20-21 a/1 release ok
+         30-31 a/2 release ok",
     );
     assert_eq!(overlaps(&judgement), [1, 0, 0]);
     let suspended = "mutex complete
@@ -345,8 +328,7 @@ fn whoever_asks_anew_after_the_end_of_its_session_has_a_new_one() {
          12 a/1 acquire ok
          13 a/2 acquire invoke
          15 a/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release ok
+         20-21 a/1 release ok
          30 a/2 release invoke
          31 a/2 release ok";
     assert_eq!(
@@ -361,13 +343,11 @@ fn whoever_does_not_know_whether_it_holds_and_asks_again_did_not() {
     let after = |then: &str| {
         overlaps(&judged(&format!(
             "mutex complete
-             10 a/1 acquire invoke
-             11 a/1 acquire unknown
+             10-11 a/1 acquire unknown
              {then}
              20 a/2 acquire invoke
              21 a/2 acquire ok
-             30 a/2 release invoke
-             31 a/2 release ok"
+             30-31 a/2 release ok"
         )))
     };
     assert_eq!(after("12 a/1 acquire invoke\n13 a/1 acquire fail"), [0, 0, 0]);
@@ -387,8 +367,7 @@ fn a_release_that_failed_tells_more_when_its_contender_goes_on() {
              15 a/2 acquire ok
              20 a/1 release invoke
              {then}
-             30 a/2 release invoke
-             31 a/2 release ok"
+             30-31 a/2 release ok"
         )))
     };
     assert_eq!(overlap("21 a/1 release fail\n22 a/1 acquire invoke\n23 a/1 acquire fail"), [1, 0, 0]);
@@ -412,10 +391,8 @@ fn after_news(news: &str) -> [u64; 3] {
          12 a/2 acquire invoke session=0x2
          {news}
          15 a/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release ok
-         30 a/2 release invoke
-         31 a/2 release ok"
+         20-21 a/1 release ok
+         30-31 a/2 release ok"
     );
     let text = lines(&story).replace("\"contender\":99,", "");
     overlaps(&check_text(text.as_bytes()).unwrap())
@@ -476,8 +453,7 @@ fn of_a_silent_process_it_counts_when_it_was_last_heard_of() {
              12 b/2 acquire invoke clock=host
              15 b/2 acquire ok clock=host
              {last} a/3 acquire invoke clock=host
-             30 b/2 release invoke clock=host
-             31 b/2 release ok clock=host"
+             30-31 b/2 release ok clock=host"
         )
     };
     assert_eq!(overlaps(&judged(&story(16))), [1, 0, 0], "heard of after the other had entered");
@@ -493,10 +469,8 @@ fn two_that_stay_inside_overlap_up_to_the_last_time_of_their_clock() {
          11 a/1 acquire ok
          12 a/2 acquire invoke
          15 a/2 acquire ok
-         40 a/3 acquire invoke
-         40 a/3 acquire fail
-         90 b/1 acquire invoke
-         90 b/1 acquire fail",
+         40-40 a/3 acquire fail
+         90-90 b/1 acquire fail",
     );
     assert_eq!((overlaps(&judgement), lock(&judgement).violations.longest_us), ([1, 0, 0], 40 - 15));
     assert!(!lock(&judgement).several_clocks, "whoever was refused on the other clock was never inside");
@@ -511,8 +485,7 @@ fn a_holder_that_was_told_to_go_and_is_not_heard_of_again_went_at_once() {
          12 a/2 acquire invoke
          15 a/2 acquire ok
          20 a/1 session expired
-         40 a/3 acquire invoke
-         41 a/3 acquire fail",
+         40-41 a/3 acquire fail",
     );
     assert_eq!((overlaps(&judgement), lock(&judgement).zombies.longest_us), ([0, 1, 0], 20 - 15));
     assert_eq!(lock(&judgement).ignored_expiry, 0);
@@ -528,10 +501,8 @@ fn a_new_connection_does_not_give_back_what_went_with_the_session() {
          13 a/1 session expired
          14 a/1 session connected
          15 a/2 acquire ok
-         20 a/1 release invoke
-         21 a/1 release fail
-         30 a/2 release invoke
-         31 a/2 release ok",
+         20-21 a/1 release fail
+         30-31 a/2 release ok",
     );
     assert_eq!(overlaps(&judgement), [0, 1, 0]);
     assert_eq!(lines_of(&judgement, Breach::Zombie), [3, 5, 7, 8], "its end is among the lines that show it");

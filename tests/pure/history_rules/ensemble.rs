@@ -8,14 +8,11 @@ use crate::support::story::{judged, lines_of, lock, overlaps};
 fn handoff(found_at: &str) -> String {
     format!(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok token=1 zxid=2
+         10-11 a/1 acquire ok token=1 zxid=2
          500 b/2 acquire invoke
-         20 a/1 release invoke
-         21 a/1 release ok deleted_zxid=9
+         20-21 a/1 release ok deleted_zxid=9
          510 b/2 acquire ok token=3 {found_at}
-         520 b/2 release invoke
-         521 b/2 release ok deleted_zxid=12"
+         520-521 b/2 release ok deleted_zxid=12"
     )
 }
 
@@ -47,13 +44,10 @@ fn a_token_older_than_one_granted_before_is_reported_and_no_violation() {
     let judgement = judged(
         "mutex complete
          10 a/1 acquire invoke
-         11 a/2 acquire invoke
-         12 a/2 acquire ok token=2
-         19 a/2 release invoke
-         20 a/2 release ok
+         11-12 a/2 acquire ok token=2
+         19-20 a/2 release ok
          21 a/1 acquire ok token=1
-         22 a/1 release invoke
-         23 a/1 release ok",
+         22-23 a/1 release ok",
     );
     assert_eq!((judgement.verdict.word(), lock(&judgement).order.out_of_order), ("held", 1));
 }

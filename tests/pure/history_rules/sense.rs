@@ -3,8 +3,7 @@
 use crate::support::story::{check_text, judged, lines, refused};
 
 const TURN: &str = "mutex
-    10 a/1 acquire invoke
-    11 a/1 acquire ok
+    10-11 a/1 acquire ok
     12 a/2 acquire invoke
     20 a/1 release invoke
     21 a/1 release ok

@@ -61,18 +61,12 @@ fn a_writer_with_a_reader_inside_is_a_violation_whoever_came_first() {
 fn a_holder_may_take_its_lock_again_if_it_says_how_deep_and_holds_until_the_last_release() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
-         12 a/1 acquire invoke depth=2
-         13 a/1 acquire ok depth=2
-         14 a/1 release invoke
-         15 a/1 release ok
-         16 a/2 acquire invoke
-         17 a/2 acquire ok
-         18 a/1 release invoke
-         19 a/1 release ok
-         20 a/2 release invoke
-         21 a/2 release ok",
+         10-11 a/1 acquire ok
+         12-13 a/1 acquire ok depth=2
+         14-15 a/1 release ok
+         16-17 a/2 acquire ok
+         18-19 a/1 release ok
+         20-21 a/2 release ok",
     );
     assert_eq!(overlaps(&judgement), [1, 0, 0]);
 }

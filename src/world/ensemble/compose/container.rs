@@ -90,7 +90,6 @@ pub struct NetworkSettings {
     pub networks: BTreeMap<String, Endpoint>,
 }
 
-/// A container's place in a network.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Endpoint {

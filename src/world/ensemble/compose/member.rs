@@ -9,7 +9,6 @@ use crate::world::ensemble::directory::describe_placement;
 /// How much of a log an error shows.
 const LOG_LINES: &str = "8";
 
-/// A server in a container.
 #[derive(Debug)]
 pub struct Member {
     /// From 1.

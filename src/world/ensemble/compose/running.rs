@@ -15,7 +15,7 @@ use super::project::{Project, remove_left_projects};
 use crate::words::error::Error;
 use crate::world::ensemble::ports::ClaimedPorts;
 use crate::world::ensemble::state::{self, Numbered};
-use crate::world::ensemble::{Logs, Started, subnet};
+use crate::world::ensemble::{Logs, Started, network};
 
 /// How long the servers may take until they are ready. Alone on two cores they take 3 to 5 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
@@ -107,7 +107,6 @@ impl Compose {
         inspect(&self.members.iter().map(Member::id).collect::<Vec<_>>()).await
     }
 
-    /// The server of that number, from 1.
     pub(super) fn member(&self, number: usize) -> Result<&Member, String> {
         let member = number.checked_sub(1).and_then(|index| self.members.get(index));
         member.ok_or_else(|| format!("there is no server {number}: they are 1 to {}", self.members.len()))
@@ -260,7 +259,7 @@ fn variables(ports: &ClaimedPorts) -> Vec<(String, String)> {
             (format!("ZOO{number}_METRICS_PORT"), ports.quorum.to_string()),
         ]
     };
-    let network = subnet::any_free().map(|first| {
+    let network = network::any_free_subnet().map(|first| {
         let [a, b, c, _] = Ipv4Addr::octets(&first);
         ("ZOOKEEPER_NETWORK".to_owned(), format!("{a}.{b}.{c}"))
     });

@@ -1,4 +1,4 @@
-//! Closed formulas, each exact for what its name says and for nothing else. Times and rates are in any one unit and its
+//! Closed formulas that simulations are checked against, each exact for what its name says and for nothing else. Times and rates are in any one unit and its
 //! inverse. Kleinrock, *Queueing Systems*, volume 1; Reiser and Lavenberg 1980 for the machine repairman.
 
 /// The mean wait before service in M/M/1 (Poisson arrivals, exponential services); `None` where the queue grows for ever.
@@ -46,27 +46,22 @@ pub fn machine_repairman(clients: usize, think: f64, service: f64) -> Repairman 
     found
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+#[test]
+fn waits_are_those_of_the_textbooks() {
+    let close =
+        |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
+    close(mm1(0.9, 1.0).unwrap(), 9.0);
+    close(md1(0.9, 1.0).unwrap(), 4.5);
+    close(mg1(0.8, 1.0, 1.25).unwrap(), 2.5);
+    close(mm1_quantile(0.9, 1.0, 0.99).unwrap(), 45.0);
+    assert_eq!((mm1(1.0, 1.0), mm1_quantile(0.005, 1.0, 0.99)), (None, Some(0.0)));
+}
 
-    #[test]
-    fn waits_are_those_of_the_textbooks() {
-        let close =
-            |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
-        close(mm1(0.9, 1.0).unwrap(), 9.0);
-        close(md1(0.9, 1.0).unwrap(), 4.5);
-        close(mg1(0.8, 1.0, 1.25).unwrap(), 2.5);
-        close(mm1_quantile(0.9, 1.0, 0.99).unwrap(), 45.0);
-        assert_eq!((mm1(1.0, 1.0), mm1_quantile(0.005, 1.0, 0.99)), (None, Some(0.0)));
-    }
-
-    #[test]
-    fn clients_that_come_back_saturate_the_server_and_no_more() {
-        for (clients, response, throughput) in [(5, 1.52, 0.475), (10, 3.02, 0.832), (20, 11.0, 0.999)] {
-            let found = machine_repairman(clients, 9.0, 1.0);
-            assert!((found.response / response - 1.0).abs() < 0.01, "{found:?}");
-            assert!((found.throughput / throughput - 1.0).abs() < 0.01, "{found:?}");
-        }
+#[test]
+fn clients_that_come_back_saturate_the_server_and_no_more() {
+    for (clients, response, throughput) in [(5, 1.52, 0.475), (10, 3.02, 0.832), (20, 11.0, 0.999)] {
+        let found = machine_repairman(clients, 9.0, 1.0);
+        assert!((found.response / response - 1.0).abs() < 0.01, "{found:?}");
+        assert!((found.throughput / throughput - 1.0).abs() < 0.01, "{found:?}");
     }
 }

@@ -1,15 +1,13 @@
-//! Load before the first trial, so that fresh servers don't count against the first trial.
-//!
-//! A JVM compiles its code while it runs: on two cores the first seconds of a fresh ensemble are several times
-//! slower than the rest. An ensemble that others run is not warmed up: it gets no load that was not asked for, save for
-//! that of the floor.
+//! Before the first trial: the servers are warmed up, and the floor is measured that its locks are compared with.
 
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::load::calibrate::{self, CalibrationSite};
 use crate::load::{self, Environment, EnvironmentEvent, run_trial};
 use crate::lock;
+use crate::record::Floor;
 use crate::scenario::{Plan, parse};
 use crate::words::error::Error;
 
@@ -18,7 +16,7 @@ const NAME: &str = "warm-up";
 pub const NOTE: &str = "warming up the servers, up to 12 s";
 
 /// A load that warms servers up; two contenders on each of several locks keep them busier than one queue does.
-pub fn scenario(name: &str, lasts: Duration) -> String {
+pub fn warm_up_scenario(name: &str, lasts: Duration) -> String {
     format!(
         "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 16\nlocks = 8\nhold = \"0ms\"\n\
          duration = \"{}s\"\nwarm_up = \"0s\"\nrepetitions = 1\n",
@@ -33,8 +31,11 @@ const ENOUGH: u64 = 8_000;
 const ROUNDS_AT_MOST: usize = 4;
 
 /// Loads the ensemble in rounds of three seconds until it is warm; what happens is not kept.
+///
+/// A JVM compiles its code while it runs: on two cores the first seconds of a fresh ensemble are several times slower than the
+/// rest. An ensemble that others run is not warmed up: it gets no load that was not asked for, save for that of the floor.
 pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Result<(), Error> {
-    let parsed = parse(NAME, &scenario(NAME, ROUND), &load::catalog()).map_err(Error::usage)?;
+    let parsed = parse(NAME, &warm_up_scenario(NAME, ROUND), &load::catalog()).map_err(Error::usage)?;
     let mut acquired = 0;
     for spec in Plan::of(&parsed.scenario).trials.iter().cycle().take(ROUNDS_AT_MOST) {
         if acquired >= ENOUGH || stop.is_cancelled() {
@@ -53,13 +54,41 @@ pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Res
     Ok(())
 }
 
+/// How long it may take, with what it takes to prepare and to tidy up about a quarter of a second more.
+const WITHIN: Duration = Duration::from_millis(1_200);
+
+/// Measures the floor. A run goes on without one, and says why it has none.
+pub async fn measure_floor(environment: &Environment, cold: bool, stop: &CancellationToken) -> Floor {
+    if cold {
+        return Floor::not_measured("the servers were not warmed up (--cold)");
+    }
+    if stop.is_cancelled() {
+        return Floor::not_measured("the run was interrupted");
+    }
+    let measured = measured(environment, stop).await;
+    measured.unwrap_or_else(|error| Floor::not_measured(error.to_string()))
+}
+
+async fn measured(environment: &Environment, stop: &CancellationToken) -> Result<Floor, Error> {
+    let place = environment.workspace.place("floor").await?;
+    let site = CalibrationSite {
+        target: environment.target.clone(),
+        servers: environment.servers.clone(),
+        place: place.clone(),
+        keep_awake: environment.keep_awake,
+    };
+    let floor = calibrate::floor(site, WITHIN, stop).await;
+    environment.workspace.clear(&place).await?;
+    Ok(floor)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_round_is_a_scenario_of_one_trial() {
-        let parsed = parse(NAME, &scenario(NAME, ROUND), &load::catalog())
+        let parsed = parse(NAME, &warm_up_scenario(NAME, ROUND), &load::catalog())
             .unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(Plan::of(&parsed.scenario).trials.len(), 1);
     }

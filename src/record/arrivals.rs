@@ -1,7 +1,34 @@
-//! How unevenly the arrivals of an open load came, and whether the generator issued them as they were scheduled.
+//! What became of the arrivals of an open load, how unevenly they came, and whether the generator issued them as they were
+//! scheduled.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::words::measure::added_up;
+
+/// Arrivals that were due in the measured phase, whenever they ended: each was served, dropped, or not served.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Arrived {
+    /// Arrivals that were due.
+    pub offered: u64,
+    /// Arrivals for which acquire was called.
+    pub started: u64,
+    /// Arrivals that got the lock.
+    pub served: u64,
+    /// Arrivals that did not, because acquire failed or timed out, or because the backlog was given up.
+    pub unserved: u64,
+    /// Arrivals that found no free session and were dropped, as the scenario says.
+    pub dropped: u64,
+    /// How long it took after the measured phase until all had ended, in microseconds.
+    pub backlog_us: u64,
+}
+
+impl Arrived {
+    /// Who achieves less than this share of what was offered has missed it; the rest may be chance.
+    pub const ACHIEVED: f64 = 0.98;
+}
+
+added_up!(Arrived { offered, started, served, unserved, dropped, backlog_us });
 
 /// The index of dispersion of counts, in windows of one width: the variance of how many arrive in a window, divided by their
 /// mean. 1 for a Poisson process, nearly 0 where they come evenly, more where they come in bursts.
