@@ -17,6 +17,7 @@ use crate::support::sessions::{Scene, patience, scene};
 const CREATE2: i32 = 15;
 /// And that of a container.
 const CREATE_CONTAINER: i32 = 19;
+const DELETE: i32 = 2;
 
 /// How long a contender waits that gives up.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -126,6 +127,28 @@ fn apaches_write_lock_leaves_the_node_of_a_create_that_went_unanswered_until_it_
         assert_eq!(scene.nodes().await, 1);
         one.release(held).await.unwrap();
         assert_eq!(scene.nodes().await, 0);
+    });
+}
+
+#[test]
+fn a_lock_that_goes_on_after_lost_connections_does_so_when_it_gives_up_too() {
+    reactor::block_on(async {
+        for name in ["ahead", "count-semaphore", "curator-mutex"] {
+            // Given a lock that somebody holds
+            let scene = scene(ensemble::shared()).await;
+            let mut holder = Contender::of(name, &scene).await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
+            let proxy = Proxy::before(ensemble::shared());
+            let mut one = Contender::by(&proxy.connect, name, &scene).await;
+            // When the request is lost by which another deletes its node at the end of its patience
+            proxy.strike(Fate::RequestLost, DELETE, 1);
+            let ended = one.acquire_within(PATIENCE, Mode::Write).await;
+            // Then it is sent again
+            assert!(proxy.has_struck(), "{name}: no delete was lost");
+            assert_eq!(ended.unwrap_err(), AcquireError::TimedOut, "{name}");
+            assert_eq!(scene.nodes().await, 1, "{name}");
+            holder.release(held).await.unwrap();
+        }
     });
 }
 
