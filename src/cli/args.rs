@@ -251,7 +251,7 @@ pub struct CalibrateArgs {
     /// How long to measure, e.g. 2m, not counting server start and warm-up [default: 40s]
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Duration>,
-    /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another half a minute
+    /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another 40 s
     #[arg(long)]
     pub behaviour: bool,
     /// Where to put the calibration's directory
