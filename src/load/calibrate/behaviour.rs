@@ -9,14 +9,12 @@ use futures_util::future::join;
 
 use super::bystander;
 use super::order;
-use super::sessions::{self, CalibrationSite, ServerSessions};
+use super::probe::{CLOSE_WITHIN, EVENT_WITHIN, On, event};
+use super::sessions::{CalibrationSite, ServerSessions};
 use crate::record::{Behaviour, Change, Left, NodeSize, Numbers, Raced, WatchCell, WatchedBy};
 use crate::words::clock;
-use crate::world::zk::{EventKind, Failure, Names, NodeKind, Session, Watch, admin, reactor};
+use crate::world::zk::{EventKind, Failure, Names, NodeKind, Watch, admin, reactor};
 
-const EVENT_WITHIN: Duration = Duration::from_millis(500);
-pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// Between these two sizes lies what a node holds with the servers' default limit.
 const SURELY_HELD: u64 = 1_000_000;
 const SURELY_REFUSED: u64 = 1_100_000;
@@ -71,11 +69,6 @@ fn told<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> 
     tried.map_err(|why| missing.push(format!("{what}: {why}"))).ok()
 }
 
-pub(super) struct On<'a> {
-    pub(super) sessions: &'a ServerSessions,
-    pub(super) site: &'a CalibrationSite,
-}
-
 /// How a session lists and sets a watch.
 #[derive(Clone, Copy, PartialEq)]
 enum Looks {
@@ -86,24 +79,6 @@ enum Looks {
 }
 
 impl On<'_> {
-    pub(super) fn first(&self) -> &Session {
-        self.sessions.session(0, 0)
-    }
-
-    pub(super) fn second(&self) -> &Session {
-        self.sessions.session(0, 1)
-    }
-
-    pub(super) async fn directory(&self, name: &str) -> Result<String, Failure> {
-        let path = format!("{}/{name}", self.site.place);
-        self.first().create(&path, &[], NodeKind::Persistent).await?;
-        Ok(path)
-    }
-
-    async fn fresh_session(&self) -> Result<Session, Failure> {
-        sessions::open(&self.site.single(&self.sessions.servers[0].address), OPEN_WITHIN).await
-    }
-
     async fn numbers(&self) -> Result<Numbers, Failure> {
         let prefix = format!("{}/n-", self.directory("numbers").await?);
         let create = async || self.first().create(&prefix, &[], NodeKind::EphemeralSequential).await;
@@ -257,8 +232,4 @@ impl On<'_> {
         session.close(CLOSE_WITHIN).await;
         Ok(is_there)
     }
-}
-
-pub(super) async fn event(watch: &mut Watch) -> Option<EventKind> {
-    reactor::timeout(EVENT_WITHIN, watch.changed()).await
 }

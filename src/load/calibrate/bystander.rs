@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join_all};
 
 use super::apart::Apart;
-use super::behaviour::{CLOSE_WITHIN, OPEN_WITHIN, On, event};
+use super::probe::{CLOSE_WITHIN, OPEN_WITHIN, On, event};
 use super::sessions::{self, timed};
 use crate::record::{Bystander, Timing};
 use crate::words::clock;

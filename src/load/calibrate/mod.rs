@@ -13,6 +13,7 @@ mod handoff;
 mod nodes;
 mod order;
 mod plan;
+mod probe;
 mod saturation;
 mod sessions;
 

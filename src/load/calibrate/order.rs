@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use futures_util::future::try_join_all;
 
-use super::behaviour::On;
+use super::probe::On;
 use crate::record::UpdateOrder;
 use crate::world::ensemble::log_follower::LogFollower;
 use crate::world::ensemble::transactions::Transaction;
