@@ -72,7 +72,7 @@ pub struct FigureLine {
     pub of: String,
     /// What the page calls it.
     pub shown: String,
-    /// Of what is not read off trials, whose figures have their own.
+    /// Where it is not the figure's own.
     #[serde(default)]
     pub unit: Option<Of>,
 }

@@ -31,7 +31,9 @@ pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Opt
             let one = Asked::parse(one, claim)?;
             let measure = counted::named(&one.name)?;
             let across = one.across.unwrap_or(measure.across);
-            Ok(one.values(evidence)?.and_then(|values| across.figure(&line.shown, &values, measure.of)))
+            Ok(one
+                .values(evidence)?
+                .and_then(|values| across.figure(&line.shown, &values, line.unit.unwrap_or(measure.of))))
         }
         [over, under] => {
             let (over, under) = (Asked::parse(over, claim)?, Asked::parse(under, claim)?);
