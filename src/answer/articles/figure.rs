@@ -84,8 +84,12 @@ impl Figure {
     /// Its value, and between which two it lies.
     pub fn in_full(&self) -> String {
         let Some(Bounds { low, high, coverage, repetitions }) = self.bounds else { return self.shown() };
+        let (low, high) = (self.of.shown(low), self.of.shown(high));
+        if low == high {
+            return format!("{} (each of {repetitions})", self.shown());
+        }
         let sure = coverage.map_or_else(String::new, |coverage| format!(", {:.1} % sure", 100.0 * coverage));
-        format!("{} ({} to {} of {repetitions}{sure})", self.shown(), self.of.shown(low), self.of.shown(high))
+        format!("{} ({low} to {high} in {repetitions}{sure})", self.shown())
     }
 }
 
