@@ -32,8 +32,7 @@ mod workers;
 pub use accounting::{ServersCount, compare as compare_counts};
 pub use arrived::Arrived;
 pub use behaviour::{
-    Behaviour, Bystander, Change, Left, NodeSize, Numbers, OneShot, Raced, UpdateOrder, WatchCell,
-    WatchedBy,
+    Behaviour, Bystander, Change, Left, NodeSize, Numbers, OneShot, Raced, UpdateOrder, WatchCell, WatchedBy,
 };
 pub use beside::Beside;
 pub use calibration::{
