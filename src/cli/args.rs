@@ -238,7 +238,7 @@ pub struct CalibrateArgs {
     /// Rest so long before each handoff and each acquire, as the holds of a load do: caches are cold then
     #[arg(long, value_name = "TIME", value_parser = rest)]
     pub rest: Option<Duration>,
-    /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another half a minute
+    /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another 40 s
     #[arg(long)]
     pub behaviour: bool,
     /// Where to put the calibration's directory

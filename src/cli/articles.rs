@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::args::ArticlesArgs;
 use super::output;
-use crate::answer::articles::{CURATOR_WATCHES, CuratorWatches, Decisions, Evidence, Named, page, text};
+use crate::answer::articles::{CURATOR_FACTS, Decisions, Evidence, Named, page, text};
 use crate::results::{self, layout};
 use crate::words::disk::{self, MIB, Unreadable};
 use crate::words::error::{Error, Exit};
@@ -65,9 +65,7 @@ fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
 }
 
 fn is_one(dir: &Path) -> bool {
-    [layout::RUN, layout::PACKED, layout::CALIBRATION, CURATOR_WATCHES]
-        .iter()
-        .any(|file| disk::has(dir, file))
+    [layout::RUN, layout::PACKED, layout::CALIBRATION, CURATOR_FACTS].iter().any(|file| disk::has(dir, file))
 }
 
 #[derive(Default)]
@@ -122,8 +120,11 @@ fn add(evidence: &mut Evidence, dir: &Path) -> Result<(), Error> {
         evidence.runs.push(Named { name, what: results::read(dir)? });
     } else if disk::has(dir, layout::PACKED) {
         evidence.runs.push(Named { name, what: results::read_packed(dir)? });
-    } else if disk::has(dir, CURATOR_WATCHES) {
-        let what = CuratorWatches::read(&dir.join(CURATOR_WATCHES))?;
+    } else if disk::has(dir, CURATOR_FACTS) {
+        let file = dir.join(CURATOR_FACTS);
+        let text = disk::read(dir, CURATOR_FACTS, MIB).map_err(|why| why.of(&file))?;
+        let what =
+            disk::from_json(&text).map_err(|error| Error::usage(format!("{}: {error}", file.display())))?;
         evidence.curators.push(Named { name, what });
     } else {
         evidence.calibrations.push(Named { name, what: results::read_calibration(dir)?.calibration });

@@ -123,11 +123,14 @@ async fn on(
         return Err(Error::Interrupted);
     }
     progress.note(&format!("measuring for {} s", budget(args).as_secs()));
+    let local = environment.local.as_ref();
     let site = CalibrationSite {
         target: environment.target.clone(),
         servers: environment.servers.clone(),
         place: environment.workspace.root().to_owned(),
         keep_awake: environment.keep_awake,
+        logs: local.and_then(|local| local.logs_at_hand()).map(|logs| logs.directories).unwrap_or_default(),
+        processes: local.map(|local| local.process_ids()).unwrap_or_default(),
     };
     let plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len(), args.rest);
     let measured = calibrate::calibrate(site.clone(), plan, stop).await?;

@@ -18,11 +18,12 @@ pub struct Behaviour {
     pub one_shot: Option<OneShot>,
     /// Changes that race with a list that sets a watch.
     pub raced: Option<Raced>,
-    /// The transactions of sequential nodes that several servers' sessions create at the same time.
-    pub order: Option<CreationOrder>,
-    /// A queue of nodes, seen and changed from outside.
-    pub queue: Option<QueueSeen>,
-    /// What is left of a node when its session has ended.
+    /// The same with a list and, after it, a second request that sets the watch.
+    #[serde(default)]
+    pub raced_apart: Option<Raced>,
+    /// The transactions of what several servers' sessions change at the same time.
+    pub order: Option<UpdateOrder>,
+    /// Whether a lock that is one node outlives its holder's session.
     pub left: Option<Left>,
     /// A bystander's requests while others are woken.
     pub bystander: Option<Vec<Bystander>>,
@@ -109,39 +110,35 @@ pub struct Raced {
     pub lost: u64,
 }
 
-/// Sequential nodes below one parent, created by sessions of all servers at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CreationOrder {
+/// Creates, writes and deletes in several directories, by sessions of all servers at the same time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct UpdateOrder {
     /// Sessions.
     pub sessions: u64,
-    /// Nodes.
-    pub nodes: u64,
-    /// Neighbours by number whose transactions do not rise from the lower to the higher one.
+    /// Directories.
+    pub directories: u64,
+    /// Changes.
+    pub changes: u64,
+    /// Changes whose transaction is no later than the one before in the same session, or that share one.
     pub out_of_order: u64,
+    /// Servers whose transaction logs were read.
+    pub logs: u64,
+    /// Changes that a server's log does not have under the transaction that the client was told, or in another order than
+    /// the other logs.
+    pub logged_otherwise: u64,
 }
 
-/// A queue of three sessions' nodes, looked at by a fourth, which then deletes the first node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct QueueSeen {
-    /// Whether the list, by number, is the order in which they were created.
-    pub in_order: bool,
-    /// How many of the three nodes name the session that created them.
-    pub owners_told: u64,
-    /// Whether the second one, which watches the first, was woken by the deletion.
-    pub next_woken: bool,
-    /// Whether the first one's owner was told by a watch on its own node.
-    pub owner_told: bool,
-    /// Whether the first one's owner, whose session lives, is told `NoNode` when it deletes its node.
-    pub owner_gets_no_node: bool,
-}
-
-/// What is left when a session has been closed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A lock that is one node: whether the next one gets it when its holder's session has ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Left {
-    /// Whether its ephemeral node is there.
-    pub ephemeral: bool,
-    /// Whether its persistent node is there.
-    pub persistent: bool,
+    /// Whether the next one got it where it is an ephemeral node.
+    pub ephemeral_taken: bool,
+    /// The same of a persistent node.
+    pub persistent_taken: bool,
+    /// For how long the next one tried, in microseconds.
+    pub looked_us: u64,
 }
 
 /// A bystander's reads and writes on one server while so many sessions there are woken at once, again and again: those that
@@ -161,4 +158,10 @@ pub struct Bystander {
     pub read: Option<Timing>,
     /// Its setData.
     pub write: Option<Timing>,
+    /// How long its server took for an update, by its own clock: the mean, in microseconds. `None` where it does not say.
+    #[serde(default)]
+    pub server_update_us: Option<f64>,
+    /// Whether the servers had processors that this program did not use.
+    #[serde(default)]
+    pub processors_apart: bool,
 }

@@ -26,8 +26,7 @@ mod workers;
 pub use accounting::{ServersCount, compare as compare_counts};
 pub use arrivals::{Arrived, Dispersion};
 pub use behaviour::{
-    Behaviour, Bystander, Change, CreationOrder, Left, NodeSize, Numbers, OneShot, QueueSeen, Raced,
-    WatchCell, WatchedBy,
+    Behaviour, Bystander, Change, Left, NodeSize, Numbers, OneShot, Raced, UpdateOrder, WatchCell, WatchedBy,
 };
 pub use beside::Beside;
 pub use calibration::{

@@ -36,6 +36,8 @@ impl Ground {
             servers: self.alone.addresses(),
             place: place.to_owned(),
             keep_awake: Some(EVERY),
+            logs: Vec::new(),
+            processes: Vec::new(),
         }
     }
 
@@ -221,6 +223,8 @@ async fn an_ensemble_that_is_not_there_has_no_floor_and_it_is_said_why() {
         servers: vec![silent.clone()],
         place: "/nowhere".into(),
         keep_awake: None,
+        logs: Vec::new(),
+        processes: Vec::new(),
     };
     let measured = floor(site, Duration::from_secs(1), &CancellationToken::new()).await;
     assert_eq!((measured.handoff, measured.uncontended), (None, None));

@@ -4,18 +4,22 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use serde_json::json;
+use zklockbench::answer::articles::Answer::{Confirmed, HoldsWhen, NotDecided, Refuted};
 use zklockbench::answer::articles::{
-    Answer, BACKGROUND, CuratorWatches, Decision, Decisions, Evidence, FOREGROUND, Named, WatchStep, claims,
-    decide, page, text,
+    Answer, Decision, Decisions, Evidence, Named, claims, decide, page, sources, text,
 };
 use zklockbench::record::{
-    Behaviour, Bystander, Calibration, Change, CreationOrder, FaultRecord, FencingCounts, Left, NodeSize,
-    Numbers, OneShot, QueueSeen, Raced, Stuck, Tally, Timing, Trial, WatchCell, WatchedBy,
+    Accounting, Behaviour, Bystander, Calibration, Change, Counted, Counting, FaultRecord, FencingCounts,
+    Left, NodeSize, Numbers, OneShot, Raced, RawRequest, RequestFigures, Saturation, ServerFigures, Stuck,
+    Tally, Timing, Trial, UpdateOrder, WatchCell, WatchedBy,
 };
 use zklockbench::results::{self, StoredRun};
-use zklockbench::scenario::Distribution;
+use zklockbench::scenario::{Distribution, Stop};
 use zklockbench::words::catalog::ParamValue;
-use zklockbench::words::measure::{Counts, Notifications, Outcome, RequestKind};
+use zklockbench::words::catalog::fault::FaultChoice;
+use zklockbench::words::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildren, GetDataWatch};
+use zklockbench::words::measure::{Counts, Measure, Notifications, Outcome, Woken, new_histogram};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -28,11 +32,13 @@ fn example() -> StoredRun {
 }
 
 /// A sound trial in which nothing was counted yet.
-fn trial(strategy: &str, contenders: usize) -> Trial {
+fn trial(label: &str, contenders: usize) -> Trial {
     let mut trial = example().trials.swap_remove(0);
-    trial.spec.strategy.name = strategy.to_owned();
+    trial.spec.strategy.name = label.split(' ').next().unwrap().to_owned();
+    trial.spec.strategy.label = label.to_owned();
     trial.spec.strategy.params.clear();
     trial.spec.contenders = contenders;
+    trial.spec.repetition = 1;
     trial.cut_short = None;
     trial.health.invalid = None;
     trial.measured = Counts::default();
@@ -45,6 +51,8 @@ fn trial(strategy: &str, contenders: usize) -> Trial {
     trial.tallies.clear();
     trial.servers.clear();
     trial.accounting.clear();
+    trial.histograms.clear();
+    trial.herd = None;
     trial.full_crew = None;
     trial.excused.zombies = 0;
     trial.sessions.expired = 0;
@@ -52,14 +60,16 @@ fn trial(strategy: &str, contenders: usize) -> Trial {
     trial
 }
 
-fn with_word(mut trial: Trial, param: &str, word: &str) -> Trial {
-    trial.spec.strategy.params.insert(param.to_owned(), ParamValue::Word(word.to_owned()));
-    trial
-}
-
 fn with(mut trial: Trial, change: impl FnOnce(&mut Trial)) -> Trial {
     change(&mut trial);
     trial
+}
+
+/// Six repetitions, each made by its number.
+fn six(make: impl Fn(u64) -> Trial) -> Vec<Trial> {
+    (1..=6)
+        .map(|number| with(make(number), |trial| trial.spec.repetition = u32::try_from(number).unwrap()))
+        .collect()
 }
 
 fn run(scenario: &str, trials: Vec<Trial>) -> Named<StoredRun> {
@@ -73,10 +83,18 @@ fn of_runs(runs: Vec<Named<StoredRun>>) -> Evidence {
     Evidence { runs, ..Evidence::default() }
 }
 
+fn of_run(scenario: &str, trials: Vec<Trial>) -> Evidence {
+    of_runs(vec![run(scenario, trials)])
+}
+
 fn of_behaviour(behaviour: Behaviour) -> Evidence {
     let calibration = Calibration { behaviour: Some(behaviour), ..calibration() };
     let calibrations = vec![Named { name: "calibration".into(), what: calibration }];
     Evidence { calibrations, ..Evidence::default() }
+}
+
+fn of_curator(facts: serde_json::Value) -> Evidence {
+    Evidence { curators: vec![Named { name: "curator".into(), what: facts }], ..Evidence::default() }
 }
 
 pub fn calibration() -> Calibration {
@@ -105,249 +123,25 @@ fn claim(number: u8, evidence: &Evidence) -> Decision {
     decide(evidence).into_iter().find(|claim| claim.number == number).unwrap()
 }
 
-fn answer(number: u8, evidence: &Evidence) -> Answer {
-    claim(number, evidence).answer
+/// Each way in which a claim can be decided, by evidence that was made for it.
+fn decided(number: u8, ways: Vec<(&str, Evidence, Answer)>) {
+    for (what, evidence, answer) in ways {
+        let decision = claim(number, &evidence);
+        assert_eq!(decision.answer, answer, "claim {number}, {what}: {}", decision.sentence);
+        assert_ne!(decision.sentence, LACKING, "claim {number}, {what}");
+    }
 }
+
+const LACKING: &str =
+    "its run does not have the figures: a trial was cut short or is invalid, or a strategy is missing";
 
 fn acquired(trial: &mut Trial, amount: u64) {
     trial.whole.outcomes.add(Outcome::Acquired, amount);
     trial.measured.outcomes.add(Outcome::Acquired, amount);
 }
 
-fn costing(strategy: &str, contenders: usize, requests: u64, bytes: u64) -> Trial {
-    with(trial(strategy, contenders), |trial| {
-        acquired(trial, 1);
-        trial.whole.requests.add(RequestKind::GetChildren, requests);
-        trial.whole.bytes_received = bytes;
-    })
-}
-
 fn told(trial: &mut Trial, waiters: u64) {
     trial.whole.notifications = Notifications { by_release_useful: waiters, ..Notifications::default() };
-}
-
-#[test]
-fn every_claim_has_its_number_once_from_1_to_40() {
-    let numbers: Vec<u8> = claims().iter().map(|claim| claim.number).collect();
-    assert_eq!(numbers, (1..=40).collect::<Vec<u8>>());
-}
-
-#[test]
-fn without_any_run_nothing_is_decided_and_each_claim_says_what_it_needs() {
-    for decision in decide(&Evidence::default()) {
-        assert_eq!(decision.answer, Answer::NotDecided, "{decision:?}");
-        assert!(decision.runs.is_empty());
-        let says = ["scenarios/articles/", "calibrate", "coordinator", "scripts/articles"];
-        assert!(says.iter().any(|word| decision.sentence.contains(word)), "{decision:?}");
-    }
-}
-
-#[test]
-fn what_a_claim_needs_is_a_scenario_that_ships_and_names_the_claim() {
-    for claim in claims() {
-        for need in claim.needs.iter().filter(|need| need.starts_with("articles-")) {
-            let path = root().join(format!("scenarios/articles/{need}.toml"));
-            let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{need}: {error}"));
-            assert!(text.contains("claim"), "{need}");
-        }
-    }
-}
-
-#[test]
-fn a_claim_that_is_not_decided_for_want_of_a_run_names_its_scenario() {
-    let decision = claim(7, &Evidence::default());
-    assert_eq!(decision.sentence, "needs scenarios/articles/articles-majority.toml");
-}
-
-#[test]
-fn other_coordinators_leave_their_claims_open() {
-    for number in [5, 35] {
-        assert_eq!(answer(number, &Evidence::default()), Answer::NotDecided);
-    }
-}
-
-fn race_and_queue(race: [u64; 2], queue: [u64; 2]) -> Evidence {
-    let of = |strategy: &str, n: usize, wait: u64| {
-        with(trial(strategy, n), |trial| {
-            trial.tallies = vec![Tally { acquired: 10, unserved: 0, longest_wait_us: wait }; n];
-        })
-    };
-    let mut trials = Vec::new();
-    for (at, n) in [2, 50].into_iter().enumerate() {
-        trials.push(with_word(of("ephemeral-node", n, race[at]), "wait", "watch"));
-        trials.push(with_word(of("predecessor-watch", n, queue[at]), "watch", "data"));
-    }
-    of_runs(vec![run("articles-waits", trials)])
-}
-
-#[test]
-fn claim_1_a_race_waits_without_bound_if_far_longer_than_a_queue_of_as_many() {
-    assert_eq!(answer(1, &race_and_queue([10, 900], [10, 100])), Answer::Confirmed);
-    assert_eq!(answer(1, &race_and_queue([10, 90], [10, 100])), Answer::Refuted);
-    assert_eq!(answer(1, &race_and_queue([10, 150], [10, 100])), Answer::NotDecided);
-}
-
-#[test]
-fn claims_2_and_16_and_37_count_whom_the_releases_of_a_batch_tell() {
-    let batch = |predecessor: u64, parent: u64, child: u64, n: usize| {
-        let queue = |name: &str| with(trial(name, n), |trial| told(trial, predecessor));
-        let herd = with(trial("parent-watch", n), |trial| told(trial, parent));
-        let race = with(trial("ephemeral-child", n), |trial| {
-            told(trial, child);
-            trial.whole.requests.add(RequestKind::Create, (n * (n + 1) / 2) as u64);
-        });
-        let closed = with(trial("curator-mutex", n), |trial| {
-            trial.whole.releases = 100;
-            trial.whole.notifications.by_release_useful = 90;
-        });
-        let predecessor = with_word(queue("predecessor-watch"), "watch", "data");
-        let batch = run("articles-batch", vec![predecessor, queue("curator-mutex"), herd, race]);
-        of_runs(vec![batch, run("articles-waits", vec![closed])])
-    };
-    let right = batch(19, 190, 190, 20);
-    assert_eq!(
-        [2, 16, 37].map(|number| answer(number, &right)),
-        [Answer::Confirmed, Answer::HoldsWhen, Answer::Confirmed]
-    );
-    assert!(claim(16, &right).sentence.contains("the largest was 20"));
-    assert_eq!(answer(16, &batch(999, 499_500, 499_500, 1000)), Answer::Confirmed);
-    let wrong = batch(25, 19, 19, 20);
-    assert_eq!([2, 16, 37].map(|number| answer(number, &wrong)), [Answer::Refuted; 3]);
-}
-
-#[test]
-fn claim_36_of_all_creates_as_many_succeed_as_locks_are_acquired() {
-    let race = |succeeded: u64| {
-        let trial = with(trial("ephemeral-node", 20), |trial| {
-            acquired(trial, 20);
-            trial.whole.requests.add(RequestKind::Create, 210);
-            trial.whole.succeeded.add(RequestKind::Create, succeeded);
-        });
-        of_runs(vec![run("articles-batch", vec![trial])])
-    };
-    assert_eq!((answer(36, &race(20)), answer(36, &race(21))), (Answer::Confirmed, Answer::Refuted));
-}
-
-#[test]
-fn claim_18_is_refuted_by_an_early_entry_and_open_where_nobody_left() {
-    let leaves = |violations: u64, left: bool| {
-        let class = with(trial("predecessor-watch-wait-limited", 6), |trial| {
-            trial.violation_count = violations;
-            trial.faults = vec![FaultRecord { proved: left, ..fault("expire") }];
-        });
-        of_runs(vec![run("articles-waiter-leaves", vec![class, trial("predecessor-watch", 6)])])
-    };
-    assert_eq!(answer(18, &leaves(3, true)), Answer::Refuted);
-    assert_eq!(answer(18, &leaves(0, true)), Answer::NotDecided);
-    assert_eq!(answer(18, &leaves(0, false)), Answer::NotDecided);
-}
-
-#[test]
-fn claim_19_holds_only_while_waits_are_shorter_than_the_session_timeout() {
-    let class = |got: u64, gave_up: u64| {
-        let of = |acquires: u64, timed_out: u64| {
-            with(trial("predecessor-watch-wait-limited", 5), |trial| {
-                acquired(trial, acquires);
-                trial.whole.outcomes.add(Outcome::TimedOut, timed_out);
-            })
-        };
-        of_runs(vec![
-            run("articles-wait-limited", vec![of(got, 0)]),
-            run("articles-wait-too-limited", vec![of(2, gave_up)]),
-        ])
-    };
-    assert_eq!(answer(19, &class(5, 3)), Answer::HoldsWhen);
-    assert_eq!(answer(19, &class(5, 0)), Answer::Confirmed);
-    assert_eq!(answer(19, &class(4, 3)), Answer::Refuted);
-}
-
-#[test]
-fn claims_20_and_32_count_creates_deletes_and_requests_of_turns() {
-    let turns = |deletes: u64, lists: u64| {
-        let trial = with(trial("curator-mutex", 1), |trial| {
-            acquired(trial, 10);
-            trial.whole.requests.add(RequestKind::Create, 10);
-            trial.whole.requests.add(RequestKind::Delete, deletes);
-            trial.whole.requests.add(RequestKind::GetChildren, lists);
-        });
-        of_runs(vec![run("articles-reentrant", vec![trial])])
-    };
-    assert_eq!([20, 32].map(|number| answer(number, &turns(10, 10))), [Answer::Confirmed; 2]);
-    assert_eq!([20, 32].map(|number| answer(number, &turns(30, 30))), [Answer::Refuted; 2]);
-}
-
-#[test]
-fn claim_29_asks_whom_a_later_arrival_has_overtaken() {
-    let fairness = |retry: u64, queue: u64| {
-        let of = |name: &str, overtaken: u64| {
-            with(trial(name, 20), |trial| {
-                acquired(trial, 200);
-                trial.measured.overtaken = overtaken;
-                trial.spec.stop = zklockbench::scenario::Stop::After(Duration::from_secs(5));
-                trial.tallies = vec![Tally { acquired: 10, unserved: 0, longest_wait_us: 1 }; 20];
-            })
-        };
-        let retry = with_word(of("ephemeral-node", retry), "wait", "retry");
-        of_runs(vec![run("articles-waits", vec![retry, of("curator-mutex", queue)])])
-    };
-    assert_eq!(answer(29, &fairness(80, 0)), Answer::Confirmed);
-    assert_eq!(answer(29, &fairness(0, 0)), Answer::Refuted);
-    assert_eq!(answer(29, &fairness(80, 80)), Answer::Refuted);
-}
-
-fn costs(exact: [u64; 3], map: [u64; 3]) -> Evidence {
-    let names = ["polling", "parent-watch", "predecessor-watch"];
-    let of = |requests: [u64; 3]| -> Vec<Trial> {
-        let each = names.into_iter().zip(requests);
-        each.map(|(name, requests)| {
-            with(costing(name, 20, requests, requests * 100), |trial| {
-                trial.spec.hold = Distribution::Fixed(Duration::from_millis(100));
-                let interval = ParamValue::Duration(Duration::from_millis(100));
-                trial.spec.strategy.params.insert("poll_interval".into(), interval);
-            })
-        })
-        .collect()
-    };
-    of_runs(vec![run("articles-exact", of(exact)), run("articles-network-cost", of(map))])
-}
-
-#[test]
-fn claim_25_is_confirmed_refuted_or_holds_where_the_map_says() {
-    assert_eq!(answer(25, &costs([100, 40, 5], [100, 40, 5])), Answer::Confirmed);
-    assert_eq!(answer(25, &costs([20, 39, 30], [20, 39, 30])), Answer::Refuted);
-    let half = claim(25, &costs([24, 22, 5], [24, 22, 5]));
-    assert_eq!(half.answer, Answer::HoldsWhen);
-    assert!(
-        half.sentence.contains("the first ≫ holds in 0 of 1 cells, the second in 1"),
-        "{}",
-        half.sentence
-    );
-}
-
-#[test]
-fn claim_26_weighs_the_waste_beyond_predecessor_watch() {
-    assert_eq!(answer(26, &costs([100, 20, 5], [1, 1, 1])), Answer::Confirmed);
-    assert_eq!(answer(26, &costs([24, 22, 5], [1, 1, 1])), Answer::Refuted);
-    assert_eq!(
-        answer(26, &of_runs(vec![run("articles-exact", vec![costing("polling", 20, 9, 9)])])),
-        Answer::NotDecided
-    );
-}
-
-#[test]
-fn claim_24_is_about_time_and_order() {
-    let polling = |got: u64, us: u64, overtaken: u64| {
-        let trial = with(trial("polling", 20), |trial| {
-            acquired(trial, got);
-            trial.measured_us = us;
-            trial.measured.overtaken = overtaken;
-        });
-        of_runs(vec![run("articles-exact", vec![trial])])
-    };
-    assert_eq!(answer(24, &polling(20, 60_000_000, 0)), Answer::HoldsWhen);
-    assert_eq!(answer(24, &polling(20, 60_000_000, 4)), Answer::Confirmed);
-    assert_eq!(answer(24, &polling(20, 101_000_000, 4)), Answer::Refuted);
-    assert_eq!(answer(24, &polling(19, 60_000_000, 4)), Answer::Refuted);
 }
 
 fn fault(kind: &str) -> FaultRecord {
@@ -372,40 +166,304 @@ fn fault(kind: &str) -> FaultRecord {
 }
 
 #[test]
-fn claims_8_and_23_ask_whether_sessions_outlive_their_connections() {
-    let resets = |rejoined: u64, overtaken: u64, proved: bool| {
-        let trial = with(trial("curator-mutex", 10), |trial| {
-            trial.sessions.rejoined = rejoined;
-            acquired(trial, 100);
-            trial.measured.overtaken = overtaken;
-            trial.faults = vec![FaultRecord { proved, ..fault("reset") }];
-        });
-        of_runs(vec![run("articles-disconnected", vec![trial])])
-    };
-    let both = |evidence: &Evidence| [8, 23].map(|number| answer(number, evidence));
-    assert_eq!(both(&resets(0, 1, true)), [Answer::Confirmed, Answer::Refuted]);
-    assert_eq!(both(&resets(0, 30, true)), [Answer::HoldsWhen, Answer::Refuted]);
-    assert_eq!(both(&resets(4, 0, true)), [Answer::Refuted, Answer::NotDecided]);
-    assert_eq!(both(&resets(0, 0, false)), [Answer::NotDecided, Answer::NotDecided]);
+fn every_claim_has_its_number_once_from_1_to_40_and_each_article_its_source() {
+    let numbers: Vec<u8> = claims().iter().map(|claim| claim.number).collect();
+    assert_eq!(numbers, (1..=40).collect::<Vec<u8>>());
+    assert_eq!(sources().len(), 5);
 }
 
 #[test]
-fn claim_33_compares_watches_on_the_servers_after_removals_in_the_foreground_and_in_the_background() {
-    let counted = |set: u64, foreground: u64, background: u64| {
-        let step = |what: &str, after: u64| WatchStep { what: what.into(), before: 1, set, after };
-        let steps = vec![step(FOREGROUND, foreground), step(BACKGROUND, background)];
-        let what = CuratorWatches { curator: "5.4.0".into(), zookeeper: "3.8.0".into(), steps };
-        answer(
-            33,
-            &Evidence { curators: vec![Named { name: "curator".into(), what }], ..Evidence::default() },
+fn without_any_run_nothing_is_decided_and_each_claim_says_what_it_needs() {
+    for decision in decide(&Evidence::default()) {
+        assert_eq!(decision.answer, NotDecided, "{decision:?}");
+        assert!(decision.runs.is_empty());
+        assert!(
+            ["scripts/articles", "calibrate"].iter().any(|word| decision.sentence.contains(word)),
+            "{decision:?}"
+        );
+    }
+    assert_eq!(claim(7, &Evidence::default()).sentence, "needs `scripts/articles majority`");
+}
+
+#[test]
+fn what_a_claim_needs_is_a_scenario_that_ships_and_names_the_claim() {
+    let folders = ["scenarios/articles", "drivers/redis", "drivers/curator"];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(root().join(folder)).unwrap());
+    let texts: Vec<String> = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    for claim in claims() {
+        for scenario in claim.scenarios() {
+            let named = format!("\nname = \"{scenario}\"\n");
+            let text =
+                texts.iter().find(|text| text.contains(&named)).unwrap_or_else(|| panic!("{scenario}"));
+            let head: String = text.split("\nname").next().unwrap().replace("\n#", "");
+            let numbers = head.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok());
+            assert!(numbers.collect::<Vec<u8>>().contains(&claim.number), "{scenario}: {}", claim.number);
+        }
+    }
+}
+
+/// Longest waits of the race of 2 and of 30, and of a queue of 30, in each repetition a little more.
+fn waits(few: u64, many: u64, queue: u64) -> Evidence {
+    let of = |label: &'static str, contenders: usize, wait: u64| {
+        six(move |number| {
+            with(trial(label, contenders), |trial| {
+                let tally = Tally { acquired: 10, unserved: 0, longest_wait_us: wait * 100 + number };
+                trial.tallies = vec![tally; contenders];
+            })
+        })
+    };
+    let race = [of("ephemeral-node", 2, few), of("ephemeral-node", 30, many)];
+    of_run("articles-waits", [race.concat(), of("predecessor-watch", 30, queue)].concat())
+}
+
+#[test]
+fn claim_1_the_wait_of_some_grows_if_it_is_far_longer_than_in_a_queue_of_as_many() {
+    decided(
+        1,
+        vec![
+            ("far longer", waits(100, 900, 100), Confirmed),
+            ("shorter", waits(10, 90, 100), Refuted),
+            ("a little longer", waits(10, 150, 100), NotDecided),
+            ("no longer than of two", waits(900, 900, 100), NotDecided),
+        ],
+    );
+    let figure = claim(1, &waits(100, 900, 100))
+        .figures
+        .into_iter()
+        .find(|figure| figure.what.contains("by the queue's"));
+    assert!(figure.unwrap().bounds.unwrap().coverage.unwrap() > 0.95);
+}
+
+#[test]
+fn claim_2_no_release_wakes_more_than_the_next() {
+    let batch_and_load = |in_batch: u64, from_rank: u32| {
+        let queue = |name: &str| with(trial(name, 20), |trial| told(trial, in_batch));
+        let woken = Woken { from_rank, to_rank: None, count: 1, p50_us: 1, p99_us: 1 };
+        let closed = with(trial("predecessor-watch", 30), |trial| trial.herd = Some(vec![woken]));
+        let batch = run("articles-batch", vec![queue("predecessor-watch"), queue("curator-mutex")]);
+        of_runs(vec![batch, run("articles-waits", vec![closed])])
+    };
+    decided(
+        2,
+        vec![
+            ("one each", batch_and_load(19, 1), Confirmed),
+            ("a release that woke two", batch_and_load(19, 2), Refuted),
+            ("a batch with too many", batch_and_load(25, 1), Refuted),
+        ],
+    );
+}
+
+#[test]
+fn claim_3_a_waiter_sends_nothing_beyond_the_model() {
+    let batch = |sent: u64| {
+        let line =
+            Accounting { what: Counted::Requests, client: Some(sent), expected: Some(98), servers: None };
+        of_run(
+            "articles-batch",
+            vec![with(trial("curator-mutex", 20), |trial| trial.accounting = vec![line])],
         )
     };
-    assert_eq!(counted(2, 1, 2), Answer::Confirmed);
-    assert_eq!(counted(2, 2, 2), Answer::Refuted);
-    assert_eq!(counted(2, 1, 1), Answer::Refuted);
-    assert_eq!(counted(2, 2, 1), Answer::Refuted);
-    assert_eq!(counted(1, 1, 1), Answer::NotDecided, "no watch was counted at all");
-    assert_eq!(answer(33, &Evidence::default()), Answer::NotDecided);
+    decided(3, vec![("as modelled", batch(98), Confirmed), ("more", batch(101), Refuted)]);
+}
+
+#[test]
+fn claims_4_21_and_33_are_about_what_curator_was_seen_to_do() {
+    let queue = |order: bool, owners: u64, entered: bool, told: bool| {
+        let facts = json!({ "inOrder": order, "ownersTold": owners, "nextEntered": entered, "holderTold": told, "holderBelieves": !told });
+        of_curator(json!({ "queue": facts }))
+    };
+    decided(
+        4,
+        vec![
+            ("all of it", queue(true, 3, true, true), Confirmed),
+            ("nobody is told", queue(true, 3, true, false), HoldsWhen),
+            ("not in order", queue(false, 3, true, true), Refuted),
+            ("an owner is missing", queue(true, 2, true, true), Refuted),
+            ("nobody enters", queue(true, 3, false, true), Refuted),
+        ],
+    );
+    let no_node = |thrown: bool, alive: bool, retried: bool| {
+        let facts = json!({ "thrownWithoutRetries": thrown, "sessionLived": alive, "acquiredWithRetries": retried, "nodesCreated": 2 });
+        of_curator(json!({ "noNode": facts }))
+    };
+    decided(
+        21,
+        vec![
+            ("thrown", no_node(true, true, true), Refuted),
+            ("thrown for good", no_node(true, true, false), Refuted),
+            ("not thrown", no_node(false, true, true), Confirmed),
+            ("session lost", no_node(true, false, true), NotDecided),
+        ],
+    );
+    let removed = |set: u64, foreground: u64, background: u64| {
+        let step = |left: u64| json!({ "set": set, "left": left });
+        of_curator(json!({
+            "foreground": step(foreground), "background": step(background), "removeWatchers": step(1), "removeAll": step(0),
+            "mutex": step(0), "semaphore": step(1),
+        }))
+    };
+    decided(
+        33,
+        vec![
+            ("in the foreground only", removed(1, 0, 1), Confirmed),
+            ("in neither", removed(1, 1, 1), Refuted),
+            ("in both", removed(1, 0, 0), Refuted),
+            ("the other way round", removed(1, 1, 0), Refuted),
+            ("nothing set", removed(0, 0, 0), NotDecided),
+        ],
+    );
+}
+
+#[test]
+fn claims_5_and_35_compare_with_a_lock_in_redis() {
+    let redis = |fine: u64, broken: u64| {
+        let lives = with(trial("redis:SetNx (not ZooKeeper)", 20), |trial| {
+            acquired(trial, 100);
+            trial.violation_count = fine;
+        });
+        let dies = with(trial("redis:SetNx lease=2s (not ZooKeeper)", 5), |trial| {
+            acquired(trial, 20);
+            trial.violation_count = broken;
+        });
+        of_runs(vec![run("articles-redis", vec![lives]), run("redis-primary-dies", vec![dies])])
+    };
+    decided(
+        5,
+        vec![
+            ("broken by a failover", redis(0, 1), HoldsWhen),
+            ("broken without one", redis(1, 1), Refuted),
+            ("not broken", redis(0, 0), NotDecided),
+        ],
+    );
+    let cost = |wait: [u64; 2], served: [u64; 2]| {
+        let of = |label: &'static str, at: usize| {
+            let free = six(move |number| {
+                with(trial(label, 1), |trial| {
+                    let mut waits = new_histogram();
+                    waits.record(wait[at] + number).unwrap();
+                    trial.histograms.insert(Measure::Wait, waits);
+                })
+            });
+            let busy = six(move |number| {
+                with(trial(label, 20), |trial| {
+                    acquired(trial, served[at] + number);
+                    trial.measured_us = 1_000_000;
+                })
+            });
+            [free, busy].concat()
+        };
+        let both = [of("curator:InterProcessMutex", 0), of("redis:SetNx (not ZooKeeper)", 1)];
+        of_run("articles-redis", both.concat())
+    };
+    decided(
+        35,
+        vec![
+            ("slower both ways", cost([1_000, 300], [1_000, 2_000]), Confirmed),
+            ("slower where it is free", cost([1_000, 300], [2_000, 1_000]), HoldsWhen),
+            ("faster", cost([300, 1_000], [2_000, 1_000]), Refuted),
+        ],
+    );
+}
+
+#[test]
+fn claim_7_needs_acquisitions_by_two_of_three_and_none_by_one() {
+    let majority = |one_gap: u64, two_gap: u64, recovered_us: Option<u64>| {
+        let trial = with(trial("curator-mutex", 5), |trial| {
+            let of = |kind: &str, gap| FaultRecord { longest_gap_us: Some(gap), recovered_us, ..fault(kind) };
+            trial.faults = vec![of("kill", one_gap), of("lose-majority", two_gap)];
+            trial.spec.faults = vec![asked("kill", 3), asked("lose-majority", 4)];
+        });
+        of_run("articles-majority", vec![trial])
+    };
+    decided(
+        7,
+        vec![
+            ("as claimed", majority(100_000, 4_100_000, Some(1)), Confirmed),
+            ("stopped with two", majority(3_000_000, 4_100_000, Some(1)), Refuted),
+            ("went on with one", majority(100_000, 100_000, Some(1)), Refuted),
+        ],
+    );
+    let never_back = claim(7, &majority(100_000, 4_100_000, None));
+    assert_eq!(never_back.answer, NotDecided);
+}
+
+fn asked(kind: &str, seconds: u64) -> FaultChoice {
+    let text = format!(
+        "name = \"x\"\ndescription = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 2\nduration = \"60s\"\n\
+         [[fault]]\nkind = \"{kind}\"\nat = \"1s\"\nduration = \"{seconds}s\"\n"
+    );
+    let parsed = zklockbench::scenario::parse("x.toml", &text, &zklockbench::load::catalog());
+    parsed.unwrap_or_else(|errors| panic!("{errors}")).scenario.faults.swap_remove(0)
+}
+
+#[test]
+fn claim_8_asks_whether_sessions_go_on_while_their_server_is_dead() {
+    let killed = |rejoined: u64, gap: u64, overtaken: u64| {
+        let trial = with(trial("curator-mutex", 12), |trial| {
+            trial.sessions.rejoined = rejoined;
+            acquired(trial, 100);
+            trial.measured.overtaken = overtaken;
+            trial.faults = vec![FaultRecord { longest_gap_us: Some(gap), ..fault("kill") }];
+            trial.spec.faults = vec![asked("kill", 4)];
+        });
+        of_run("articles-server-killed", vec![trial])
+    };
+    decided(
+        8,
+        vec![
+            ("elsewhere", killed(0, 100_000, 1), Confirmed),
+            ("places lost", killed(0, 100_000, 30), HoldsWhen),
+            ("sessions lost", killed(4, 100_000, 0), Refuted),
+            ("only when it is back", killed(0, 4_000_000, 0), Refuted),
+            ("hard to say", killed(0, 3_500_000, 0), NotDecided),
+        ],
+    );
+}
+
+#[test]
+fn claim_9_needs_hosts_of_their_own() {
+    let servers = |shares_host: bool, reads: [f64; 3], writes: [f64; 3]| {
+        let of = |at: usize, count: usize| {
+            let mut what = calibration();
+            what.ensemble.shares_host = shares_host;
+            what.synced_writes_per_s = Some(writes[at]);
+            let alone = Some(Timing { count: 9, p50_us: 300, p90_us: 400, p99_us: 500 });
+            let figures = |request, per_s| RequestFigures {
+                request,
+                alone,
+                saturated: Some(Saturation { per_s, count: 1, lasted_us: 1, generator_share: None }),
+            };
+            let server = ServerFigures {
+                address: String::new(),
+                role: String::new(),
+                requests: vec![
+                    figures(RawRequest::GetData, reads[at] / count as f64),
+                    figures(RawRequest::SetData, writes[at]),
+                ],
+                watch: None,
+                session_open: None,
+                session_close: None,
+                ruok: None,
+            };
+            what.servers = vec![server; count];
+            Named { name: format!("calibration-{count}"), what }
+        };
+        Evidence { calibrations: vec![of(0, 1), of(1, 3), of(2, 5)], ..Evidence::default() }
+    };
+    let (rise, fall) = ([10.0, 30.0, 50.0], [9.0, 6.0, 3.0]);
+    decided(
+        9,
+        vec![
+            ("as claimed", servers(false, rise, fall), Confirmed),
+            ("reads don't rise", servers(false, fall, fall), HoldsWhen),
+            ("writes rise", servers(false, rise, rise), Refuted),
+            ("on one host", servers(true, rise, fall), NotDecided),
+        ],
+    );
 }
 
 #[test]
@@ -413,21 +471,350 @@ fn claim_14_compares_a_dead_holders_lock_with_its_session_timeout() {
     let crashed = |recovered_us: u64, left: Left| {
         let trial = with(trial("predecessor-watch", 5), |trial| {
             trial.sessions.negotiated_timeout_us = 2_000_000;
-            trial.faults = vec![FaultRecord { recovered_us: Some(recovered_us), ..fault("crash") }];
+            let of =
+                |number: u64| FaultRecord { recovered_us: Some(recovered_us + number), ..fault("crash") };
+            trial.faults = (1..=6).map(of).collect();
         });
         let mut evidence = of_behaviour(Behaviour { left: Some(left), ..Behaviour::default() });
         evidence.runs.push(run("articles-holder-crashed", vec![trial]));
         evidence
     };
-    let right = Left { ephemeral: false, persistent: true };
-    assert_eq!(answer(14, &crashed(2_100_000, right)), Answer::Confirmed);
-    assert_eq!(answer(14, &crashed(9_000_000, right)), Answer::NotDecided);
-    assert_eq!(answer(14, &crashed(2_100_000, Left { ephemeral: true, persistent: true })), Answer::Refuted);
+    let right = Left { ephemeral_taken: true, persistent_taken: false, looked_us: 6_000_000 };
+    decided(
+        14,
+        vec![
+            ("as claimed", crashed(2_100_000, right), Confirmed),
+            ("far too late", crashed(9_000_000, right), NotDecided),
+            ("it stays", crashed(2_100_000, Left { ephemeral_taken: false, ..right }), Refuted),
+            ("a persistent node goes", crashed(2_100_000, Left { persistent_taken: true, ..right }), Refuted),
+        ],
+    );
+}
+
+#[test]
+fn claim_16_is_about_a_thousand() {
+    let herd = |contenders: usize, told_of: u64| {
+        let trial = with(trial("parent-watch", contenders), |trial| told(trial, told_of));
+        of_run("articles-herd-1000", vec![trial])
+    };
+    decided(
+        16,
+        vec![
+            ("a thousand", herd(1_000, 499_500), Confirmed),
+            ("some were not told", herd(1_000, 499_000), Refuted),
+            ("too few", herd(20, 190), NotDecided),
+        ],
+    );
+}
+
+#[test]
+fn claim_17_needs_a_delay_on_servers_of_their_own_that_is_more_than_noise() {
+    // Given the servers' mean times beside the wake-up of all, of rounds that were 1 ms beside that of one
+    let delayed = |apart: bool, times: &[f64]| {
+        let of = |round: u64, woken: u64, us: f64| {
+            let timing = Some(Timing { count: 500, p50_us: 90, p90_us: 100, p99_us: 100 });
+            Bystander {
+                round,
+                waiting: 100,
+                woken,
+                changes: 90,
+                read: timing,
+                write: timing,
+                server_update_us: Some(us),
+                processors_apart: apart,
+            }
+        };
+        let rounds = (0..).zip(times).flat_map(|(round, all)| [of(round, 1, 1_000.0), of(round, 100, *all)]);
+        of_behaviour(Behaviour { bystander: Some(rounds.collect()), ..Behaviour::default() })
+    };
+    let clear = [1_300.0, 1_280.0, 1_410.0, 1_250.0, 1_330.0, 1_500.0, 1_270.0, 1_290.0];
+    let none = [1_040.0, 990.0, 1_050.0, 1_010.0, 970.0, 1_060.0, 1_030.0, 1_020.0];
+    let noise = [3_000.0, 950.0, 1_800.0, 1_040.0, 990.0, 1_600.0, 900.0, 2_400.0];
+    decided(
+        17,
+        vec![
+            ("a delay that every round shows", delayed(true, &clear), Confirmed),
+            ("none", delayed(true, &none), Refuted),
+            ("noise", delayed(true, &noise), NotDecided),
+            ("processors shared", delayed(false, &clear), NotDecided),
+        ],
+    );
+}
+
+#[test]
+fn claim_18_is_refuted_by_an_early_entry() {
+    let leaves = |violations: u64| {
+        let class = with(trial("predecessor-watch-wait-limited", 6), |trial| {
+            trial.violation_count = violations;
+            trial.faults = vec![fault("expire")];
+        });
+        of_run("articles-waiter-leaves", vec![class, trial("predecessor-watch", 6)])
+    };
+    decided(18, vec![("early", leaves(3), Refuted), ("none seen", leaves(0), NotDecided)]);
+}
+
+#[test]
+fn claim_19_holds_only_while_waits_are_shorter_than_the_session_timeout() {
+    let class = |got: u64, gave_up: u64, violations: u64| {
+        let of = |acquires: u64, timed_out: u64| {
+            with(trial("predecessor-watch-wait-limited", 5), |trial| {
+                trial.spec.stop = Stop::Acquisitions(1);
+                trial.violation_count = violations;
+                acquired(trial, acquires);
+                trial.whole.outcomes.add(Outcome::TimedOut, timed_out);
+            })
+        };
+        of_runs(vec![
+            run("articles-wait-limited", vec![of(got, 0)]),
+            run("articles-wait-too-limited", vec![of(2, gave_up)]),
+        ])
+    };
+    decided(
+        19,
+        vec![
+            ("gives up later", class(5, 3, 0), HoldsWhen),
+            ("never gives up", class(5, 0, 0), Confirmed),
+            ("not everybody", class(4, 3, 0), Refuted),
+            ("two inside", class(5, 3, 1), Refuted),
+        ],
+    );
+}
+
+#[test]
+fn claims_20_and_32_count_the_originals_requests_on_the_wire() {
+    let turns = |creates: u64, deletes: u64, violations: u64| {
+        let trial = with(trial("curator:InterProcessMutex", 1), |trial| {
+            trial.violation_count = violations;
+            let mut counting = Counting { missing: None, ..Counting::failed(String::new()) };
+            counting.counted.acquired = 10;
+            counting.counted.requests.add(Create, creates);
+            counting.counted.requests.add(GetChildren, creates);
+            counting.counted.requests.add(Delete, deletes);
+            trial.counting = Some(counting);
+        });
+        of_run("curator-reentrant", vec![trial])
+    };
+    decided(
+        20,
+        vec![
+            ("one each", turns(10, 10, 0), Confirmed),
+            ("one for each release", turns(10, 30, 0), Refuted),
+            ("entered too early", turns(10, 10, 1), Refuted),
+        ],
+    );
+    decided(32, vec![("three", turns(10, 10, 0), Confirmed), ("more", turns(30, 10, 0), Refuted)]);
+}
+
+#[test]
+fn claim_22_compares_watches_left_with_races_lost() {
+    let left = |exists: [u64; 2], data: [u64; 2]| {
+        let of = |label: &str, kind, [lost, left]: [u64; 2]| {
+            with(trial(label, 2), |trial| {
+                trial.whole.requests.add(kind, 100);
+                trial.whole.succeeded.add(kind, 100 - lost);
+                let mut server = example().trials[0].servers[0].clone();
+                server.before.insert("zk_watch_count".into(), 0);
+                server.after.insert("zk_watch_count".into(), i64::try_from(left).unwrap());
+                trial.servers = vec![server];
+            })
+        };
+        let both = vec![
+            of("predecessor-watch watch=exists", ExistsWatch, exists),
+            of("predecessor-watch", GetDataWatch, data),
+        ];
+        of_run("articles-waits", both)
+    };
+    decided(
+        22,
+        vec![
+            ("one each, and none", left([5, 5], [4, 0]), Confirmed),
+            ("getData as well", left([5, 5], [4, 4]), Refuted),
+            ("none", left([5, 0], [4, 0]), Refuted),
+            ("no race lost", left([0, 0], [4, 0]), NotDecided),
+            ("none of getData's", left([5, 5], [0, 0]), NotDecided),
+            ("not the same", left([5, 3], [4, 0]), NotDecided),
+        ],
+    );
+}
+
+#[test]
+fn claim_23_asks_whether_nodes_outlive_connections() {
+    let resets = |rejoined: u64, overtaken: u64| {
+        let trial = with(trial("curator-mutex", 10), |trial| {
+            trial.sessions.rejoined = rejoined;
+            acquired(trial, 100);
+            trial.measured.overtaken = overtaken;
+            trial.faults = vec![fault("reset")];
+        });
+        of_run("articles-disconnected", vec![trial])
+    };
+    decided(
+        23,
+        vec![
+            ("kept", resets(0, 1), Refuted),
+            ("places lost", resets(0, 30), NotDecided),
+            ("sessions lost", resets(4, 0), NotDecided),
+        ],
+    );
+}
+
+#[test]
+fn claim_24_is_about_time_and_about_the_order_of_those_that_come_one_after_the_other() {
+    let polling = |got: u64, us: u64, apart: u64| {
+        let of = |amount: u64, overtaken: u64| {
+            with(trial("polling class=article", 20), |trial| {
+                trial.spec.stop = Stop::Acquisitions(1);
+                acquired(trial, amount);
+                trial.measured_us = us;
+                trial.measured.overtaken = overtaken;
+            })
+        };
+        of_runs(vec![run("articles-exact", vec![of(got, 15)]), run("articles-order", vec![of(20, apart)])])
+    };
+    decided(
+        24,
+        vec![
+            ("in order", polling(20, 60_000_000, 0), HoldsWhen),
+            ("in none", polling(20, 60_000_000, 4), Confirmed),
+            ("too late", polling(20, 101_000_000, 4), Refuted),
+            ("not all", polling(19, 60_000_000, 4), Refuted),
+        ],
+    );
+}
+
+const CLASSES: [&str; 3] = [
+    "polling class=article poll_interval=50ms",
+    "parent-watch class=article flag_interval=50ms",
+    "predecessor-watch class=article flag_interval=50ms",
+];
+
+/// Requests per acquisition of the article's classes, and of the recipes in a cell with a hold of one interval.
+fn costs(classes: [u64; 3], recipes: [u64; 3]) -> Evidence {
+    let of = |labels: [&'static str; 3], requests: [u64; 3]| -> Vec<Trial> {
+        let each = labels.into_iter().zip(requests).flat_map(|(label, requests)| {
+            six(move |number| {
+                with(trial(label, 20), |trial| {
+                    acquired(trial, 1_000);
+                    trial.whole.requests.add(GetChildren, requests * 1_000 + number);
+                    trial.whole.bytes_received = requests * 100_000;
+                    trial.spec.hold = Distribution::Fixed(Duration::from_millis(100));
+                    let interval = ParamValue::Duration(Duration::from_millis(100));
+                    trial.spec.strategy.params.insert("poll_interval".into(), interval);
+                })
+            })
+        });
+        each.collect()
+    };
+    of_runs(vec![
+        run("articles-cost", of(CLASSES, classes)),
+        run("articles-network-cost", of(["polling", "parent-watch", "predecessor-watch"], recipes)),
+    ])
+}
+
+#[test]
+fn claims_25_and_26_hold_where_the_cells_of_contenders_and_hold_say() {
+    decided(
+        25,
+        vec![
+            ("everywhere", costs([100, 40, 5], [100, 40, 5]), Confirmed),
+            ("nowhere", costs([20, 39, 30], [20, 39, 30]), Refuted),
+            ("the second", costs([24, 22, 5], [24, 22, 5]), HoldsWhen),
+            ("the first", costs([24, 10, 9], [24, 10, 9]), HoldsWhen),
+            ("both, but not of the classes", costs([24, 22, 5], [100, 40, 5]), HoldsWhen),
+        ],
+    );
+    let half = claim(25, &costs([24, 22, 5], [24, 22, 5])).sentence;
+    assert!(half.contains("the first ≫ holds in 0 of 1 cells, the second in 1"), "{half}");
+    decided(
+        26,
+        vec![
+            ("most", costs([100, 20, 5], [100, 20, 5]), Confirmed),
+            ("little", costs([24, 22, 5], [24, 22, 5]), Refuted),
+            ("of the classes only", costs([100, 20, 5], [24, 22, 5]), HoldsWhen),
+            ("of the recipes only", costs([24, 22, 5], [100, 20, 5]), HoldsWhen),
+        ],
+    );
+}
+
+#[test]
+fn claim_27_counts_what_is_on_the_wire_and_what_is_in_the_source() {
+    let batch = |kinds: [usize; 3]| {
+        let of = |(label, kinds): (&str, usize)| {
+            with(trial(label, 20), |trial| {
+                for kind in [Create, Delete, GetChildren, GetDataWatch].into_iter().take(kinds) {
+                    trial.whole.requests.add(kind, 1);
+                }
+            })
+        };
+        let names = ["polling", "parent-watch", "predecessor-watch"];
+        of_run("articles-batch", names.into_iter().zip(kinds).map(of).collect())
+    };
+    // Lines, branches and states are those of the sources; one measure more or less of four is not all.
+    let (rising, falling) = (claim(27, &batch([1, 2, 3])), claim(27, &batch([3, 2, 1])));
+    let measure = |decision: &Decision| {
+        decision.figures.iter().find(|figure| figure.what.contains("more than the one")).unwrap().value
+    };
+    assert!((measure(&rising) - measure(&falling) - 1.0).abs() < 1e-9);
+    assert_ne!(falling.answer, Confirmed, "{}", falling.sentence);
+}
+
+#[test]
+fn claim_28_compares_what_the_articles_classes_lose() {
+    let classes = |gave_up: [u64; 3]| {
+        let of = |(label, gave_up): (&str, u64)| {
+            with(trial(label, 6), |trial| {
+                acquired(trial, 100);
+                trial.whole.outcomes.add(Outcome::ConnectionLost, gave_up);
+                trial.faults = vec![fault("reset")];
+            })
+        };
+        let mut trials: Vec<Trial> = CLASSES.into_iter().zip(gave_up).map(of).collect();
+        trials.push(of(("curator-mutex", 0)));
+        of_run("articles-reliability", trials)
+    };
+    decided(
+        28,
+        vec![
+            ("as claimed", classes([50, 10, 5]), Confirmed),
+            ("about as many", classes([30, 30, 40]), Refuted),
+            ("predecessor loses more", classes([90, 10, 20]), Refuted),
+            ("as many", classes([90, 10, 10]), NotDecided),
+        ],
+    );
+}
+
+#[test]
+fn claim_29_asks_whom_a_later_arrival_has_overtaken() {
+    let fairness = |retry: u64, queue: u64, uneven: u64| {
+        let of = |label: &'static str, overtaken: u64, first: u64| {
+            six(move |number| {
+                with(trial(label, 30), |trial| {
+                    acquired(trial, 997 + number);
+                    trial.measured.overtaken = overtaken;
+                    trial.spec.stop = Stop::After(Duration::from_secs(5));
+                    trial.tallies = vec![Tally { acquired: 10, unserved: 0, longest_wait_us: 1 }; 30];
+                    trial.tallies[0].acquired = first;
+                })
+            })
+        };
+        let both = [of("ephemeral-node wait=retry", retry, 10), of("predecessor-watch", queue, uneven)];
+        of_run("articles-waits", both.concat())
+    };
+    decided(
+        29,
+        vec![
+            ("fair and unfair", fairness(400, 0, 10), Confirmed),
+            ("both fair", fairness(0, 0, 10), Refuted),
+            ("both unfair", fairness(400, 400, 10), Refuted),
+            ("uneven", fairness(400, 0, 500), Refuted),
+            ("on the limit", fairness(50, 0, 10), NotDecided),
+        ],
+    );
 }
 
 #[test]
 fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
-    let lost = |with_guid: usize, without: usize| {
+    let lost = |with_guid: usize, without: usize, proved: bool| {
         let of = |name: &str, stuck: usize| {
             with(trial(name, 5), |trial| {
                 let one = Stuck {
@@ -441,114 +828,206 @@ fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
                     watches: Vec::new(),
                 };
                 trial.stuck = vec![one; stuck];
-                trial.faults = vec![fault("drop-reply")];
+                trial.faults = vec![FaultRecord { proved, ..fault("drop-reply") }];
             })
         };
-        of_runs(vec![run(
-            "articles-reply-lost",
-            vec![of("curator-mutex", with_guid), of("predecessor-watch", without)],
-        )])
+        of_run("articles-reply-lost", vec![of("curator-mutex", with_guid), of("predecessor-watch", without)])
     };
-    assert_eq!(answer(30, &lost(0, 5)), Answer::Confirmed);
-    assert_eq!(answer(30, &lost(2, 5)), Answer::Refuted);
-    assert_eq!(answer(30, &lost(0, 0)), Answer::Refuted);
+    decided(
+        30,
+        vec![
+            ("without one", lost(0, 5, true), Confirmed),
+            ("with one, too", lost(2, 5, true), Refuted),
+            ("nobody", lost(0, 0, true), Refuted),
+            ("only some", lost(0, 3, true), Refuted),
+            ("no reply lost", lost(0, 5, false), NotDecided),
+        ],
+    );
 }
 
 #[test]
-fn claims_31_and_34_count_zombies_violations_and_what_the_token_stopped() {
-    let zombie = |zombies: u64, violations: u64, stopped: u64| {
-        let trial = with(trial("local-then-remote", 6), |trial| {
-            trial.excused.zombies = zombies;
-            trial.violation_count = violations;
-            trial.fencing =
-                FencingCounts { writes: 9, stale: 2, stale_rejected: stopped, ..FencingCounts::default() };
-        });
-        let others = ["articles-disconnected", "articles-holder-crashed"].map(|name| run(name, Vec::new()));
-        of_runs([vec![run("articles-zombie", vec![trial])], others.into()].concat())
-    };
-    let both = |evidence: &Evidence| [31, 34].map(|number| answer(number, evidence));
-    assert_eq!(both(&zombie(1, 0, 2)), [Answer::Refuted, Answer::HoldsWhen]);
-    assert_eq!(both(&zombie(0, 0, 2)), [Answer::NotDecided, Answer::Confirmed]);
-    assert_eq!(both(&zombie(1, 1, 2)), [Answer::Refuted, Answer::Refuted]);
-    assert!(claim(34, &zombie(1, 0, 1)).sentence.contains("not every stale write was stopped"));
-}
-
-#[test]
-fn claim_28_compares_what_the_articles_classes_lose() {
-    let classes = |gave_up: [u64; 3]| {
-        let names = ["polling", "parent-watch", "predecessor-watch"];
-        let of = |(name, gave_up): (&str, u64)| {
-            let class = with(trial(name, 10), |trial| {
-                acquired(trial, 100);
-                trial.whole.outcomes.add(Outcome::ConnectionLost, gave_up);
-            });
-            let recipe = with(trial(name, 10), |trial| acquired(trial, 100));
-            [with_word(class, "class", "article"), with_word(recipe, "class", "textbook")]
+fn claims_31_and_34_count_entries_beside_lost_holders_and_what_the_token_stopped() {
+    let zombie = |entries: u64, violations: u64, stopped: u64| {
+        let of = |name: &str| {
+            with(trial(name, 6), |trial| {
+                acquired(trial, 50);
+                trial.faults = vec![fault("freeze")];
+                trial.excused.zombies = entries;
+                trial.violation_count = violations;
+                trial.fencing = FencingCounts {
+                    writes: 9,
+                    stale: 2,
+                    stale_rejected: stopped,
+                    ..FencingCounts::default()
+                };
+            })
         };
-        let trials: Vec<Trial> = names.into_iter().zip(gave_up).flat_map(of).collect();
-        of_runs(vec![run("articles-disconnected", trials), run("articles-holder-crashed", Vec::new())])
+        let zombie = run("articles-zombie", vec![of("local-then-remote"), of("curator-mutex")]);
+        of_runs(vec![zombie, run("articles-reliability", vec![of("curator-mutex")])])
     };
-    assert_eq!(answer(28, &classes([50, 10, 5])), Answer::Confirmed);
-    assert_eq!(answer(28, &classes([30, 30, 40])), Answer::Refuted);
+    decided(31, vec![("beside one", zombie(1, 0, 2), Refuted), ("beside none", zombie(0, 0, 2), NotDecided)]);
+    decided(
+        34,
+        vec![
+            ("stopped", zombie(1, 0, 2), HoldsWhen),
+            ("passed", zombie(1, 0, 1), HoldsWhen),
+            ("nobody beside", zombie(0, 0, 2), Confirmed),
+            ("violated", zombie(1, 1, 2), Refuted),
+        ],
+    );
+    assert!(claim(34, &zombie(1, 0, 1)).sentence.contains("2 of 4 stale writes passed"));
 }
 
 #[test]
-fn claims_38_and_40_look_into_shared_locks() {
-    let shared = |most: u64, violations: u64, useful: u64| {
-        let trial = with(trial("shared-predecessor-watch", 20), |trial| {
+fn claims_36_and_37_count_creates_and_notifications_of_the_races() {
+    let race = |succeeded: u64, told_of: u64, creates: u64, violations: u64| {
+        let trial = with(trial("ephemeral-child", 20), |trial| {
+            acquired(trial, 20);
+            told(trial, told_of);
+            trial.violation_count = violations;
+            trial.whole.requests.add(Create, creates);
+            trial.whole.succeeded.add(Create, succeeded);
+        });
+        of_run("articles-batch", vec![trial])
+    };
+    decided(
+        36,
+        vec![
+            // The directory's is one more.
+            ("one each", race(21, 190, 210, 0), Confirmed),
+            ("one more", race(22, 190, 210, 0), Refuted),
+            ("two inside", race(21, 190, 210, 1), Refuted),
+        ],
+    );
+    decided(
+        37,
+        vec![
+            ("all", race(20, 190, 210, 0), Confirmed),
+            ("not all told", race(20, 19, 210, 0), Refuted),
+            ("not all again", race(20, 190, 200, 0), Refuted),
+        ],
+    );
+}
+
+#[test]
+fn claims_38_39_and_40_look_into_shared_locks() {
+    let shared = |most: u64, violations: u64, spurious: u64| {
+        let trial = with(trial("shared-predecessor-watch", 100), |trial| {
             acquired(trial, 10);
-            trial.measured.reads_acquired = 5;
-            trial.measured.read_held_us = trial.measured_us * 2;
             trial.most_inside = most;
             trial.violation_count = violations;
-            trial.measured.notifications.by_release_useful = useful;
-            trial.measured.notifications.by_release_spurious = 100 - useful;
+            trial.measured.notifications.by_release_useful = 50;
+            trial.measured.notifications.by_release_spurious = spurious;
         });
-        of_runs(vec![run("articles-shared", vec![trial])])
+        of_run("articles-shared", vec![trial])
     };
-    let both = |evidence: &Evidence| [38, 40].map(|number| answer(number, evidence));
-    assert_eq!(both(&shared(7, 0, 100)), [Answer::Confirmed, Answer::Confirmed]);
-    assert_eq!(both(&shared(1, 0, 80)), [Answer::NotDecided, Answer::HoldsWhen]);
-    assert_eq!(both(&shared(7, 1, 20)), [Answer::Refuted, Answer::Refuted]);
+    decided(
+        38,
+        vec![
+            ("several", shared(7, 0, 0), Confirmed),
+            ("never", shared(1, 0, 0), NotDecided),
+            ("a writer, too", shared(7, 1, 0), Refuted),
+        ],
+    );
+    decided(
+        40,
+        vec![
+            ("all", shared(7, 0, 0), Confirmed),
+            ("all but one", shared(7, 0, 1), HoldsWhen),
+            ("less than half", shared(7, 0, 60), Refuted),
+        ],
+    );
+    let group = |small: u64, large: u64| {
+        let of = |label: &'static str, contenders: usize, served: u64| {
+            six(move |number| {
+                with(trial(label, contenders), |trial| {
+                    acquired(trial, served + number);
+                    trial.measured_us = 1_000_000;
+                })
+            })
+        };
+        let first = [of("shared-parent-watch", 2, small), of("shared-parent-watch", 100, large)];
+        let improved = [of("shared-predecessor-watch", 2, 2_000), of("shared-predecessor-watch", 100, 2_000)];
+        of_run("articles-shared", [first.concat(), improved.concat()].concat())
+    };
+    decided(
+        39,
+        vec![
+            ("as claimed", group(2_000, 1_000), Confirmed),
+            ("slower in the small group", group(1_500, 1_000), Refuted),
+            ("not slower in the large one", group(2_000, 1_900), Refuted),
+            ("on the limit", group(2_000, 1_399), NotDecided),
+        ],
+    );
 }
 
 #[test]
 fn claims_about_zookeeper_itself_follow_from_what_was_tried() {
-    let queue = QueueSeen {
-        in_order: true,
-        owners_told: 3,
-        next_woken: true,
-        owner_told: true,
-        owner_gets_no_node: true,
-    };
-    let raced = Raced { rounds: 300, listed: 100, notified: 200, lost: 0 };
-    let tried = Behaviour {
-        node_size: Some(NodeSize { accepted_bytes: 1_048_500, refused_bytes: 1_048_501 }),
-        numbers: Some(Numbers { second: 1, children_then: 1, third: 2 }),
-        one_shot: Some(OneShot { changes: 5, events: 1 }),
-        raced: Some(raced),
-        order: Some(CreationOrder { sessions: 12, nodes: 600, out_of_order: 0 }),
-        queue: Some(queue),
+    let size = |accepted: u64| Behaviour {
+        node_size: Some(NodeSize { accepted_bytes: accepted, refused_bytes: accepted + 1 }),
         ..Behaviour::default()
     };
-    let answers = |behaviour: Behaviour| {
-        let evidence = of_behaviour(behaviour);
-        [4, 6, 10, 11, 13, 15, 21].map(|number| answer(number, &evidence))
+    let tried = |behaviour: Behaviour| of_behaviour(behaviour);
+    decided(
+        6,
+        vec![
+            ("a little short of a mebibyte", tried(size(1_048_500)), Confirmed),
+            ("more", tried(size(2_000_000)), Refuted),
+            ("less", tried(size(900_000)), Refuted),
+        ],
+    );
+    let order = |out_of_order: u64, logs: u64, logged_otherwise: u64| {
+        let order =
+            UpdateOrder { sessions: 12, directories: 4, changes: 600, out_of_order, logs, logged_otherwise };
+        tried(Behaviour { order: Some(order), ..Behaviour::default() })
     };
-    use Answer::{Confirmed, HoldsWhen, NotDecided, Refuted};
-    let real = [HoldsWhen, Confirmed, Confirmed, Refuted, Confirmed, Confirmed, Refuted];
-    assert_eq!(answers(tried), real);
-    let other = Behaviour {
-        node_size: Some(NodeSize { accepted_bytes: 2_000_000, refused_bytes: 2_000_001 }),
-        numbers: Some(Numbers { second: 1, children_then: 1, third: 1 }),
-        one_shot: Some(OneShot { changes: 5, events: 5 }),
-        raced: Some(Raced { lost: 1, ..raced }),
-        order: Some(CreationOrder { sessions: 12, nodes: 600, out_of_order: 3 }),
-        queue: Some(QueueSeen { in_order: false, owner_gets_no_node: false, ..queue }),
-        ..Behaviour::default()
+    decided(
+        10,
+        vec![
+            ("one order", order(0, 3, 0), Confirmed),
+            ("not rising", order(1, 3, 0), Refuted),
+            ("logged otherwise", order(0, 3, 2), Refuted),
+            ("no logs", order(0, 0, 0), NotDecided),
+        ],
+    );
+    let third = |third: i64| {
+        let numbers = Some(Numbers { second: 1, children_then: 1, third });
+        tried(Behaviour { numbers, ..Behaviour::default() })
     };
-    assert_eq!(answers(other), [Refuted, Refuted, Refuted, Confirmed, Refuted, Refuted, Confirmed]);
-    assert_eq!(answers(Behaviour::default()), [NotDecided; 7]);
+    decided(
+        11,
+        vec![
+            ("the counter", third(2), Refuted),
+            ("the count", third(1), Confirmed),
+            ("neither", third(0), Refuted),
+        ],
+    );
+    let once = |changes: u64, events: u64| {
+        tried(Behaviour { one_shot: Some(OneShot { changes, events }), ..Behaviour::default() })
+    };
+    decided(
+        13,
+        vec![
+            ("once", once(5, 1), Confirmed),
+            ("always", once(5, 5), Refuted),
+            ("one change", once(1, 1), NotDecided),
+        ],
+    );
+    let raced = |listed: u64, notified: u64, lost: u64, control_lost: u64| {
+        let of =
+            |listed, notified, lost| Some(Raced { rounds: listed + notified + lost, listed, notified, lost });
+        let (raced, raced_apart) = (of(listed, notified, lost), of(100, 200 - control_lost, control_lost));
+        tried(Behaviour { raced, raced_apart, ..Behaviour::default() })
+    };
+    decided(
+        15,
+        vec![
+            ("none lost", raced(100, 200, 0, 20), Confirmed),
+            ("one lost", raced(100, 199, 1, 20), Refuted),
+            ("all on one side", raced(0, 300, 0, 20), NotDecided),
+            ("nothing could be lost", raced(100, 200, 0, 0), NotDecided),
+        ],
+    );
 }
 
 #[test]
@@ -557,11 +1036,8 @@ fn claim_12_depends_on_which_watch_sees_which_change() {
         let mut cells = Vec::new();
         for watch in [WatchedBy::GetData, WatchedBy::Exists, WatchedBy::GetChildren] {
             for change in [Change::ChildCreated, Change::DataSet, Change::ChildDeleted, Change::Deleted] {
-                cells.push(WatchCell {
-                    watch,
-                    change,
-                    event: fires(watch, change).then(|| "Fired".to_owned()),
-                });
+                let event = fires(watch, change).then(|| "Fired".to_owned());
+                cells.push(WatchCell { watch, change, event });
             }
         }
         of_behaviour(Behaviour { watches: Some(cells), ..Behaviour::default() })
@@ -569,34 +1045,19 @@ fn claim_12_depends_on_which_watch_sees_which_change() {
     let real = |watch, change| {
         change == Change::Deleted || (watch == WatchedBy::GetChildren) == (change != Change::DataSet)
     };
-    assert_eq!(answer(12, &matrix(real)), Answer::HoldsWhen);
-    assert_eq!(answer(12, &matrix(|_, _| true)), Answer::Confirmed);
-    assert_eq!(answer(12, &matrix(|_, change| change != Change::DataSet)), Answer::Refuted);
-}
-
-#[test]
-fn claim_17_needs_a_delay_that_is_more_than_noise() {
-    // Given 90th percentiles beside the wake-up of all, of rounds that were 100 µs beside that of one
-    let delayed = |p90s: &[u64]| {
-        let of = |round: u64, woken: u64, p90_us: u64| {
-            let timing = Some(Timing { count: 500, p50_us: 90, p90_us, p99_us: p90_us });
-            Bystander { round, waiting: 100, woken, changes: 90, read: timing, write: timing }
-        };
-        let rounds = (0..).zip(p90s).flat_map(|(round, all)| [of(round, 1, 100), of(round, 100, *all)]);
-        of_behaviour(Behaviour { bystander: Some(rounds.collect()), ..Behaviour::default() })
-    };
-    // Then a delay that every round shows is one, however small
-    assert_eq!(answer(17, &delayed(&[130, 128, 141, 125, 133, 150, 127, 129])), Answer::Confirmed);
-    // And what noise does to some rounds is none
-    assert_eq!(answer(17, &delayed(&[104, 99, 105, 101, 97, 106, 103, 102])), Answer::Refuted);
-    assert_eq!(answer(17, &delayed(&[300, 95, 180, 104, 99, 160, 90, 240])), Answer::NotDecided);
-    // And one round says nothing, however clear it looks
-    assert_eq!(answer(17, &delayed(&[900])), Answer::NotDecided);
+    decided(
+        12,
+        vec![
+            ("as it is", matrix(real), HoldsWhen),
+            ("all", matrix(|_, _| true), Confirmed),
+            ("data set tells nobody", matrix(|_, change| change != Change::DataSet), Refuted),
+        ],
+    );
 }
 
 #[test]
 fn trials_that_were_cut_short_or_are_invalid_decide_nothing() {
-    let mut evidence = race_and_queue([10, 900], [10, 100]);
+    let mut evidence = waits(100, 900, 100);
     for trial in &mut evidence.runs[0].what.trials {
         trial.health.invalid = Some("the generator was late".into());
     }
@@ -607,8 +1068,8 @@ fn trials_that_were_cut_short_or_are_invalid_decide_nothing() {
 
 #[test]
 fn of_two_runs_of_a_scenario_the_newer_one_counts() {
-    let mut evidence = race_and_queue([10, 90], [10, 100]);
-    let mut newer = race_and_queue([10, 900], [10, 100]).runs.swap_remove(0);
+    let mut evidence = waits(10, 90, 100);
+    let mut newer = waits(100, 900, 100).runs.swap_remove(0);
     newer.what.run.run.started_at += Duration::from_secs(60);
     newer.name = "newer".into();
     evidence.runs.insert(0, newer);
@@ -618,7 +1079,7 @@ fn of_two_runs_of_a_scenario_the_newer_one_counts() {
 
 #[test]
 fn the_text_names_each_claim_its_answer_and_its_runs() {
-    let text = text(&Decisions::by(&race_and_queue([10, 900], [10, 100]), None));
+    let text = text(&Decisions::by(&waits(100, 900, 100), None));
     assert!(text.contains(" 1  confirmed    With one ephemeral node and n clients"), "{text}");
     assert!(text.contains("from articles-waits-run"));
     assert!(text.starts_with("40 claims: 1 confirmed, 0 refuted, 0 holds when, 39 not decided.\n"), "{text}");
@@ -627,7 +1088,7 @@ fn the_text_names_each_claim_its_answer_and_its_runs() {
 #[test]
 fn the_page_says_where_it_was_measured_and_what_else_there_is_to_say() {
     let note = "With a debug build.";
-    let page = page(&Decisions::by(&race_and_queue([10, 900], [10, 100]), Some(note.into())));
+    let page = page(&Decisions::by(&waits(100, 900, 100), Some(note.into())));
     assert!(page.contains("\nMeasured with 2 processors") && page.contains(note), "{page}");
     assert!(page.contains("| [1](#claim-1) | A1 | With one ephemeral node"), "{page}");
 }
@@ -635,7 +1096,7 @@ fn the_page_says_where_it_was_measured_and_what_else_there_is_to_say() {
 #[test]
 fn claims_whose_runs_are_missing_keep_the_decision_that_was_kept() {
     // Given decisions on claims 1 and 12
-    let whole = Decisions::by(&race_and_queue([10, 900], [10, 100]), Some("On a quiet host.".into()));
+    let whole = Decisions::by(&waits(100, 900, 100), Some("On a quiet host.".into()));
     let of = |decisions: &Decisions, number: u8| {
         decisions.claims.iter().find(|claim| claim.number == number).unwrap().clone()
     };
@@ -645,7 +1106,7 @@ fn claims_whose_runs_are_missing_keep_the_decision_that_was_kept() {
     assert_eq!(of(&calibrated, 1), of(&whole, 1));
     assert_eq!((&calibrated.note, &calibrated.measured_on), (&whole.note, &whole.measured_on));
     // But what a run does say replaces what was kept
-    let anew = Decisions::by(&race_and_queue([10, 90], [10, 100]), None);
+    let anew = Decisions::by(&waits(10, 90, 100), None);
     assert_ne!(of(&anew, 1), of(&whole, 1));
     assert_eq!(of(&anew.clone().or_kept(whole), 1), of(&anew, 1));
 }

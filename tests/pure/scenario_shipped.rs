@@ -37,12 +37,13 @@ fn each_parses_and_is_named_after_its_file() {
 }
 
 #[test]
-fn only_what_decides_claims_of_articles_draws_a_warning_for_it_is_not_repeated() {
+fn only_what_decides_claims_of_articles_draws_a_warning_where_it_is_not_repeated() {
     for (name, text) in shipped() {
         let warnings = parsed(&name, &text).warnings;
         // Some of the articles' settings are short by themselves, and are told so as well.
         if name.starts_with("articles-") {
-            assert!(warnings.to_string().contains("one repetition"), "{name}: {warnings}");
+            let is_told = warnings.to_string().contains("one repetition");
+            assert_eq!(is_told, text.contains("\nrepetitions = 1\n"), "{name}: {warnings}");
         } else {
             assert_eq!(warnings.len(), usize::from(name == "three-strategies"), "{name}: {warnings}");
         }

@@ -1,56 +1,117 @@
-//! What an article claims, and what the figures say about it.
+//! What an article claims, what decides it, and what was decided.
+
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::Evidence;
-use crate::words::units::{format_micros, number};
+use super::figure::{Figure, Of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Article {
-    /// The ZooKeeper paper's locks and the Go client.
     A1,
-    /// Watch locks, with Curator's sources.
     A2,
-    /// The comparison of polling, parent watch and predecessor watch.
     A3,
-    /// What a ZooKeeper lock has to take care of.
     A4,
-    /// Exclusive and shared locks.
     A5,
 }
 
-impl Article {
-    pub const ALL: [Self; 5] = [Self::A1, Self::A2, Self::A3, Self::A4, Self::A5];
+/// Where an article stands, and the figures that it gives.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    pub article: Article,
+    pub about: String,
+    pub title: Option<String>,
+    pub author: Option<String>,
+    pub date: Option<String>,
+    pub link: Option<String>,
+    pub figures: String,
+}
 
-    /// What it is about. Titles, authors and addresses are not known to this suite.
-    pub fn about(self) -> &'static str {
-        match self {
-            Self::A1 => "the ZooKeeper paper's locks and the Go client (2020)",
-            Self::A2 => "the watch lock, with Curator's sources",
-            Self::A3 => "the three-strategy comparison: polling, parent watch, predecessor watch",
-            Self::A4 => "what a ZooKeeper lock has to take care of: GUID, local lock, reentrancy",
-            Self::A5 => "exclusive and shared locks",
-        }
+/// A claim, as `claims.toml` has it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    pub number: u8,
+    pub articles: Vec<Article>,
+    pub claim: String,
+    /// What decides it, fixed before the runs.
+    pub decided_by: String,
+    /// The runs that it needs, by the names of their scenarios, and [`BEHAVIOUR`], [`CALIBRATIONS`] or [`CURATOR`].
+    pub needs: Vec<String>,
+    #[serde(default)]
+    pub figures: Vec<FigureLine>,
+    /// What is reckoned from these runs beside its figures, by the name of a function.
+    #[serde(default)]
+    pub reckoned: Option<String>,
+    /// The first whose condition holds decides.
+    pub cases: Vec<Case>,
+    /// Why it is not decided where none does.
+    #[serde(default = "undecided")]
+    pub otherwise: String,
+}
+
+fn undecided() -> String {
+    "the figures do not tell".to_owned()
+}
+
+impl Claim {
+    /// Those of its needs that are runs.
+    pub fn scenarios(&self) -> Vec<String> {
+        let is_run = |need: &&String| ![BEHAVIOUR, CALIBRATIONS, CURATOR].contains(&need.as_str());
+        self.needs.iter().filter(is_run).cloned().collect()
     }
 }
 
-pub struct Claim {
-    pub number: u8,
-    pub articles: &'static [Article],
-    pub text: &'static str,
-    pub decided_by: &'static str,
-    /// The runs that it needs, by the names of their scenarios, and [`BEHAVIOUR`], [`CALIBRATIONS`] or [`CURATOR`].
-    pub needs: &'static [&'static str],
-    /// Decides it; `None` when what is stored does not have the figures.
-    pub decide: fn(&Evidence) -> Option<DecisionDraft>,
+/// A figure that conditions and sentences name, and that the page shows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureLine {
+    pub id: String,
+    /// What it is, in the grammar of [`super::reading`].
+    pub of: String,
+    /// What the page calls it.
+    pub shown: String,
+    /// Where it is not the figure's own.
+    #[serde(default)]
+    pub unit: Option<Of>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    pub answer: Answer,
+    /// In the grammar of [`super::condition`].
+    pub when: String,
+    /// One sentence without a full stop, with `{id}` for figures.
+    pub says: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Book {
+    article: Vec<Source>,
+    claim: Vec<Claim>,
+}
+
+static BOOK: LazyLock<Book> = LazyLock::new(|| {
+    toml::from_str(include_str!("claims.toml")).unwrap_or_else(|error| panic!("claims.toml: {error}"))
+});
+
+pub fn claims() -> &'static [Claim] {
+    &BOOK.claim
+}
+
+pub fn sources() -> &'static [Source] {
+    &BOOK.article
 }
 
 /// Stands among the needs for a calibration with `--behaviour`.
-pub const BEHAVIOUR: &str = "calibrate --behaviour";
-/// Stands among the needs for a count of the watches that Java's Curator leaves.
+pub const BEHAVIOUR: &str = "behaviour";
+/// Stands among the needs for what Java's Curator was seen to do.
 pub const CURATOR: &str = "curator";
 /// Stands among the needs for calibrations of 1, 3 and 5 servers.
-pub const CALIBRATIONS: &str = "calibrate --servers 1, 3 and 5";
+pub const CALIBRATIONS: &str = "calibrations";
 
 /// What is true of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -72,67 +133,6 @@ impl Answer {
             Self::HoldsWhen => "holds when",
             Self::NotDecided => "not decided",
         }
-    }
-}
-
-/// What a number counts or measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Of {
-    Amount,
-    /// Microseconds.
-    Us,
-    Bytes,
-    /// So many a second.
-    PerS,
-    /// A share between 0 and 1.
-    Share,
-    /// Of two equal things: 1 for yes, 0 for no.
-    YesNo,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
-    pub what: String,
-    pub value: f64,
-    pub of: Of,
-}
-
-impl Figure {
-    pub fn shown(&self) -> String {
-        match self.of {
-            Of::Amount => number(self.value),
-            Of::Us => format_micros(self.value.max(0.0).round() as u64),
-            Of::Bytes => format!("{} bytes", number(self.value)),
-            Of::PerS => format!("{}/s", number(self.value)),
-            Of::Share => format!("{} %", number(self.value * 100.0)),
-            Of::YesNo => if self.value > 0.0 { "yes" } else { "no" }.to_owned(),
-        }
-    }
-}
-
-/// A decision before it is put beside its claim.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DecisionDraft {
-    pub answer: Answer,
-    /// One sentence, without a full stop.
-    pub sentence: String,
-    pub figures: Vec<Figure>,
-}
-
-impl DecisionDraft {
-    pub fn new(answer: Answer, sentence: impl Into<String>) -> Self {
-        Self { answer, sentence: sentence.into(), figures: Vec::new() }
-    }
-
-    pub fn if_so(holds: bool, so: impl Into<String>, otherwise: impl Into<String>) -> Self {
-        if holds { Self::new(Answer::Confirmed, so) } else { Self::new(Answer::Refuted, otherwise) }
-    }
-
-    #[must_use]
-    pub fn with(mut self, what: impl Into<String>, value: f64, of: Of) -> Self {
-        self.figures.push(Figure { what: what.into(), value, of });
-        self
     }
 }
 

@@ -1,9 +1,8 @@
 //! Stored runs and calibrations, as claims ask for them.
 
-use super::CuratorWatches;
+use super::counted::Trials;
 use crate::results::StoredRun;
-use crate::results::record::{Behaviour, Calibration, Trial};
-use crate::words::catalog::ParamValue;
+use crate::results::record::{Behaviour, Calibration};
 use crate::words::units::grouped;
 
 /// A stored thing and the name of its directory.
@@ -18,8 +17,8 @@ pub struct Named<T> {
 pub struct Evidence {
     pub runs: Vec<Named<StoredRun>>,
     pub calibrations: Vec<Named<Calibration>>,
-    /// Counts of the watches that Java's Curator leaves.
-    pub curators: Vec<Named<CuratorWatches>>,
+    /// What Java's Curator was seen to do, as `benches/java/CuratorFacts.java` writes it.
+    pub curators: Vec<Named<serde_json::Value>>,
 }
 
 impl Evidence {
@@ -28,19 +27,9 @@ impl Evidence {
         of_it.max_by_key(|run| run.what.run.started_at)
     }
 
-    /// All its trials, also those that did not end as planned.
-    pub fn all(&self, scenario: &str) -> Trials<'_> {
+    /// Its trials; none where there is no such run.
+    pub(super) fn trials(&self, scenario: &str) -> Trials<'_> {
         Trials(self.run(scenario).into_iter().flat_map(|run| &run.what.trials).collect())
-    }
-
-    /// Its trials that ran to their end. Their counts are right even where the generator was slow.
-    pub fn counted(&self, scenario: &str) -> Trials<'_> {
-        self.all(scenario).keep(|trial| trial.cut_short.is_none())
-    }
-
-    /// Its trials whose times are right as well.
-    pub fn timed(&self, scenario: &str) -> Trials<'_> {
-        self.all(scenario).keep(|trial| trial.is_sound())
     }
 
     /// On what hosts and ensembles the runs were measured, and how busy these hosts were; each once.
@@ -76,9 +65,9 @@ impl Evidence {
         tried.max_by_key(|(one, _)| one.what.started_at)
     }
 
-    /// The count of the watches that Java's Curator leaves that was given last.
+    /// What Java's Curator was seen to do, of what was given the last.
     #[must_use]
-    pub fn curator(&self) -> Option<&Named<CuratorWatches>> {
+    pub fn curator(&self) -> Option<&Named<serde_json::Value>> {
         self.curators.last()
     }
 
@@ -87,77 +76,4 @@ impl Evidence {
         let of_it = self.calibrations.iter().filter(|one| one.what.servers.len() == servers);
         of_it.max_by_key(|one| one.what.started_at)
     }
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct Trials<'a>(pub Vec<&'a Trial>);
-
-impl<'a> Trials<'a> {
-    fn keep(mut self, which: impl Fn(&Trial) -> bool) -> Self {
-        self.0.retain(|trial| which(trial));
-        self
-    }
-
-    pub fn of(&self, strategy: &str) -> Self {
-        self.clone().keep(|trial| trial.spec.strategy.name == strategy)
-    }
-
-    /// Those whose strategy has that word for a parameter.
-    pub fn with(&self, param: &str, word: &str) -> Self {
-        let has = |trial: &Trial| matches!(trial.spec.strategy.params.get(param), Some(ParamValue::Word(value)) if value == word);
-        self.clone().keep(has)
-    }
-
-    pub fn at(&self, contenders: usize) -> Self {
-        self.clone().keep(|trial| trial.spec.contenders == contenders)
-    }
-
-    /// Numbers of contenders, each once, the smallest first.
-    pub fn sizes(&self) -> Vec<usize> {
-        let mut sizes: Vec<usize> = self.0.iter().map(|trial| trial.spec.contenders).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
-    }
-
-    /// The mean of a figure over them; `None` where there are none, or one of them lacks it.
-    pub fn mean(&self, figure: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
-        let values: Vec<f64> = self.0.iter().map(|trial| figure(trial)).collect::<Option<_>>()?;
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    }
-
-    /// The sum of a count over them; `None` where there are none.
-    pub fn sum(&self, count: impl Fn(&Trial) -> u64) -> Option<u64> {
-        (!self.0.is_empty()).then(|| self.0.iter().map(|trial| count(trial)).sum())
-    }
-
-    /// Whether all of them are so; `None` where there are none.
-    pub fn all(&self, is_so: impl Fn(&Trial) -> bool) -> Option<bool> {
-        (!self.0.is_empty()).then(|| self.0.iter().all(|trial| is_so(trial)))
-    }
-}
-
-/// Requests per acquisition of a whole trial, queueing included.
-pub fn requests(trial: &Trial) -> Option<f64> {
-    per_acquisition(trial, trial.whole.requests.total())
-}
-
-/// Bytes per acquisition of a whole trial.
-pub fn bytes(trial: &Trial) -> Option<f64> {
-    per_acquisition(trial, trial.whole.bytes_sent + trial.whole.bytes_received)
-}
-
-/// Notifications per acquisition of a whole trial.
-pub fn notifications(trial: &Trial) -> Option<f64> {
-    per_acquisition(trial, trial.whole.notifications.total())
-}
-
-fn per_acquisition(trial: &Trial, amount: u64) -> Option<f64> {
-    let acquired = trial.whole.acquired();
-    (acquired > 0 && trial.whole.unseen == 0).then(|| amount as f64 / acquired as f64)
-}
-
-/// Notifications of a whole trial that releases sent to waiters.
-pub fn to_waiters(trial: &Trial) -> u64 {
-    trial.whole.notifications.by_release().saturating_sub(trial.whole.notifications.to_releaser)
 }

@@ -1,89 +1,181 @@
 //! The claims of five articles on ZooKeeper locks, and what stored runs say about each.
 //!
-//! A claim is decided by a rule over figures of runs and calibrations that lie on disk; nothing is measured here. Where a run
-//! is missing, the claim is not decided, and says which scenario makes the run. [`page`] shows the decisions;
-//! `docs/articles.md` is that page of `results/articles/decisions.json`.
+//! `claims.toml` has the claims: the runs that each needs, the figures that decide it, the conditions on these, and what is
+//! then said. Nothing is measured here. Where a run is missing, the claim is not decided, and says what makes the run.
+//! [`page`] shows the decisions; `docs/articles.md` is that page of `results/articles/decisions.json`.
 
 mod claim;
-mod curator;
+mod complexity;
+mod condition;
+mod counted;
 mod evidence;
-mod facts;
-mod faults;
-mod network;
+mod figure;
 mod page;
-mod queues;
-mod shared;
+mod reading;
+mod reckoned;
 
-pub use claim::{
-    Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Decision, DecisionDraft, Figure, Of,
-};
-pub use curator::{BACKGROUND, CuratorWatches, FILE as CURATOR_WATCHES, FOREGROUND, WatchStep};
-pub use evidence::{Evidence, Named, Trials};
+use std::collections::BTreeMap;
+
+pub use claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Decision, claims, sources};
+pub use evidence::{Evidence, Named};
+pub use figure::{Bounds, Figure, Of};
 pub use page::{Decisions, page, text};
 
-pub fn claims() -> Vec<&'static Claim> {
-    let lists = [queues::CLAIMS, network::CLAIMS, facts::CLAIMS, faults::CLAIMS, shared::CLAIMS];
-    let mut all: Vec<&Claim> = lists.into_iter().flatten().collect();
-    all.sort_unstable_by_key(|claim| claim.number);
-    all
-}
+/// What was seen of Java's Curator, in a directory of its own.
+pub const CURATOR_FACTS: &str = "curator-facts.json";
 
 pub fn decide(evidence: &Evidence) -> Vec<Decision> {
-    claims().into_iter().map(|claim| decided(claim, evidence)).collect()
+    claims().iter().map(|claim| decided(claim, evidence)).collect()
 }
 
 fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
-    let (missing, runs) = looked_up(claim, evidence);
-    let found = if missing.is_empty() { (claim.decide)(evidence) } else { None };
-    let found = found.unwrap_or_else(|| undecided(claim, &missing));
+    let needed = Needed::of(claim, evidence);
+    let not_decided = |why: String| (Answer::NotDecided, why);
+    let mut figures = Vec::new();
+    let (answer, sentence) = if needed.missing.is_empty() {
+        match Sheet::of(claim, evidence) {
+            Ok(Some(sheet)) => {
+                let found = sheet.answer(claim).unwrap_or_else(not_decided);
+                figures = sheet.into_figures();
+                found
+            }
+            Ok(None) => not_decided(LACKING.to_owned()),
+            Err(wrong) => not_decided(wrong),
+        }
+    } else {
+        not_decided(format!("needs {}", needed.missing.join(" and ")))
+    };
     Decision {
         number: claim.number,
-        articles: claim.articles.to_vec(),
-        claim: claim.text.to_owned(),
-        decided_by: claim.decided_by.to_owned(),
-        answer: found.answer,
-        sentence: found.sentence,
-        figures: found.figures,
-        runs: if found.answer == Answer::NotDecided && !missing.is_empty() { Vec::new() } else { runs },
+        articles: claim.articles.clone(),
+        claim: claim.claim.clone(),
+        decided_by: claim.decided_by.clone(),
+        answer,
+        sentence,
+        figures,
+        runs: if needed.missing.is_empty() { needed.runs } else { Vec::new() },
     }
 }
 
-/// What of its needs is not there, in the words of who is to make it; and the directories of what is.
-fn looked_up(claim: &Claim, evidence: &Evidence) -> (Vec<String>, Vec<String>) {
-    let (mut missing, mut runs) = (Vec::new(), Vec::new());
-    let mut look = |name: Option<&String>, what: &str| match name {
-        Some(name) => runs.push(name.clone()),
-        None => missing.push(what.to_owned()),
-    };
-    for need in claim.needs {
-        match *need {
-            BEHAVIOUR => {
-                look(evidence.behaviour().map(|(one, _)| &one.name), "`zklockbench calibrate --behaviour`")
-            }
-            CALIBRATIONS => [1, 3, 5].into_iter().for_each(|servers| {
-                let found = evidence.calibration(servers).map(|one| &one.name);
-                look(found, &format!("`zklockbench calibrate --servers {servers}`"));
-            }),
-            CURATOR => look(evidence.curator().map(|one| &one.name), "`scripts/articles curator`"),
-            scenario => {
-                let found = evidence.run(scenario).map(|run| &run.name);
-                look(found, &format!("scenarios/articles/{scenario}.toml"));
-            }
-        }
-    }
-    runs.dedup();
-    (missing, runs)
+const LACKING: &str =
+    "its run does not have the figures: a trial was cut short or is invalid, or a strategy is missing";
+
+/// What a claim needs, in the words of who is to make it, and the directories of what is there.
+#[derive(Default)]
+struct Needed {
+    missing: Vec<String>,
+    runs: Vec<String>,
 }
 
-fn undecided(claim: &Claim, missing: &[String]) -> DecisionDraft {
-    let why = match (missing.is_empty(), claim.needs.is_empty()) {
-        (false, _) => format!("needs {}", missing.join(" and ")),
-        (true, true) => "nothing that this suite can run decides it yet".to_owned(),
-        (true, false) => {
-            "its run does not have the figures: a trial was cut short or is invalid, or a strategy is \
-                          missing"
-                .to_owned()
+impl Needed {
+    fn of(claim: &Claim, evidence: &Evidence) -> Self {
+        let mut all = Self::default();
+        for need in &claim.needs {
+            match need.as_str() {
+                BEHAVIOUR => {
+                    let found = evidence.behaviour().map(|(one, _)| &one.name);
+                    all.look(found, "`zklockbench calibrate --behaviour`");
+                }
+                CALIBRATIONS => [1, 3, 5].into_iter().for_each(|servers| {
+                    let found = evidence.calibration(servers).map(|one| &one.name);
+                    all.look(found, &format!("`zklockbench calibrate --servers {servers}`"));
+                }),
+                CURATOR => all.look(evidence.curator().map(|one| &one.name), "`scripts/articles curator`"),
+                scenario => {
+                    let found = evidence.run(scenario).map(|run| &run.name);
+                    all.look(found, &format!("`scripts/articles {}`", word_of(scenario)));
+                }
+            }
         }
-    };
-    DecisionDraft::new(Answer::NotDecided, why)
+        all.runs.dedup();
+        all
+    }
+
+    fn look(&mut self, name: Option<&String>, what: &str) {
+        match name {
+            Some(name) => self.runs.push(name.clone()),
+            None => self.missing.push(what.to_owned()),
+        }
+    }
+}
+
+/// What `scripts/articles` calls it.
+fn word_of(scenario: &str) -> &str {
+    match scenario {
+        "curator-reentrant" => "reentrant",
+        "redis-primary-dies" => "redis",
+        other => other.trim_start_matches("articles-"),
+    }
+}
+
+/// The figures of a claim by their names, in the order in which they are shown.
+#[derive(Default)]
+struct Sheet {
+    names: Vec<String>,
+    figures: BTreeMap<String, Figure>,
+}
+
+impl Sheet {
+    /// `None` where the evidence lacks one of them.
+    ///
+    /// # Errors
+    /// What of the claim's text means nothing.
+    fn of(claim: &Claim, evidence: &Evidence) -> Result<Option<Self>, String> {
+        let mut sheet = Self::default();
+        if let Some(name) = &claim.reckoned {
+            let reckon = reckoned::named(name).ok_or_else(|| format!("nothing is reckoned by `{name}`"))?;
+            if reckon(evidence, &mut sheet).is_none() {
+                return Ok(None);
+            }
+        }
+        for line in &claim.figures {
+            let Some(figure) = reading::read(line, claim, evidence)? else { return Ok(None) };
+            sheet.put(&line.id, figure);
+        }
+        Ok(Some(sheet))
+    }
+
+    fn put(&mut self, name: &str, figure: Figure) {
+        self.names.push(name.to_owned());
+        self.figures.insert(name.to_owned(), figure);
+    }
+
+    fn answer(&self, claim: &Claim) -> Result<(Answer, String), String> {
+        let find = |name: &str| self.figures.get(name);
+        for case in &claim.cases {
+            if condition::holds(&case.when, &find)? == Some(true) {
+                return Ok((case.answer, condition::filled(&case.says, &find)?));
+            }
+        }
+        Ok((Answer::NotDecided, condition::filled(&claim.otherwise, &find)?))
+    }
+
+    fn into_figures(mut self) -> Vec<Figure> {
+        self.names.iter().filter_map(|name| self.figures.remove(name)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_condition_and_sentence_names_figures_that_there_are() {
+        let stand_in = Figure::new("", 1.0, Of::Amount);
+        for claim in claims() {
+            let find = |name: &str| {
+                let is_listed = claim.figures.iter().any(|line| line.id == name);
+                (is_listed || claim.reckoned.is_some()).then_some(&stand_in)
+            };
+            for line in &claim.figures {
+                assert_eq!(reading::read(line, claim, &Evidence::default()), Ok(None), "{}", claim.number);
+            }
+            for case in &claim.cases {
+                let read = condition::holds(&case.when, &find).and(condition::filled(&case.says, &find));
+                assert!(read.is_ok(), "claim {}: {read:?}", claim.number);
+            }
+            let otherwise = condition::filled(&claim.otherwise, &find);
+            assert!(otherwise.is_ok(), "claim {}: {otherwise:?}", claim.number);
+        }
+    }
 }

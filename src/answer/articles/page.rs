@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Evidence;
-use super::claim::{Answer, Article, Decision};
+use super::claim::{Answer, Decision, Source, sources};
 
 pub const DECISIONS_VERSION: u32 = 1;
 
@@ -59,14 +59,13 @@ impl Decisions {
 pub fn page(decisions: &Decisions) -> String {
     let mut text = String::from(
         "# The articles' claims\n\n\
-         Made from `results/articles/decisions.json` by `zklockbench articles`; `scripts/articles` repeats all measurements. \
-         The figures come from the runs named under each claim. Their summaries are in `results/articles/`, with the host and \
-         the ensemble that they were measured on.\n\n\
-         Five articles make the claims. For most of them no title, author or published figures are recorded here, so they are \
-         named by their topic:\n\n",
+         Made by `zklockbench articles results/articles`, which decides each claim again from the runs that are kept there; \
+         `scripts/articles` repeats all measurements. The figures come from the runs named under each claim. Behind a figure \
+         that was measured several times stands between which two it lies, and how sure that is by ranks; without the latter \
+         these are the lowest and the highest.\n\nFive articles make the claims:\n\n",
     );
-    for article in Article::ALL {
-        text += &format!("- **{article:?}**: {}\n", article.about());
+    for source in sources() {
+        text += &article(source);
     }
     for line in decisions.measured_on.iter().chain(&decisions.note) {
         text += &format!("\n{line}\n");
@@ -88,6 +87,14 @@ pub fn page(decisions: &Decisions) -> String {
     text
 }
 
+fn article(source: &Source) -> String {
+    let Source { article, about, title, author, date, link, figures } = source;
+    let title = title.as_ref().map_or_else(String::new, |title| format!("*{title}*, "));
+    let by = author.as_ref().map_or_else(|| "author unknown".to_owned(), |author| format!("by {author}"));
+    let rest: String = [date, link].into_iter().flatten().map(|known| format!(", {known}")).collect();
+    format!("- **{article:?}**: {title}{by}{rest}: {about}. Published figures: {figures}.\n")
+}
+
 fn makers(claim: &Decision) -> String {
     claim.articles.iter().map(|article| format!("{article:?}")).collect::<Vec<_>>().join(", ")
 }
@@ -105,7 +112,7 @@ fn section(claim: &Decision) -> String {
     if !claim.figures.is_empty() {
         text += "\n| figure | |\n|---|---:|\n";
         for figure in &claim.figures {
-            text += &format!("| {} | {} |\n", figure.what, figure.shown());
+            text += &format!("| {} | {} |\n", figure.what, figure.in_full());
         }
     }
     if !claim.runs.is_empty() {
@@ -129,7 +136,7 @@ pub fn text(decisions: &Decisions) -> String {
             claim.sentence
         );
         for figure in claim.figures.iter().take(FIGURES_SHOWN) {
-            text += &format!("      {}: {}\n", figure.what, figure.shown());
+            text += &format!("      {}: {}\n", figure.what, figure.in_full());
         }
         if claim.figures.len() > FIGURES_SHOWN {
             text +=

@@ -76,6 +76,8 @@ async fn measured(environment: &Environment, stop: &CancellationToken) -> Result
         servers: environment.servers.clone(),
         place: place.clone(),
         keep_awake: environment.keep_awake,
+        logs: Vec::new(),
+        processes: Vec::new(),
     };
     let floor = calibrate::floor(site, WITHIN, stop).await;
     environment.workspace.clear(&place).await?;

@@ -6,10 +6,14 @@
 //! figure is measured. Nodes are made below the place that the caller gives, and removed by it.
 
 mod alone;
+mod apart;
 mod behaviour;
+mod bystander;
 mod handoff;
 mod nodes;
+mod order;
 mod plan;
+mod probe;
 mod saturation;
 mod sessions;
 

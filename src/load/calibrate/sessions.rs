@@ -1,6 +1,7 @@
 //! The sessions that measure: the same number on each server, all on one thread.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -19,6 +20,10 @@ pub struct CalibrationSite {
     pub place: String,
     /// How often the servers get a read, where they are ours and of a version that has to be kept awake.
     pub keep_awake: Option<Duration>,
+    /// The servers' data directories, where their transaction logs can be read.
+    pub logs: Vec<PathBuf>,
+    /// The ids of the servers' processes, where these are ours.
+    pub processes: Vec<u32>,
 }
 
 impl CalibrationSite {

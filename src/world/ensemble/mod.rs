@@ -68,6 +68,11 @@ pub trait Started: Processes + Links {
     fn has_logs(&self) -> bool {
         true
     }
+
+    /// The ids of the servers' processes, without those that are down; empty where they don't run on this host.
+    fn process_ids(&self) -> Vec<u32> {
+        Vec::new()
+    }
 }
 
 #[async_trait]
@@ -78,5 +83,9 @@ impl Started for Local {
 
     fn logs_at_hand(&self) -> Option<Logs> {
         Some(Logs { directories: self.data(), _copies: None })
+    }
+
+    fn process_ids(&self) -> Vec<u32> {
+        self.pids()
     }
 }

@@ -52,6 +52,8 @@ pub struct Created {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeStat {
     pub czxid: i64,
+    /// The transaction that wrote its data last.
+    pub mzxid: i64,
     /// The session that an ephemeral node belongs to; 0 for others.
     pub owner: i64,
     pub version: i32,
@@ -59,7 +61,7 @@ pub struct NodeStat {
 
 impl From<&Stat> for NodeStat {
     fn from(stat: &Stat) -> Self {
-        Self { czxid: stat.czxid, owner: stat.ephemeral_owner, version: stat.version }
+        Self { czxid: stat.czxid, mzxid: stat.mzxid, owner: stat.ephemeral_owner, version: stat.version }
     }
 }
 

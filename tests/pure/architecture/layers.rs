@@ -37,7 +37,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("record", &[WORDS, &["scenario"]]),
     // Layer 5: doing, judging.
     ("load", &[WORDS, &["scenario", "zk", "driver", "proxy", "ensemble", "lock", "fault", "record"]]),
-    ("calibrate", &[WORDS, &["zk", "record"]]),
+    ("calibrate", &[WORDS, &["zk", "record", "ensemble::log_follower", "ensemble::transactions"]]),
     ("check", &[WORDS, &["record"]]),
     // Layer 6: the bridge on disk, and the loop that fills it. Only the door imports the loop.
     ("results", &[WORDS, &["scenario", "record"]]),

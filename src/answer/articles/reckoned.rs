@@ -1,0 +1,309 @@
+//! What decides a claim and is no figure of trials: what is counted over cells, rounds, servers or lines.
+
+use super::Sheet;
+use super::complexity::{SOURCES, complexity};
+use super::counted::{self, Trials};
+use super::evidence::Evidence;
+use super::figure::{Figure, Of};
+use crate::results::record::{Bystander, Calibration, Change, RawRequest, Trial, WatchedBy};
+use crate::scenario::Distribution;
+use crate::words::catalog::ParamValue;
+use crate::words::measure::RequestKind;
+use crate::words::units::number;
+
+/// Puts its figures on the sheet; `None` where the evidence lacks something.
+type Reckon = fn(&Evidence, &mut Sheet) -> Option<()>;
+
+pub fn named(name: &str) -> Option<Reckon> {
+    match name {
+        "servers" => Some(servers),
+        "watches" => Some(watches),
+        "bystander" => Some(bystander),
+        "network-cost" => Some(network_cost),
+        "complexity" => Some(complexities),
+        _ => None,
+    }
+}
+
+fn amount(what: impl Into<String>, value: usize) -> Figure {
+    Figure::new(what, value as f64, Of::Amount)
+}
+
+fn yes_no(what: &str, is: bool) -> Figure {
+    Figure::new(what, f64::from(u8::from(is)), Of::YesNo)
+}
+
+/// Reads and writes by the number of servers.
+fn servers(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+    let mut shared = false;
+    for servers in [1, 3, 5] {
+        let calibration = &evidence.calibration(servers)?.what;
+        shared |= calibration.ensemble.shares_host;
+        let writes = calibration.synced_writes_per_s?;
+        let reads = saturated_reads(calibration)?;
+        let title = |what: &str| format!("{servers} servers: {what}");
+        sheet.put(&format!("writes_{servers}"), Figure::new(title("writes"), writes, Of::PerS));
+        sheet
+            .put(&format!("reads_{servers}"), Figure::new(title("reads, the servers' sum"), reads, Of::PerS));
+        let alone = write_alone(calibration)? as f64;
+        sheet.put(&format!("alone_{servers}"), Figure::new(title("a write alone, median"), alone, Of::Us));
+    }
+    sheet.put("shared", yes_no("the servers share a host", shared));
+    Some(())
+}
+
+fn saturated_reads(calibration: &Calibration) -> Option<f64> {
+    let each = calibration.servers.iter().map(|server| {
+        let read = server.requests.iter().find(|request| request.request == RawRequest::GetData)?;
+        Some(read.saturated?.per_s)
+    });
+    each.sum()
+}
+
+fn write_alone(calibration: &Calibration) -> Option<u64> {
+    let each = calibration.servers.iter().filter_map(|server| {
+        let write = server.requests.iter().find(|request| request.request == RawRequest::SetData)?;
+        Some(write.alone?.p50_us)
+    });
+    each.min()
+}
+
+/// Each kind of watch against each kind of change.
+fn watches(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+    const CHANGES: [(Change, &str); 4] = [
+        (Change::ChildCreated, "child created"),
+        (Change::DataSet, "data set"),
+        (Change::ChildDeleted, "child deleted"),
+        (Change::Deleted, "node deleted"),
+    ];
+    const WATCHES: [(WatchedBy, &str, &str); 3] = [
+        (WatchedBy::GetData, "by_data", "getData"),
+        (WatchedBy::Exists, "by_exists", "exists"),
+        (WatchedBy::GetChildren, "by_children", "getChildren"),
+    ];
+    let cells = evidence.behaviour()?.1.watches.as_ref()?;
+    let (mut seen, mut all) = ([false; CHANGES.len()], 0);
+    for (watch, name, request) in WATCHES {
+        let mut by_it = 0;
+        for ((change, said), seen) in CHANGES.into_iter().zip(&mut seen) {
+            let cell = cells.iter().find(|cell| cell.watch == watch && cell.change == change)?;
+            let fires = cell.event.is_some();
+            *seen |= fires;
+            by_it += usize::from(fires);
+            let what = format!("{request} fires: {said}");
+            sheet.put(&what, yes_no(&what, fires));
+        }
+        all += by_it;
+        sheet.put(name, amount(format!("{request}: changes seen"), by_it));
+    }
+    sheet.put("fired", amount("cells of 12 that fire", all));
+    sheet.put(
+        "changes",
+        amount("changes that some watch sees", seen.into_iter().filter(|seen| *seen).count()),
+    );
+    Some(())
+}
+
+/// What the wake-up of all does to a bystander, against that of one, round by round.
+fn bystander(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+    let situations = evidence.behaviour()?.1.bystander.as_ref()?;
+    let herd = situations.iter().map(|one| one.woken).max().filter(|herd| *herd > 1)?;
+    let rounds = situations.iter().map(|one| one.round).max()?;
+    let beside = |woken: u64, figure: &dyn Fn(&Bystander) -> Option<f64>| -> Option<Vec<f64>> {
+        let of = |round| situations.iter().find(|one| (one.round, one.woken) == (round, woken));
+        (0..=rounds).map(|round| figure(of(round)?)).collect()
+    };
+    let mut put = |id: &str, what: &str, figure: &dyn Fn(&Bystander) -> Option<f64>| {
+        let (one, all) = (beside(1, figure)?, beside(herd, figure)?);
+        for (woken, values) in [("one", &one), ("all", &all)] {
+            let what = format!("{what}, {woken} woken");
+            sheet.put(&what, Figure::median(&what, values, Of::Us)?);
+        }
+        let factor = format!("{what}: by which factor it is longer");
+        sheet.put(id, Figure::ratio(factor, &all, &one)?);
+        Some(())
+    };
+    put("update", "a write, by the server's clock", &|one| one.server_update_us)?;
+    put("read", "a read, by the client's clock, p90", &|one| Some(one.read?.p90_us as f64))?;
+    put("write", "a write, by the client's clock, p90", &|one| Some(one.write?.p90_us as f64))?;
+    sheet.put("herd", Figure::new("sessions woken at once", herd as f64, Of::Amount));
+    let apart = situations.iter().all(|one| one.processors_apart);
+    sheet.put("apart", yes_no("servers and clients on processors of their own", apart));
+    Some(())
+}
+
+const STRATEGIES: [&str; 3] = ["polling", "parent-watch", "predecessor-watch"];
+
+/// What the three cost, in the order in which the article has them, with one number of contenders and one hold.
+struct CostAt {
+    contenders: usize,
+    /// In polling intervals.
+    hold: f64,
+    requests: [Vec<f64>; 3],
+    bytes: [Vec<f64>; 3],
+}
+
+impl CostAt {
+    fn of(contenders: usize, hold: f64, trials: &[Trials<'_>; 3]) -> Option<Self> {
+        let each = |name| -> Option<[Vec<f64>; 3]> {
+            let measure = counted::named(name).ok()?;
+            let [polling, parent, predecessor] = trials;
+            Some([polling.values(&measure)?, parent.values(&measure)?, predecessor.values(&measure)?])
+        };
+        Some(Self { contenders, hold, requests: each("requests_each")?, bytes: each("bytes_each")? })
+    }
+
+    /// By how much the one costs more than the next, in requests and bytes.
+    fn ratios(&self, place: &str, one: usize) -> Option<[Figure; 2]> {
+        let names = ["polling / parent", "parent / predecessor"];
+        let of = |what: &str, each: &[Vec<f64>; 3]| {
+            Figure::ratio(format!("{place}: {}, {what}", names[one]), &each[one], &each[one + 1])
+        };
+        Some([of("requests", &self.requests)?, of("bytes", &self.bytes)?])
+    }
+
+    /// Of the requests that polling sends beyond predecessor watch, the share that parent watch saves.
+    fn saved(&self, place: &str) -> Option<Figure> {
+        let [polling, parent, predecessor] = &self.requests;
+        let each = polling.iter().zip(parent).zip(predecessor).map(|((polling, parent), predecessor)| {
+            let waste = polling - predecessor;
+            if waste > 0.0 { 1.0 - (parent - predecessor) / waste } else { 0.0 }
+        });
+        let each: Vec<f64> = each.collect();
+        Figure::median(format!("{place}: of polling's waste saved by parent watch"), &each, Of::Share)
+    }
+}
+
+/// From which factor on "≫" is taken to hold, and from which share on "most".
+const FAR_MORE: f64 = 2.0;
+const MOST: f64 = 0.5;
+
+/// In how many cells of contenders and hold the order holds, and from where on.
+fn network_cost(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+    let mut cells = Vec::new();
+    for [polling, parent, predecessor] in by_cell(&evidence.trials("articles-network-cost"))? {
+        let first = polling.0.first()?;
+        cells.push(CostAt::of(
+            first.spec.contenders,
+            hold_in_intervals(first)?,
+            &[polling, parent, predecessor],
+        )?);
+    }
+    let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-cost"), name));
+    let at_article = CostAt::of(0, 0.0, &classes)?;
+    sheet.put("saved", at_article.saved("article's classes")?);
+    let (mut first, mut second, mut saves) = (Vec::new(), Vec::new(), Vec::new());
+    for cell in &cells {
+        let place = format!("{} contenders, hold of {} intervals", cell.contenders, number(cell.hold));
+        for (one, holds) in [(0, &mut first), (1, &mut second)] {
+            let ratios = cell.ratios(&place, one)?;
+            if ratios.iter().all(|ratio| ratio.low() >= FAR_MORE) {
+                holds.push(if one == 0 { cell.hold } else { cell.contenders as f64 });
+            }
+            ratios.into_iter().for_each(|ratio| sheet.put(&ratio.what.clone(), ratio));
+        }
+        let saved = cell.saved(&place)?;
+        if saved.low() > MOST {
+            saves.push(cell.hold);
+        }
+        sheet.put(&saved.what.clone(), saved);
+    }
+    sheet.put("cells", amount("cells of contenders and hold", cells.len()));
+    for (name, what, from, holds) in [
+        ("first", "polling ≫ parent watch", "shortest hold, in polling intervals", &first),
+        ("second", "parent watch ≫ predecessor watch", "fewest contenders", &second),
+        ("saves", "parent watch saves most of the waste", "shortest hold, in polling intervals", &saves),
+    ] {
+        sheet.put(name, amount(format!("cells in which {what}"), holds.len()));
+        let least = holds.iter().copied().reduce(f64::min);
+        let from = Figure::new(format!("{what}: {from}"), least.unwrap_or_default(), Of::Amount);
+        sheet.put(&format!("{name}_from"), from);
+    }
+    Some(())
+}
+
+fn counted_of<'a>(trials: &Trials<'a>, strategy: &str) -> Trials<'a> {
+    let mut of_it = trials.clone().fit_for(counted::Needs::ItsEnd);
+    of_it.0.retain(|trial| trial.spec.strategy.name == strategy);
+    of_it
+}
+
+/// The trials of polling with one number of contenders and one interval, each beside those of the others.
+fn by_cell<'a>(trials: &Trials<'a>) -> Option<Vec<[Trials<'a>; 3]>> {
+    let [polling, parent, predecessor] = STRATEGIES.map(|name| counted_of(trials, name));
+    let mut cells: Vec<(usize, f64)> = Vec::new();
+    for trial in &polling.0 {
+        let cell = (trial.spec.contenders, hold_in_intervals(trial)?);
+        if !cells.contains(&cell) {
+            cells.push(cell);
+        }
+    }
+    cells.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+    let of = |(contenders, hold): (usize, f64)| {
+        let mut polling = polling.clone().at(Some(contenders));
+        polling.0.retain(|trial| hold_in_intervals(trial) == Some(hold));
+        [polling, parent.clone().at(Some(contenders)), predecessor.clone().at(Some(contenders))]
+    };
+    (!cells.is_empty()).then(|| cells.into_iter().map(of).collect())
+}
+
+fn hold_in_intervals(trial: &Trial) -> Option<f64> {
+    let holds = trial.spec.all_holds();
+    let (Distribution::Fixed(hold), Some(ParamValue::Duration(interval))) =
+        (holds, trial.spec.strategy.params.get("poll_interval"))
+    else {
+        return None;
+    };
+    (!interval.is_zero()).then(|| hold.as_secs_f64() / interval.as_secs_f64())
+}
+
+/// How much there is to each of the three: on the wire and in the source.
+fn complexities(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+    let trials = evidence.trials("articles-batch");
+    let sources = SOURCES.map(complexity);
+    let kinds: Vec<Kinds> =
+        STRATEGIES.into_iter().map(|name| Kinds::of(&counted_of(&trials, name))).collect::<Option<_>>()?;
+    let measures: [(&str, &str, Vec<usize>); 4] = [
+        (
+            "kinds",
+            "kinds of requests and events",
+            kinds.iter().map(|one| one.requests + one.events).collect(),
+        ),
+        ("lines", "lines", sources.iter().map(|one| one.lines).collect()),
+        ("branches", "branches", sources.iter().map(|one| one.branches).collect()),
+        ("states", "states in which it waits", sources.iter().map(|one| one.states).collect()),
+    ];
+    let rising = measures.iter().filter(|(_, _, each)| each.is_sorted_by(|one, other| one < other)).count();
+    for (id, what, each) in &measures {
+        for ((strategy, short), count) in
+            STRATEGIES.iter().zip(["polling", "parent", "predecessor"]).zip(each)
+        {
+            sheet.put(&format!("{id}_{short}"), amount(format!("{strategy}: {what}"), *count));
+        }
+    }
+    sheet.put("measures", amount("measures", measures.len()));
+    sheet.put("rising", amount("measures by which each is more than the one before", rising));
+    Some(())
+}
+
+/// Kinds of requests and of events that a lock uses.
+struct Kinds {
+    requests: usize,
+    events: usize,
+}
+
+impl Kinds {
+    fn of(trials: &Trials<'_>) -> Option<Self> {
+        let any = |count: &dyn Fn(&Trial) -> u64| trials.0.iter().any(|trial| count(trial) > 0);
+        let requests =
+            RequestKind::ALL.into_iter().filter(|kind| any(&|trial| trial.whole.requests.get(*kind))).count();
+        let events = [
+            any(&|trial| trial.whole.notifications.node_deleted),
+            any(&|trial| trial.whole.notifications.children_changed),
+            any(&|trial| trial.whole.notifications.data_changed),
+            any(&|trial| trial.whole.notifications.node_created),
+        ];
+        (!trials.0.is_empty())
+            .then(|| Self { requests, events: events.into_iter().filter(|any| *any).count() })
+    }
+}

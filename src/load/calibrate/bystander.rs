@@ -1,0 +1,188 @@
+//! A bystander's requests while sessions on its server are woken, one or all of a herd, again and again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+
+use super::apart::Apart;
+use super::probe::{CLOSE_WITHIN, OPEN_WITHIN, On, event};
+use super::sessions::{self, timed};
+use crate::record::{Bystander, Timing};
+use crate::words::clock;
+use crate::words::measure::{Histogram, new_histogram};
+use crate::world::zk::{Failure, NodeKind, Session, Target, admin, reactor};
+
+/// Sessions that are woken beside the bystander.
+const HERD: usize = 100;
+/// How often one wake-up is compared with that of the whole herd: enough for an interval of the ratio, whatever the
+/// machine does to one of them.
+const ROUNDS: u64 = 8;
+const BYSTANDING: Duration = Duration::from_secs(1);
+const BETWEEN_CHANGES: Duration = Duration::from_millis(2);
+
+/// Opens the herd, and compares.
+pub(super) async fn beside_a_herd(on: &On<'_>) -> Result<Vec<Bystander>, Failure> {
+    let directory = on.directory("bystander").await?;
+    let own = format!("{directory}/own");
+    on.first().create(&own, b"x", NodeKind::Persistent).await?;
+    let server = &on.sessions.servers[0].address;
+    let target = on.site.single(server);
+    let herd = try_join_all((0..HERD).map(|_| sessions::open(&target, OPEN_WITHIN))).await?;
+    let apart = Apart::of(&on.site.processes);
+    let beside = Beside { on, server, directory, own, herd: &herd, apart: apart.is_some() };
+    let measured = beside.rounds().await;
+    drop(apart);
+    join_all(herd.into_iter().map(|session| session.close(CLOSE_WITHIN))).await;
+    measured
+}
+
+struct Beside<'a> {
+    on: &'a On<'a>,
+    server: &'a str,
+    directory: String,
+    /// The bystander's node.
+    own: String,
+    herd: &'a [Session],
+    /// Whether the servers have processors of their own.
+    apart: bool,
+}
+
+impl Beside<'_> {
+    async fn rounds(&self) -> Result<Vec<Bystander>, Failure> {
+        let mut all = Vec::new();
+        // The second may find a warmer server, so they take turns.
+        let in_turn = |round: u64| if round.is_multiple_of(2) { [1, HERD] } else { [HERD, 1] };
+        for (round, woken) in (0..ROUNDS).flat_map(|round| in_turn(round).map(|woken| (round, woken))) {
+            all.push(self.situation(round, woken).await?);
+        }
+        Ok(all)
+    }
+
+    async fn situation(&self, round: u64, woken: usize) -> Result<Bystander, Failure> {
+        let queue = format!("{}/{round}-woken-{woken}", self.directory);
+        self.on.first().create(&queue, &[], NodeKind::Persistent).await?;
+        let waking = Arc::new(Waking::default());
+        let asking = on_its_own(self.on.site.single(self.server), self.own.clone(), Arc::clone(&waking));
+        let before = Updates::of(self.server);
+        let changes = self.wake(&queue, &self.herd[..woken], &waking).await;
+        let after = Updates::of(self.server);
+        waking.is_over.store(true, Ordering::SeqCst);
+        let BystanderSamples { read, write } = asking.join().map_err(|_| Failure::NoReply)??;
+        Ok(Bystander {
+            round,
+            waiting: self.herd.len() as u64,
+            woken: woken as u64,
+            changes: changes?,
+            read: Timing::of(&read),
+            write: Timing::of(&write),
+            server_update_us: before.zip(after).and_then(|(before, after)| after.mean_us_since(before)),
+            processors_apart: self.apart,
+        })
+    }
+
+    /// Wakes these sessions again and again, by a node that comes and goes; each then lists and sets its watch anew, as
+    /// waiters of a lock do.
+    async fn wake(&self, queue: &str, herd: &[Session], waking: &Waking) -> Result<u64, Failure> {
+        let (node, list) = (format!("{queue}/node"), async |session: &Session| {
+            session.get_children_and_watch(queue).await.map(|(_, watch)| watch)
+        });
+        let mut watches = try_join_all(herd.iter().map(&list)).await?;
+        let (end, mut changes) = (clock::now() + clock::micros(BYSTANDING), 0_u64);
+        while clock::now() < end {
+            waking.turn();
+            if changes.is_multiple_of(2) {
+                self.on.second().create(&node, &[], NodeKind::Ephemeral).await?;
+            } else {
+                self.on.second().delete(&node).await?;
+            }
+            let told = herd.iter().zip(&mut watches).map(async |(session, watch)| {
+                event(watch).await;
+                list(session).await
+            });
+            watches = try_join_all(told).await?;
+            waking.turn();
+            changes += 1;
+            reactor::sleep(BETWEEN_CHANGES).await;
+        }
+        Ok(changes)
+    }
+}
+
+/// What a server has counted of the updates that its own clients asked for.
+#[derive(Clone, Copy)]
+struct Updates {
+    count: i64,
+    /// From when it had read a request until it answered, all together. It reckons in whole milliseconds, which over many
+    /// requests come to the right sum.
+    sum_ms: i64,
+}
+
+impl Updates {
+    /// `None` where the server does not say. On a thread of its own: it is not asked by way of the client library.
+    fn of(server: &str) -> Option<Self> {
+        let server = server.to_owned();
+        let asked = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+            let told = runtime.block_on(admin::mntr(&server)).ok()?;
+            let number = |key| told.number(key);
+            Some(Self { count: number("zk_cnt_updatelatency")?, sum_ms: number("zk_sum_updatelatency")? })
+        });
+        asked.join().ok()?
+    }
+
+    fn mean_us_since(self, before: Self) -> Option<f64> {
+        let (count, sum_ms) = (self.count - before.count, self.sum_ms - before.sum_ms);
+        (count > 0).then(|| 1_000.0 * sum_ms as f64 / count as f64)
+    }
+}
+
+/// Tells a bystander when others are being woken.
+#[derive(Default)]
+struct Waking {
+    /// Odd while they are: from before a change until all of them have listed again.
+    turns: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Waking {
+    fn turn(&self) {
+        self.turns.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+struct BystanderSamples {
+    read: Histogram,
+    write: Histogram,
+}
+
+/// A bystander on a thread of its own, so that the woken sessions' work in this program does not delay it: reads and writes
+/// its node in turn until it is told to end. Only what it asks for while others are being woken counts; between changes there
+/// is nothing to be delayed by.
+fn on_its_own(
+    target: Target,
+    own: String,
+    waking: Arc<Waking>,
+) -> std::thread::JoinHandle<Result<BystanderSamples, Failure>> {
+    std::thread::spawn(move || {
+        reactor::block_on(async move {
+            let session = sessions::open(&target, OPEN_WITHIN).await?;
+            let mut samples = BystanderSamples { read: new_histogram(), write: new_histogram() };
+            while !waking.is_over.load(Ordering::SeqCst) {
+                let began = waking.turns.load(Ordering::SeqCst);
+                let (_, us) = timed(&session, || session.get_data(&own)).await?;
+                let between = waking.turns.load(Ordering::SeqCst);
+                if began % 2 == 1 || between != began {
+                    samples.read.saturating_record(us);
+                }
+                let (_, us) = timed(&session, || session.set_data(&own, b"y")).await?;
+                if between % 2 == 1 || between != waking.turns.load(Ordering::SeqCst) {
+                    samples.write.saturating_record(us);
+                }
+            }
+            session.close(CLOSE_WITHIN).await;
+            Ok(samples)
+        })
+    })
+}
