@@ -13,9 +13,9 @@ pub struct Complexity {
 
 /// The sources of polling, parent watch and predecessor watch.
 pub const SOURCES: [&str; 3] = [
-    include_str!("../../lock/polling.rs"),
-    include_str!("../../lock/parent_watch.rs"),
-    include_str!("../../lock/predecessor_watch.rs"),
+    include_str!("../../lock/articles/polling.rs"),
+    include_str!("../../lock/articles/parent_watch.rs"),
+    include_str!("../../lock/articles/predecessor_watch.rs"),
 ];
 
 /// From the lock's type to the tests: its card before that is prose.
