@@ -60,15 +60,21 @@ pub struct Measured {
 enum Read {
     Trial(fn(&Trial) -> Option<f64>),
     /// Of each fault of a kind that was seen to take effect.
-    Fault(fn(&Trial, &FaultRecord) -> Option<f64>, Kind),
+    Fault(fn(&Trial, &FaultRecord) -> Option<f64>, FaultKind),
     Gate(measure::Figure),
 }
 
 /// A kind of fault, by its place in the names that claims use.
 #[derive(Clone, Copy)]
-struct Kind(&'static str);
+struct FaultKind(&'static str);
 
-const KINDS: [Kind; 5] = [Kind("kill"), Kind("lose-majority"), Kind("crash"), Kind("freeze"), Kind("reset")];
+const KINDS: [FaultKind; 5] = [
+    FaultKind("kill"),
+    FaultKind("lose-majority"),
+    FaultKind("crash"),
+    FaultKind("freeze"),
+    FaultKind("reset"),
+];
 
 /// The figure of that name.
 ///
@@ -188,7 +194,7 @@ pub fn of_trials() -> Vec<Named> {
 }
 
 /// Of each fault of that kind.
-fn of_faults(kind: Kind) -> Vec<Named> {
+fn of_faults(kind: FaultKind) -> Vec<Named> {
     let us = |name, read| {
         let read = Read::Fault(read, kind);
         (name, Measured { of: Of::Us, needs: Needs::Nothing, across: Across::Median, read })
