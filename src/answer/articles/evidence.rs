@@ -3,7 +3,7 @@
 use super::counted::Trials;
 use crate::results::StoredRun;
 use crate::results::record::{Behaviour, Calibration};
-use crate::words::units::grouped;
+use crate::words::units::{counted, grouped};
 
 /// A stored thing and the name of its directory.
 #[derive(Debug, Clone)]
@@ -38,11 +38,11 @@ impl Evidence {
             let (host, ensemble) = (&run.what.run.host, &run.what.run.ensemble);
             let version = ensemble.servers.first().map_or("unknown", |server| server.version.as_str());
             let place = format!(
-                "Measured with {} processors ({}), {}; {} servers of ZooKeeper {version}, {}; data: {}.",
+                "Measured with {} processors ({}), {}; {} of ZooKeeper {version}, {}; data: {}.",
                 host.cores,
                 host.cpu,
                 host.os,
-                ensemble.servers.len(),
+                counted(ensemble.servers.len(), "server", "servers"),
                 if ensemble.shares_host { "on the generator's host" } else { "on other hosts" },
                 ensemble.placement,
             );

@@ -9,7 +9,7 @@ use crate::results::record::{Bystander, Calibration, Change, RawRequest, Trial, 
 use crate::scenario::Distribution;
 use crate::words::catalog::ParamValue;
 use crate::words::measure::RequestKind;
-use crate::words::units::number;
+use crate::words::units::{counted, number};
 
 /// Puts its figures on the sheet; `None` where the evidence lacks something.
 type Reckon = fn(&Evidence, &mut Sheet) -> Option<()>;
@@ -41,7 +41,7 @@ fn servers(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
         shared |= calibration.ensemble.shares_host;
         let writes = calibration.synced_writes_per_s?;
         let reads = saturated_reads(calibration)?;
-        let title = |what: &str| format!("{servers} servers: {what}");
+        let title = |what: &str| format!("{}: {what}", counted(servers, "server", "servers"));
         sheet.put(&format!("writes_{servers}"), Figure::new(title("writes"), writes, Of::PerS));
         sheet
             .put(&format!("reads_{servers}"), Figure::new(title("reads, the servers' sum"), reads, Of::PerS));
