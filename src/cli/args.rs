@@ -235,7 +235,7 @@ pub struct CalibrateArgs {
     /// How long to measure, e.g. 2m, not counting server start and warm-up [default: 40s]
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub budget: Option<Duration>,
-    /// Rest so long before each handoff and each acquire, as the holds of a load do: caches are cold then
+    /// Pause this long before each handoff and acquire, as servers do during holds: caches are cold then
     #[arg(long, value_name = "TIME", value_parser = rest)]
     pub rest: Option<Duration>,
     /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another 40 s

@@ -264,15 +264,18 @@ pub fn run_id(text: &str) -> Result<String, String> {
 }
 
 pub fn rest(text: &str) -> Result<Duration, String> {
-    let rest = parse_duration(text)?;
-    let fits = (Duration::from_micros(1)..=Duration::from_secs(1)).contains(&rest);
-    if fits { Ok(rest) } else { Err(format!("`{text}` is out of range; give 1us to 1s")) }
+    duration_within(text, "1us", "1s")
 }
 
 pub fn budget(text: &str) -> Result<Duration, String> {
-    let budget = parse_duration(text)?;
-    let fits = (Duration::from_secs(1)..=Duration::from_secs(3_600)).contains(&budget);
-    if fits { Ok(budget) } else { Err(format!("`{text}` is out of range; give 1s to 1h")) }
+    duration_within(text, "1s", "1h")
+}
+
+/// Reads a duration that is at least so long and at most so long; both limits are durations as people write them.
+pub fn duration_within(text: &str, least: &str, most: &str) -> Result<Duration, String> {
+    let duration = parse_duration(text)?;
+    let fits = (parse_duration(least)?..=parse_duration(most)?).contains(&duration);
+    if fits { Ok(duration) } else { Err(format!("`{text}` is out of range; give {least} to {most}")) }
 }
 
 #[cfg(test)]

@@ -21,18 +21,18 @@ pub enum Needs {
 
 /// What becomes of the values of several trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Across {
+pub enum Aggregate {
     Sum,
     Most,
     Least,
     Median,
 }
 
-impl Across {
+impl Aggregate {
     pub fn named(word: &str) -> Option<Self> {
         [("sum", Self::Sum), ("most", Self::Most), ("least", Self::Least), ("median", Self::Median)]
             .into_iter()
-            .find_map(|(name, across)| (name == word).then_some(across))
+            .find_map(|(name, aggregate)| (name == word).then_some(aggregate))
     }
 
     /// `None` of no value.
@@ -52,7 +52,7 @@ impl Across {
 pub struct Measured {
     pub of: Of,
     pub needs: Needs,
-    pub across: Across,
+    pub aggregate: Aggregate,
     read: Read,
 }
 
@@ -98,22 +98,23 @@ pub fn named(name: &str) -> Result<Measured, String> {
         Unit::PerSecond => Of::PerS,
         Unit::Share => Of::Share,
     };
-    let (needs, across) = match figure.is_count() {
-        true if figure == VIOLATIONS.figure() => (Needs::Nothing, Across::Sum),
-        true => (Needs::ItsEnd, Across::Sum),
-        false => (Needs::ItsTimes, Across::Median),
+    let (needs, aggregate) = match figure.is_count() {
+        true if figure == VIOLATIONS.figure() => (Needs::Nothing, Aggregate::Sum),
+        true => (Needs::ItsEnd, Aggregate::Sum),
+        false => (Needs::ItsTimes, Aggregate::Median),
     };
-    Ok(Measured { of, needs, across, read: Read::Gate(figure) })
+    Ok(Measured { of, needs, aggregate, read: Read::Gate(figure) })
 }
 
-type Named = (&'static str, Measured);
+/// A figure of trials by its name.
+type Entry = (&'static str, Measured);
 
-fn count(name: &'static str, needs: Needs, read: fn(&Trial) -> Option<f64>) -> Named {
-    (name, Measured { of: Of::Amount, needs, across: Across::Sum, read: Read::Trial(read) })
+fn count(name: &'static str, needs: Needs, read: fn(&Trial) -> Option<f64>) -> Entry {
+    (name, Measured { of: Of::Amount, needs, aggregate: Aggregate::Sum, read: Read::Trial(read) })
 }
 
-fn median(name: &'static str, of: Of, needs: Needs, read: fn(&Trial) -> Option<f64>) -> Named {
-    (name, Measured { of, needs, across: Across::Median, read: Read::Trial(read) })
+fn median(name: &'static str, of: Of, needs: Needs, read: fn(&Trial) -> Option<f64>) -> Entry {
+    (name, Measured { of, needs, aggregate: Aggregate::Median, read: Read::Trial(read) })
 }
 
 fn whole(amount: u64) -> Option<f64> {
@@ -121,7 +122,7 @@ fn whole(amount: u64) -> Option<f64> {
 }
 
 /// All but what gates have; of whole trials, where nothing else is said.
-pub fn of_trials() -> Vec<Named> {
+fn of_trials() -> Vec<Entry> {
     use Needs::{ItsEnd, ItsTimes, Nothing};
     vec![
         count("got", Nothing, |trial| whole(trial.whole.acquired())),
@@ -194,15 +195,15 @@ pub fn of_trials() -> Vec<Named> {
 }
 
 /// Of each fault of that kind.
-fn of_faults(kind: FaultKind) -> Vec<Named> {
+fn of_faults(kind: FaultKind) -> Vec<Entry> {
     let us = |name, read| {
         let read = Read::Fault(read, kind);
-        (name, Measured { of: Of::Us, needs: Needs::Nothing, across: Across::Median, read })
+        (name, Measured { of: Of::Us, needs: Needs::Nothing, aggregate: Aggregate::Median, read })
     };
     let proved = Measured {
         of: Of::Amount,
         needs: Needs::Nothing,
-        across: Across::Sum,
+        aggregate: Aggregate::Sum,
         read: Read::Fault(|_, _| Some(1.0), kind),
     };
     vec![

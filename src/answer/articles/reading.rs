@@ -8,14 +8,14 @@
 //! document = ( "behaviour" | "curator" ) { "." key }
 //! ```
 //!
-//! A name is one of [`super::counted::of_trials`], one of [`super::counted::of_faults`] with the kind of fault behind a full
-//! stop (`gap.kill`), or one that gates take. Without a word before it, counts are added up, and of anything else the median
+//! A name is one that [`super::counted`] has of trials, one that it has of faults with their kind behind a full stop
+//! (`gap.kill`), or one that gates take. Without a word before it, counts are added up, and of anything else the median
 //! over the repetitions is taken. Of `/` there is the ratio, repetition by repetition.
 
 use std::collections::BTreeMap;
 
 use super::claim::{Claim, FigureLine};
-use super::counted::{self, Across, Trials};
+use super::counted::{self, Aggregate, Measured, Trials};
 use super::evidence::Evidence;
 use super::figure::{Figure, Of};
 
@@ -28,19 +28,14 @@ pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Opt
     match readings.as_slice() {
         [document] if is_document(document) => Ok(of_document(document, line, evidence)),
         [one] => {
-            let one = Asked::parse(one, claim)?;
-            let measure = counted::named(&one.name)?;
-            let across = one.across.unwrap_or(measure.across);
-            Ok(one
-                .values(evidence)?
-                .and_then(|values| across.figure(&line.shown, &values, line.unit.unwrap_or(measure.of))))
+            let one = TrialReading::parse(one, claim)?;
+            let unit = line.unit.unwrap_or(one.measured.of);
+            Ok(one.values(evidence).and_then(|values| one.aggregate.figure(&line.shown, &values, unit)))
         }
         [over, under] => {
-            let (over, under) = (Asked::parse(over, claim)?, Asked::parse(under, claim)?);
-            let (Some(over), Some(under)) = (over.values(evidence)?, under.values(evidence)?) else {
-                return Ok(None);
-            };
-            Ok(Figure::ratio(&line.shown, &over, &under))
+            let (over, under) = (TrialReading::parse(over, claim)?, TrialReading::parse(under, claim)?);
+            let both = over.values(evidence).zip(under.values(evidence));
+            Ok(both.and_then(|(over, under)| Figure::ratio(&line.shown, &over, &under)))
         }
         _ => Err(format!("`{}` has more than one `/`", line.of)),
     }
@@ -66,24 +61,24 @@ fn of_document(path: &str, line: &FigureLine, evidence: &Evidence) -> Option<Fig
     Some(Figure::new(&line.shown, value, line.unit.unwrap_or(of)))
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct Asked {
-    across: Option<Across>,
-    name: String,
+/// What of which trials.
+struct TrialReading {
+    measured: Measured,
+    aggregate: Aggregate,
     strategies: Vec<String>,
     contenders: Option<usize>,
     scenarios: Vec<String>,
 }
 
-impl Asked {
+impl TrialReading {
     fn parse(text: &str, claim: &Claim) -> Result<Self, String> {
         let words = words(text);
         let mut words = words.iter().map(String::as_str).peekable();
-        let across = words.peek().and_then(|word| Across::named(word));
-        if across.is_some() {
+        let aggregate = words.peek().and_then(|word| Aggregate::named(word));
+        if aggregate.is_some() {
             words.next();
         }
-        let name = words.next().ok_or_else(|| format!("`{text}` names no figure"))?.to_owned();
+        let measured = counted::named(words.next().ok_or_else(|| format!("`{text}` names no figure"))?)?;
         let mut scopes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         while let Some(scope) = words.next() {
             let mut listed = vec![words.next().unwrap_or_default().to_owned()];
@@ -105,18 +100,17 @@ impl Asked {
         };
         let scenarios = scopes.remove("in").unwrap_or_else(|| claim.scenarios());
         let strategies = scopes.remove("of").unwrap_or_default();
-        counted::named(&name)?;
-        Ok(Self { across, name, strategies, contenders, scenarios })
+        let aggregate = aggregate.unwrap_or(measured.aggregate);
+        Ok(Self { measured, aggregate, strategies, contenders, scenarios })
     }
 
     /// Its values in the order of the repetitions; `None` where there is no trial, or one lacks it.
-    fn values(&self, evidence: &Evidence) -> Result<Option<Vec<f64>>, String> {
-        let measure = counted::named(&self.name)?;
-        let runs = self.scenarios.iter().map(|scenario| evidence.run(scenario));
-        let Some(runs) = runs.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    fn values(&self, evidence: &Evidence) -> Option<Vec<f64>> {
+        let runs =
+            self.scenarios.iter().map(|scenario| evidence.run(scenario)).collect::<Option<Vec<_>>>()?;
         let trials = Trials(runs.iter().flat_map(|run| &run.what.trials).collect());
-        let trials = trials.of(&self.strategies).at(self.contenders).fit_for(measure.needs);
-        Ok(trials.values(&measure))
+        let trials = trials.of(&self.strategies).at(self.contenders).fit_for(self.measured.needs);
+        trials.values(&self.measured)
     }
 }
 

@@ -8,9 +8,9 @@ use clap::Args;
 use super::holds::{self, Holds};
 use crate::answer::objective::Objective;
 use crate::answer::plan::SIMULATED;
-use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, budget};
+use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, budget, duration_within};
 use crate::cli::worker_args::JobArgs;
-use crate::words::units::{parse_duration, shown};
+use crate::words::units::shown;
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
@@ -96,7 +96,5 @@ fn locks(text: &str) -> Result<u32, String> {
 
 /// By how much round trips are longer.
 fn round_trip(text: &str) -> Result<Duration, String> {
-    let added = parse_duration(text)?;
-    let fits = (Duration::from_micros(100)..=Duration::from_secs(1)).contains(&added);
-    if fits { Ok(added) } else { Err(format!("`{text}` is out of range; give 0.1ms to 1s")) }
+    duration_within(text, "0.1ms", "1s")
 }

@@ -8,9 +8,8 @@ use clap::{Args, ValueHint};
 use crate::answer::objective::Objective;
 use crate::answer::sweep::Over;
 use crate::cli::scenario_file::Overrides;
-use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, run_id};
+use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, duration_within, run_id};
 use crate::cli::worker_args::JobArgs;
-use crate::words::units::parse_duration;
 
 #[derive(Debug, Args)]
 pub struct SweepArgs {
@@ -54,7 +53,5 @@ pub struct SweepArgs {
 }
 
 fn sweep_budget(text: &str) -> Result<Duration, String> {
-    let budget = parse_duration(text)?;
-    let fits = (Duration::from_secs(1)..=Duration::from_secs(7 * 86_400)).contains(&budget);
-    if fits { Ok(budget) } else { Err(format!("`{text}` is out of range; give 1s to 7days")) }
+    duration_within(text, "1s", "7days")
 }

@@ -2,9 +2,10 @@
 
 use crate::lock::queue::directories::make_directory;
 use crate::lock::queue::joining::JOIN;
-use crate::lock::wait::FLAG_INTERVAL;
-use crate::lock::{Acquired, LockConfig, QueueNode, has_word};
+use crate::lock::wait::{FLAG_INTERVAL, Flag};
+use crate::lock::{Acquired, LockConfig, Patience, QueueNode, has_word};
 use crate::words::catalog::{BatchCost, Choice, Param, ParamKind, Params};
+use crate::words::clock::Stamp;
 use crate::words::measure::RequestKind::Exists;
 use crate::world::zk::{Failure, Names, Session, SessionState};
 
@@ -112,6 +113,20 @@ pub async fn until_disconnected<T>(
         done = work => done,
         failure = disconnected => Err(failure.into()),
     }
+}
+
+/// The end of a wait that was begun then, when the contender looks at its flag. To the class that it has failed is a flag, too.
+pub async fn noticed(
+    is_class: bool,
+    flag: Flag,
+    begun: Stamp,
+    patience: &Patience,
+    waited: Acquired<()>,
+) -> Acquired<()> {
+    if is_class || waited.is_ok() {
+        flag.noticed(begun, patience).await?;
+    }
+    waited
 }
 
 #[cfg(test)]

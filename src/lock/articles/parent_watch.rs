@@ -9,7 +9,7 @@ use crate::lock::queue::{Habits, Queue, Watches};
 use crate::lock::wait::{FLAG_INTERVAL, Flag, WAKE};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use crate::words::clock::{self, Stamp};
+use crate::words::clock;
 use crate::words::measure::RequestKind::{Create, Delete, GetChildrenWatch};
 use crate::world::zk::{Failure, Session, Watch, reactor};
 
@@ -88,7 +88,8 @@ impl Strategy for ParentWatch {
         let begun = clock::now();
         let node = class::join(session, &self.queue.lock, self.is_article).await?;
         let mut joined = Joined::untold(node);
-        let waited = self.wait(session, &mut joined, patience, begun).await;
+        let waited = self.wait(session, &mut joined, patience).await;
+        let waited = class::noticed(self.is_article, self.flag, begun, patience, waited).await;
         if waited.is_err() {
             self.stop_listing();
         }
@@ -102,21 +103,10 @@ impl Strategy for ParentWatch {
 }
 
 impl ParentWatch {
-    async fn wait(
-        &mut self,
-        session: &Session,
-        joined: &mut Joined,
-        patience: &Patience,
-        begun: Stamp,
-    ) -> Acquired<()> {
+    async fn wait(&mut self, session: &Session, joined: &mut Joined, patience: &Patience) -> Acquired<()> {
         let watching = self.queue.wait(session, joined, patience, class::in_the_way(self.is_article));
         let waited = class::until_disconnected(self.is_article, session, watching).await;
-        let waited = waited.map(|watch| self.keep(session, watch));
-        // To the class that it has failed is a flag, too.
-        if self.is_article || waited.is_ok() {
-            self.flag.noticed(begun, patience).await?;
-        }
-        waited
+        waited.map(|watch| self.keep(session, watch))
     }
 
     fn stop_listing(&mut self) {

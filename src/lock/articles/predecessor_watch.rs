@@ -10,7 +10,7 @@ use crate::lock::queue::{Habits, Queue, Watches, fired};
 use crate::lock::wait::{FLAG_INTERVAL, Flag, WAKE};
 use crate::lock::{Acquired, Entry, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params};
-use crate::words::clock::{self, Stamp};
+use crate::words::clock;
 use crate::words::measure::RequestKind::{ExistsWatch, GetDataWatch};
 use crate::world::zk::{EventKind, Failure, Session};
 
@@ -69,7 +69,8 @@ impl Strategy for PredecessorWatch {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let begun = clock::now();
         let mut joined = self.join(session).await?;
-        let waited = self.wait(session, &mut joined, patience, begun).await;
+        let waited = self.wait(session, &mut joined, patience).await;
+        let waited = class::noticed(self.is_article, self.flag, begun, patience, waited).await;
         joined.node.held_after(session, waited).await
     }
 }
@@ -82,26 +83,17 @@ impl PredecessorWatch {
         self.queue.joining.join(session, &self.queue.lock, PREFIX).await
     }
 
-    async fn wait(
-        &mut self,
-        session: &Session,
-        joined: &mut Joined,
-        patience: &Patience,
-        begun: Stamp,
-    ) -> Acquired<()> {
+    async fn wait(&mut self, session: &Session, joined: &mut Joined, patience: &Patience) -> Acquired<()> {
         if self.is_article {
             let watching = self.wait_as_article(session, &joined.node, patience);
-            let waited = class::until_disconnected(true, session, watching).await;
-            // That it has failed is a flag, too.
-            self.flag.noticed(begun, patience).await?;
-            return waited;
+            return class::until_disconnected(true, session, watching).await;
         }
         if self.has_seen_the_only_one_go(session, joined, patience).await? {
             self.queue.joining.learn(true);
         } else {
             self.queue.wait(session, joined, patience, QueueNode::predecessor).await?;
         }
-        Ok(self.flag.noticed(begun, patience).await?)
+        Ok(())
     }
 
     /// Whether it needs no list, because one was before it, of whose end it has been told.
