@@ -261,6 +261,9 @@ fn what_failures_cost_is_measured_for_each_kind_and_told() {
         "2",
         "--failures",
         "1",
+        "--verify",
+        "--verify-for",
+        "10s",
         "--data-dir",
         "data",
         "--json",
@@ -289,6 +292,12 @@ fn what_failures_cost_is_measured_for_each_kind_and_told() {
     let follower = of("follower");
     assert!(!follower["meanwhile"].is_null() || follower["not_drained"] != 0, "{follower}");
     assert_eq!(of("rolling")["times"], 1);
+    // And another leader's death is compared with what that one cost
+    let checked = printed["plan"]["verifications"][0]["failures"].as_array().unwrap();
+    assert_eq!(checked.len(), 1, "{checked:#?}");
+    assert_eq!((&checked[0]["fault"], &checked[0]["times"]), (&leader["fault"], &Value::from(1)));
+    assert_eq!(checked[0]["predicted"], leader["wait_p99"]);
+    assert_ne!(checked[0]["measured"], leader["wait_p99"]);
 }
 
 #[test]

@@ -5,13 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use zklockbench::answer::compare::{Regression, Terms, Test, judge_family};
-use zklockbench::record::{Reading, figures};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use zklockbench::answer::compare::{Limits, Regression, Runs, Scale, Terms, Test, judge_family};
+use zklockbench::record::{Figure, Reading, figures};
 
 /// The readings of one figure of one cell on both sides of a pair.
 struct Pair {
     /// Whether they are of several strategies together.
     together: bool,
+    strategy: String,
     figure: String,
     sides: [Vec<Reading>; 2],
 }
@@ -23,11 +27,12 @@ fn pairs(file: &str) -> BTreeMap<String, Vec<Pair>> {
     };
     let mut pairs: BTreeMap<String, Vec<Pair>> = BTreeMap::new();
     for line in file.lines().skip(1) {
-        let [pair, strategies, _, figure, base, new]: [&str; 6] =
+        let [pair, strategies, strategy, figure, base, new]: [&str; 6] =
             line.split(',').collect::<Vec<_>>().try_into().unwrap();
         let sides = [base, new].map(readings);
         pairs.entry(pair.to_owned()).or_default().push(Pair {
             together: strategies != "1",
+            strategy: strategy.to_owned(),
             figure: figure.to_owned(),
             sides,
         });
@@ -35,16 +40,26 @@ fn pairs(file: &str) -> BTreeMap<String, Vec<Pair>> {
     pairs
 }
 
-/// What a comparison of a pair comes to: the worst of its figures.
+impl Pair {
+    fn figure(&self) -> Figure {
+        figures::named(&self.figure).unwrap()
+    }
+
+    fn limits(&self) -> Limits {
+        let terms = Terms::default();
+        if self.together { terms.of_all(self.figure()) } else { terms.of(self.figure()) }
+    }
+}
+
+/// The worst of a family.
+fn worst(tests: Vec<Test>) -> Regression {
+    judge_family(tests).iter().map(|one| one.regression).max().unwrap()
+}
+
+/// What a comparison of a pair comes to.
 fn regression(pair: &[Pair]) -> Regression {
-    let terms = Terms::default();
-    let test = |one: &Pair| {
-        let figure = figures::named(&one.figure).unwrap();
-        let limits = if one.together { terms.of_all(figure) } else { terms.of(figure) };
-        Test::unpaired(&one.sides[0], &one.sides[1], figure.better(), limits)
-    };
-    let judged = judge_family(pair.iter().map(test).collect());
-    judged.iter().map(|one| one.regression).max().unwrap()
+    let test = |one: &Pair| Test::unpaired(&one.sides[0], &one.sides[1], one.figure().better(), one.limits());
+    worst(pair.iter().map(test).collect())
 }
 
 /// How many of these pairs are known not to have regressed, and how many seem to have.
@@ -70,4 +85,37 @@ fn so_are_pairs_that_set_no_margin() {
         10 * held >= 9 * pairs.len() && 20 * regressed <= pairs.len(),
         "{held} held, {regressed} regressed"
     );
+}
+
+#[test]
+fn five_equal_runs_against_five_others_regress_once_in_twenty_times_at_most() {
+    let pairs = pairs(include_str!("../data/compare/equal.csv"));
+    let compared = |one: &Pair| (one.strategy.clone(), one.figure.clone());
+    let in_all: Vec<(String, String)> = pairs["01"].iter().map(compared).collect();
+    let in_all: Vec<_> = in_all
+        .into_iter()
+        .filter(|wanted| pairs.values().all(|pair| pair.iter().any(|one| compared(one) == *wanted)))
+        .collect();
+    let mut runs: Vec<(&str, usize)> =
+        pairs.keys().flat_map(|pair| [0, 1].map(|side| (pair.as_str(), side))).collect();
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let mut found = Vec::new();
+    for _ in 0..1_000 {
+        // Given five runs a side, dealt out at random
+        runs.shuffle(&mut random);
+        let test = |wanted: &(String, String)| {
+            let of = |pair: &str| pairs[pair].iter().find(|one| compared(one) == *wanted).unwrap();
+            let side = |runs: &[(&str, usize)]| {
+                runs.iter().map(|(pair, side)| of(pair).sides[*side].clone()).collect()
+            };
+            let (base, new) = (side(&runs[..5]), side(&runs[5..10]));
+            let one = of("01");
+            Test::of_runs(&Runs { base, new }, one.figure().better(), one.limits(), Scale::Values)
+        };
+        found.push(worst(in_all.iter().map(test).collect()));
+    }
+    // Then hardly any comparison finds a regression, and nine in ten know that there is none
+    let count = |of: Regression| found.iter().filter(|one| **one == of).count();
+    let (held, regressed) = (count(Regression::No), count(Regression::Yes));
+    assert!(regressed <= 50 && held >= 900, "{held} held, {regressed} regressed of 1000");
 }

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1, LogNormal, Normal};
 use zklockbench::answer::model::{Coming, Fit, LoadCase, Observation, fit, predict, simulate};
 use zklockbench::answer::plan::{
-    Answer, Candidate, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure, PlannedLoad,
-    Question, QuestionLoad, map, objective, recommend,
+    Answer, Candidate, CheckedFailure, Effort, Evidence, FailureCost, Headroom, MapChoice, MeasuredFailure,
+    PlannedLoad, Question, QuestionLoad, map, objective, recommend,
 };
 use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench::load;
@@ -498,6 +498,33 @@ fn what_a_failure_costs_is_told_of_the_load_that_was_asked_about_with_how_much_i
     let mut unproved = with_failure(4, 600_000, None);
     unproved.faults[0].proved = false;
     assert_eq!(MeasuredFailure::of(&unproved, &unproved.faults[0], true), None);
+}
+
+#[test]
+fn what_a_failure_was_to_cost_is_compared_with_what_it_did_where_both_are_known() {
+    let slo = objective("wait.p99 < 200ms").unwrap();
+    let costs = |p99s: &[u64], at_least: bool| {
+        let failure = |p99: &u64| {
+            let mut trial = with_failure(4, *p99, None);
+            trial.faults[0].disturbance.as_mut().unwrap().waits.p99.at_least = at_least;
+            MeasuredFailure::of(&trial, &trial.faults[0], true).unwrap()
+        };
+        FailureCost::of_each(&p99s.iter().map(failure).collect::<Vec<_>>(), 2, &slo)
+    };
+    // Given three kills of a leader, by the median of which 700 ms are predicted
+    let predicted = costs(&[600_000, 700_000, 1_200_000], false);
+    let reproduced = |again: &[FailureCost]| {
+        let checked = CheckedFailure::of_each(&predicted, again);
+        checked.iter().map(|one| one.reproduced).collect::<Vec<_>>()
+    };
+    // Then other three confirm it if their median is within 30 %
+    assert_eq!(reproduced(&costs(&[500_000, 900_000, 3_000_000], false)), [Some(true)]);
+    assert_eq!(reproduced(&costs(&[500_000, 920_000, 950_000], false)), [Some(false)]);
+    assert_eq!(reproduced(&costs(&[100_000, 480_000, 800_000], false)), [Some(false)]);
+    // And lower bounds confirm nothing
+    assert_eq!(reproduced(&costs(&[700_000], true)), [None]);
+    // And what was not predicted is not compared
+    assert_eq!(CheckedFailure::of_each(&[], &predicted), []);
 }
 
 #[test]

@@ -180,6 +180,7 @@ pub fn plan() -> PlanFile {
             rate: 120.0,
             locks: 24,
             figures: vec![checked("wait.p99", 150_000.0, 140_000.0), checked("throughput", 120.0, 150.0)],
+            failures: Vec::new(),
             held: true,
             verdict: Some(Verdict::Held),
             notes: vec!["14356 arrivals; a reliable 99th percentile needs 20000".into()],

@@ -17,4 +17,4 @@ pub use load::{PlannedLoad, SIMULATED};
 pub use objective::{objective, wait_of};
 pub use question::{Question, QuestionLoad, rate};
 pub use recommendation::{Because, Candidate, MapCell, MapChoice, Recommendation, map, recommend};
-pub use verification::{Attempt, Checked, Unverified, Verification, verify};
+pub use verification::{Attempt, Checked, CheckedFailure, Unverified, Verification, verify};

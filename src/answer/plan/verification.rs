@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PlannedLoad, Question, SIMULATED};
+use super::{FailureCost, MeasuredRange, PlannedLoad, Question, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, predict, simulate};
 use crate::answer::objective::Objective;
 use crate::results::record::Trial;
@@ -18,6 +18,8 @@ const SIMULATIONS: usize = 60;
 const AGAIN: u64 = 5;
 /// How far these may lie from what was measured.
 const WITHIN: f64 = 0.15;
+/// How far waits around a failure may lie from what was predicted of them: elections take half as long again at times.
+const FAILURES_WITHIN: f64 = 0.3;
 
 /// One figure, predicted and measured; waits in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,6 +41,40 @@ pub struct Checked {
     pub reproduced: bool,
 }
 
+/// What a failure cost when it was caused again, on other servers; waits in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckedFailure {
+    /// The fault, as a scenario says it.
+    pub fault: String,
+    /// How often it was caused again.
+    pub times: usize,
+    /// The 99th percentile of the waits of those that came around it, as it was when the plan was made.
+    pub predicted: MeasuredRange,
+    /// The same when it was caused again.
+    pub measured: MeasuredRange,
+    /// Whether their medians are within 30 % of each other; `None` where either is only known to be at least so long.
+    pub reproduced: Option<bool>,
+}
+
+impl CheckedFailure {
+    /// Compares what each kind of failure was to cost with what it did cost, where both are known.
+    pub fn of_each(predicted: &[FailureCost], again: &[FailureCost]) -> Vec<Self> {
+        let compared = |seen: &FailureCost| {
+            let predicted = predicted.iter().find(|one| one.fault == seen.fault)?.wait_p99?;
+            let measured = seen.wait_p99?;
+            let off = (measured.median_us / predicted.median_us - 1.0).abs();
+            Some(Self {
+                fault: seen.fault.clone(),
+                times: seen.times,
+                predicted,
+                measured,
+                reproduced: (!predicted.at_least && !measured.at_least).then_some(off <= FAILURES_WITHIN),
+            })
+        };
+        again.iter().filter_map(compared).collect()
+    }
+}
+
 /// A verifying trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verification {
@@ -54,6 +90,9 @@ pub struct Verification {
     pub locks: usize,
     /// Predicted and measured.
     pub figures: Vec<Checked>,
+    /// Failures that were caused again. Empty where none were, and in plans of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<CheckedFailure>,
     /// Whether what was measured keeps the objective, whatever it rests on.
     pub held: bool,
     /// What follows: `unknown` where it shows neither that the objective holds nor that it does not. `None` in plans of
@@ -167,6 +206,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
         rate: load.rate(),
         locks: load.locks(),
         figures,
+        failures: Vec::new(),
         held,
         verdict: Some(verdict),
         notes,

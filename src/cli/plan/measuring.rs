@@ -1,10 +1,12 @@
 //! What an answer rests on, where there are no results to answer from: the question's own load, over more locks and fewer,
 //! and under each strategy the loss of the leader.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::VERIFIES_BY;
 use super::args::PlanArgs;
-use super::evidence::StoredEvidence;
+use super::evidence::{StoredEvidence, VERIFIES};
 use super::site::PlanRuns;
 use crate::answer::plan::{Question, QuestionLoad};
 use crate::cli::output;
@@ -29,6 +31,27 @@ const STARTS: Duration = Duration::from_secs(8);
 /// How many times as long where trials disagree: longer trials have a more equal share of what disturbs them.
 const LONGER: u32 = 3;
 const OUTAGE: &str = "outage";
+
+/// Kills leaders under a plan's load once more, on other servers, to compare with what was predicted of that.
+///
+/// # Errors
+/// Same errors as [`PlanRuns::run_apart`].
+pub async fn lose_leaders(
+    question: &Question,
+    strategies: &[String],
+    times: u32,
+    runs: &mut PlanRuns<'_>,
+    args: &PlanArgs,
+) -> Result<PathBuf, Error> {
+    let failures = Failures::of_leaders(times);
+    if !args.opening.quiet {
+        let last = format_duration(failures.last);
+        output::note(&format!("verifying what a leader's death costs, under each strategy: {last}"));
+    }
+    let name = format!("{VERIFIES}{OUTAGE}");
+    let text = failures.scenario(&name, question, strategies, args.seed + VERIFIES_BY);
+    runs.run_apart(&name, &text).await
+}
 
 pub struct Measuring<'a> {
     pub question: &'a Question,
@@ -113,16 +136,13 @@ impl Measuring<'_> {
     }
 
     async fn outage(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
-        let question = self.question;
-        let base = question.copies(copies(question));
         let failures = Failures::of(self.args.failures);
         self.note(&format!(
             "{} under each strategy, on servers of their own: {}",
             self.args.failures.map_or("killing the leader once", |_| "breaking servers and holders"),
             format_duration(failures.last)
         ));
-        let ask = QuestionLoad { lasts: failures.last, seed: self.args.seed, ..base };
-        let text = question.scenario(OUTAGE, strategies, &ask) + &failures.toml;
+        let text = failures.scenario(OUTAGE, self.question, strategies, self.args.seed);
         match self.runs.run_apart(OUTAGE, &text).await {
             Ok(run) => library.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
@@ -216,17 +236,25 @@ const ROLLING: KindOfFailure =
 impl Failures {
     /// Each kind so often, and one rolling restart of all servers; the loss of a leader where it is not said how often.
     fn of(times: Option<u32>) -> Self {
-        let mut all = Self { toml: String::new(), last: Duration::from_secs(2) };
-        match times {
-            None => all.add(&LEADER),
-            Some(times) => {
-                for kind in [&LEADER, &FOLLOWER, &HOLDER] {
-                    (0..times).for_each(|_| all.add(kind));
-                }
-                all.add(&ROLLING);
-            }
+        let Some(times) = times else { return Self::of_leaders(1) };
+        let mut all = Self::of_leaders(times);
+        for kind in [&FOLLOWER, &HOLDER] {
+            (0..times).for_each(|_| all.add(kind));
         }
+        all.add(&ROLLING);
         all
+    }
+
+    fn of_leaders(times: u32) -> Self {
+        let mut all = Self { toml: String::new(), last: Duration::from_secs(2) };
+        (0..times).for_each(|_| all.add(&LEADER));
+        all
+    }
+
+    /// The question's load while they happen.
+    fn scenario(&self, name: &str, question: &Question, strategies: &[String], seed: u64) -> String {
+        let ask = QuestionLoad { lasts: self.last, seed, ..question.copies(copies(question)) };
+        question.scenario(name, strategies, &ask) + &self.toml
     }
 
     fn add(&mut self, kind: &KindOfFailure) {

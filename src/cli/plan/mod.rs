@@ -19,8 +19,8 @@ use super::runs::command::leading;
 use super::runs::series::{Folders, Opening, Series, command_line};
 use super::{drivers, output};
 use crate::answer::plan::{
-    Answer, Attempt, Candidate, Effort, Evidence, PlanFile, PlannedLoad, Question, QuestionLoad, RUNS,
-    SIMULATED, Unverified, VERSION, Verification, map, recommend, verify,
+    Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FailureCost, PlanFile, PlannedLoad,
+    Question, QuestionLoad, RUNS, SIMULATED, Unverified, VERSION, Verification, map, recommend, verify,
 };
 use crate::answer::queueing::Order;
 use crate::lock::{self, DrivenLocks};
@@ -258,6 +258,9 @@ fn to_verify(plan: &PlanFile, args: &PlanArgs) -> Vec<String> {
     }
 }
 
+/// What is added to the seed, so that a verification is another draw.
+const VERIFIES_BY: u64 = 1_000;
+
 /// As much work as the servers had that were measured, before they were: a calibration saturates them. What compiles code in a
 /// JVM counts calls, so that under a light load new servers are slower for minutes, half as slow again for a free lock.
 const WARMS: Duration = Duration::from_secs(25);
@@ -280,6 +283,36 @@ async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, library: &StoredEvi
             }
         }
     }
+    if let Some(times) = args.failures.filter(|_| runs.ensemble.may_lose_a_server())
+        && let Err(why) = prove_failures(plan, times, runs, args).await
+    {
+        output::note(&format!("warning: what failures cost is not verified: {why}"));
+    }
+}
+
+/// Kills the leader as often again under each strategy that was verified.
+async fn prove_failures(
+    plan: &mut PlanFile,
+    times: u32,
+    runs: &mut PlanRuns<'_>,
+    args: &PlanArgs,
+) -> Result<(), Error> {
+    let strategies: Vec<String> = plan.verifications.iter().map(|one| one.strategy.clone()).collect();
+    if strategies.is_empty() {
+        return Ok(());
+    }
+    let run = measuring::lose_leaders(&plan.question, &strategies, times, runs, args).await?;
+    let mut library = StoredEvidence::at(plan.question.round_trip);
+    library.take(&run)?;
+    let (locks, objective) = (plan.question.locks, &plan.question.objective);
+    for verified in &mut plan.verifications {
+        let again = library.evidence(&verified.strategy, false).failures;
+        let again = FailureCost::of_each(&again, locks, objective);
+        let answer = plan.answers.iter().find(|answer| answer.strategy == verified.strategy);
+        let predicted = answer.map_or(&[][..], |answer| &answer.failures);
+        verified.failures = CheckedFailure::of_each(predicted, &again);
+    }
+    Ok(())
 }
 
 async fn prove_one(
@@ -295,7 +328,7 @@ async fn prove_one(
         return Err(nothing("nothing was predicted of it"));
     };
     let name = format!("{VERIFIES}{number}");
-    let seed = args.seed + 1_000 + number;
+    let seed = args.seed + VERIFIES_BY + number;
     let (text, said) = verifying_load(&plan.question, &name, strategy, seed, args)?;
     if !args.opening.quiet {
         output::note(&format!("verifying {strategy}: {said}"));

@@ -8,8 +8,8 @@ use crate::report::document::{
     Link, Mark, Tone, Value, Weight,
 };
 use crate::report::table::plan::{
-    checked, ensemble, failures, fits, headline, left_out, map as plan_map, missing, sensitivities,
-    unverified, verified, waits, word,
+    checked, checked_failures, ensemble, failures, fits, headline, left_out, map as plan_map, missing,
+    sensitivities, unverified, verified, waits, word,
 };
 use crate::words::units::{as_a_word, capitalised, number};
 use crate::words::verdict::Verdict;
@@ -21,7 +21,9 @@ const VERIFICATION: Link = Link { section: "verification", text: "verification" 
 pub fn of_plan(plan: &PlanFile) -> Document {
     let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(block).collect();
     let verification = plan.verifications.iter().flat_map(|one| {
-        [Block::Text(verified(one)), block(checked(one))].into_iter().chain(noted(one.notes.clone()))
+        let failures = checked_failures(one).map(block);
+        let all = [Block::Text(verified(one)), block(checked(one))].into_iter().chain(failures);
+        all.chain(noted(one.notes.clone()))
     });
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
     let basis = fits(plan).map(block).into_iter().chain(noted(sensitivities(plan)));

@@ -5,8 +5,8 @@ use super::fitted::fitted;
 use super::{Style, Table, numbers, words};
 use crate::answer::model::{Fit, Part, Predicted, Prediction};
 use crate::answer::plan::{
-    Answer, Checked, FailureCost, Headroom, MapCell, MapChoice, MeasuredRange, PlanFile, Sensitivity,
-    Verification,
+    Answer, Checked, CheckedFailure, FailureCost, Headroom, MapCell, MapChoice, MeasuredRange, PlanFile,
+    Sensitivity, Verification,
 };
 use crate::report::document::{Column, Tone, Value};
 use crate::results::record::figures::THROUGHPUT;
@@ -36,6 +36,9 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
         let ExplainedTable { table, legend, .. } = checked(one);
         said.extend([String::new(), format!("Verified with {}", verified(one)), String::new()]);
         said.extend([fitted(table, style).0, String::new(), legend]);
+        if let Some(ExplainedTable { table, legend, .. }) = checked_failures(one) {
+            said.extend([String::new(), fitted(table, style).0, String::new(), legend]);
+        }
         said.extend(one.notes.iter().map(|note| format!("! {note}")));
     }
     said.join("\n") + "\n"
@@ -374,6 +377,13 @@ fn doubt(plan: &PlanFile) -> Option<String> {
     Some(format!("{alarm}: the verification does not confirm it: {}.", why(&verdict)))
 }
 
+fn told(is_so: bool, good: &str, bad: &str) -> Value {
+    match is_so {
+        true => Value::verdict(good, Tone::Good),
+        false => Value::verdict(bad, Tone::Bad),
+    }
+}
+
 /// What was predicted of it, and what was measured.
 pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
     let row = |figure: &Checked| {
@@ -381,10 +391,6 @@ pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
         let (show, predicted): (fn(f64) -> Value, Value) = match is_rate {
             true => (Value::Rate, rate(figure.predicted)),
             false => (Value::Duration, time(figure.predicted)),
-        };
-        let told = |is_so: bool, good: &str, bad: &str| match is_so {
-            true => Value::verdict(good, Tone::Good),
-            false => Value::verdict(bad, Tone::Bad),
         };
         vec![
             figure.figure.as_str().into(),
@@ -413,4 +419,34 @@ pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
         legend: "by its own service: the simulation with the handoffs of the verifying trial itself."
             .to_owned(),
     }
+}
+
+/// What failures were to cost, and what they did when they were caused again; `None` where none were.
+pub(in crate::report) fn checked_failures(one: &Verification) -> Option<ExplainedTable> {
+    let row = |failure: &CheckedFailure| {
+        vec![
+            failure.fault.as_str().into(),
+            Value::Count(failure.times as u64),
+            measured(failure.predicted),
+            measured(failure.measured),
+            failure.reproduced.map_or_else(
+                || Value::verdict("not known", Tone::Doubtful),
+                |is_so| told(is_so, "yes", "NO"),
+            ),
+        ]
+    };
+    let columns = vec![
+        words("failure"),
+        numbers("times", 0),
+        numbers("p99 predicted", 0),
+        numbers("p99 measured", 0),
+        words("within 30 %"),
+    ];
+    (!one.failures.is_empty()).then(|| ExplainedTable {
+        caption: "Failures, predicted and measured",
+        table: table(columns, one.failures.iter().map(row).collect()),
+        legend: "p99: of the waits of those that came around a failure, on servers started anew. Medians over the times, with \
+                 the least and the most."
+            .to_owned(),
+    })
 }
