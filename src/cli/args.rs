@@ -342,7 +342,7 @@ pub struct ExportArgs {
 
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// The directories of runs, or of a plan, a sweep or an A/B comparison
+    /// The directories of runs, or of a plan, a sweep, an A/B comparison or a calibration
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// Where to write the page [default: report.html in the run's directory; for several runs, in the current one]

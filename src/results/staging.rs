@@ -87,6 +87,11 @@ impl Staging {
         &self.dir
     }
 
+    /// Where it will be visible.
+    pub fn end(&self) -> PathBuf {
+        self.parent.join(&self.name)
+    }
+
     /// From now on it is not removed, whatever happens.
     pub fn keep(&mut self) {
         self.keeps = true;
@@ -104,7 +109,7 @@ impl Staging {
 
     fn show(&mut self) -> Result<PathBuf, Error> {
         sync_all_below(&self.dir).map_err(|e| cannot("flush", &self.dir, &e))?;
-        let end = self.parent.join(&self.name);
+        let end = self.end();
         fs::rename(&self.dir, &end).map_err(|e| cannot("move the finished run to", &end, &e))?;
         self.published = true;
         sync(&self.parent).map_err(|e| cannot("flush", &self.parent, &e))?;

@@ -333,6 +333,11 @@ impl SealedRun {
         self.staging.dir()
     }
 
+    /// Where it will be visible.
+    pub fn end(&self) -> PathBuf {
+        self.staging.end()
+    }
+
     pub fn name(&self) -> String {
         self.staging.name().to_owned()
     }

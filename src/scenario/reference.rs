@@ -142,7 +142,7 @@ fn kind(kind: &KeyKind) -> String {
         KeyKind::Percent(bounds) => {
             format!("share from `\"{}%\"` to `\"{}%\"`", bounds.start(), bounds.end())
         }
-        KeyKind::Path => "directory".to_owned(),
+        KeyKind::Path => "path".to_owned(),
         KeyKind::Connect => "connect string".to_owned(),
         KeyKind::Fault => "[fault](#faults)".to_owned(),
         KeyKind::Gate => "[condition](gates.md)".to_owned(),

@@ -97,6 +97,8 @@ fn a_run_exits_with_what_its_gates_came_to() {
     assert_eq!(compared.status.code(), Some(4), "{}{}", stdout(&compared), stderr(&compared));
     let said = stdout(&compared);
     assert!(said.contains("Against the baseline:") && said.contains(Outcome::NO_REGRESSION), "{said}");
+    // Under the name that it has from then on, not where it lay while it was judged
+    assert!(said.contains("New: results/compared ("), "{said}");
     // A plain directory of runs is one, too: the newest that can be compared with
     let latest = run(&bench, &["--run-id", "latest", "--baseline", "results"]);
     assert_eq!(latest.status.code(), Some(4), "{}{}", stdout(&latest), stderr(&latest));

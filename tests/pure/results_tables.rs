@@ -50,6 +50,27 @@ fn every_trial_is_a_row_and_every_cell_is_a_word_or_a_number() {
 }
 
 #[test]
+fn the_page_on_results_names_every_column_and_no_other() {
+    const PAGE: &str = include_str!("../../results/README.md");
+    let rows = table("summary.csv", &[records::trial(0)]);
+    let columns: Vec<&str> = rows[0].keys().map(String::as_str).collect();
+    let section = PAGE.split("## Columns of `summary.csv`").nth(1).unwrap();
+    let described = section.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+    let described = described.map_while(|line| line.strip_prefix('|')?.split('|').next());
+    let named: Vec<&str> = described.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let is_of = |name: &str, column: &str| match name.split_once('*') {
+        None => name == column,
+        Some((begin, end)) => column.starts_with(begin) && column.ends_with(end),
+    };
+    for column in &columns {
+        assert!(named.iter().any(|name| is_of(name, column)), "{column} stands nowhere on the page");
+    }
+    for name in named {
+        assert!(columns.iter().any(|column| is_of(name, column)), "there is no column {name}");
+    }
+}
+
+#[test]
 fn medians_are_compared_with_the_floor_where_one_was_measured() {
     let parent = tempfile::tempdir().unwrap();
     let trials = [records::trial(0), records::trial_without_measurements(1)];

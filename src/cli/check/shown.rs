@@ -50,7 +50,7 @@ fn locks(locks: &[LockReport], width: Option<u16>) -> String {
         "VIOLATIONS",
         "ZOMBIES",
         "UNCERTAIN",
-        "LONGEST UNSAFE",
+        "LONGEST TOGETHER",
         "TOO EARLY",
         "STALE WRITES",
         "REJECTED",

@@ -500,7 +500,7 @@ impl MeasuredRun {
         let outcome = ran.outcome.clone();
         let mut sealed = writer.seal(run, ran.judge())?;
         let stored = results::read(sealed.dir())?;
-        let found = RunResult::of(scenario, sealed.dir().to_owned(), stored, baseline.as_ref(), showing);
+        let found = RunResult::of(scenario, sealed.end(), stored, baseline.as_ref(), showing);
         let view = found.view();
         let report = RunReport::of(&view, &found.gated);
         // What follows can be made again from what is there.
@@ -528,7 +528,7 @@ impl MeasuredRun {
                 path.display()
             ))
         });
-        RunResult { path, ..found }.tell(scenario, outputs, aborted.or(unfinished))
+        found.tell(scenario, outputs, aborted.or(unfinished))
     }
 }
 

@@ -103,7 +103,7 @@ impl Kept {
     }
 
     /// The servers that are alive. A process id alone proves nothing, it may have been given to another
-    /// else; the process must also be the server of this directory.
+    /// since; the process must also be the server of this directory.
     pub fn alive(&self) -> Vec<&KeptServer> {
         let mut system = System::new();
         let pids: Vec<_> = self.servers.iter().map(|server| sysinfo::Pid::from_u32(server.pid)).collect();

@@ -194,7 +194,10 @@ fn refusal(word: &str, answer: &str) -> String {
     if answer.contains(NOT_SERVING) {
         return "the server is up, but not serving (no quorum yet)".into();
     }
-    format!("no answer to `{word}` (a TLS port, or no ZooKeeper server)")
+    if answer.is_empty() {
+        return format!("no answer to `{word}`: the connection was closed, as a TLS port closes it");
+    }
+    format!("what answers `{word}` is no ZooKeeper server")
 }
 
 #[cfg(test)]
@@ -231,7 +234,8 @@ mod tests {
         assert!(
             refusal("mntr", "This ZooKeeper instance is not currently serving requests").contains("quorum")
         );
-        assert!(refusal("mntr", "").contains("no ZooKeeper server"));
+        assert!(refusal("mntr", "").contains("TLS port"));
+        assert!(refusal("mntr", "HTTP/1.1 400 Bad Request").contains("no ZooKeeper server"));
     }
 
     #[tokio::test]
