@@ -303,9 +303,11 @@ words! {
     InDoubt { "end-session" => EndSession, "keep-session" => KeepSession }
 }
 
-/// The table itself, for the macro of that name. Of each section: its keys, each with what it means, what its value becomes,
-/// its kind, what happens without it, an example, and other words that people try for it. What has no type is read by code
-/// of its own, because its value means something only beside strategies, faults or files.
+/// The table itself; `$with` is the macro that makes something of it.
+///
+/// Of each section: the struct of what could be read of it, and its keys. Of each key: what it means, what its value
+/// becomes, its kind, what happens without it, an example, and other words that people try for it. A key without a type is
+/// read by code of its own, because its value means something only beside strategies, faults or files.
 macro_rules! scenario_keys {
     ($with:ident) => { $with! {
         Top TopKeys {
@@ -316,10 +318,12 @@ macro_rules! scenario_keys {
                 r#""Does a herd slow the handoff?""#, ["purpose", "summary", "about", "desc"];
             /// The strategies compared: names, or tables of a name and parameters.
             strategies = Strategies, Required,
-                r#"["polling", { name = "predecessor-watch", watch = "exists" }]"#, ["strategy", "algorithms", "recipes"];
+                r#"["polling", { name = "predecessor-watch", watch = "exists" }]"#,
+                ["strategy", "algorithms", "recipes"];
             /// How many contenders, each with its own session: a number, or a list to run each count.
             contenders: Vec<usize> = Counts(1..=CONTENDERS_MAX), Required,
-                "[1, 5, 20]", ["contender", "clients", "threads", "workers", "sessions", "concurrency", "users"];
+                "[1, 5, 20]",
+                ["contender", "clients", "threads", "workers", "sessions", "concurrency", "users"];
             /// How many independent lock paths the contenders share.
             locks: usize = Count(1..=CONTENDERS_MAX), Default("1"), "1", ["lock", "lock_count", "paths"];
             /// How long a lock is held: a duration or a distribution.
@@ -349,7 +353,8 @@ macro_rules! scenario_keys {
                 r#""closed""#, ["load_model", "mode"];
             /// Average arrivals per second, over all contenders and locks. Open load only.
             rate: f64 = Factor(RATE),
-                Absent("an open load needs either this or `rate_each`, unless its arrivals have their own rates"),
+                Absent("an open load needs either this or `rate_each`, unless its arrivals have their own \
+                        rates"),
                 "40", ["arrival_rate", "arrivals_per_second", "qps", "tps", "rps", "offered"];
             /// Average arrivals per second for each contender, so the rate grows with their number. Open load
             /// only.
@@ -370,7 +375,8 @@ macro_rules! scenario_keys {
                 r#""30s""#, ["backlog", "drain", "drain_at_most"];
             /// How long the measured phase lasts. Closed and open loads only.
             duration: Duration = Duration(MILLISECOND..=WEEK),
-                Absent("a closed load needs either this or `acquisitions`, an open one this; a replay lasts as long as its file"),
+                Absent("a closed load needs either this or `acquisitions`, an open one this; a replay \
+                        lasts as long as its file"),
                 r#""5s""#, ["time", "run_time", "length", "measure"];
             /// How often each contender acquires before the measured phase ends.
             acquisitions: u64 = Count(1..=1_000_000_000),
@@ -421,7 +427,8 @@ macro_rules! scenario_keys {
             /// once. `keep-session`: it keeps its session and lock object, as a careless program would; a
             /// node it left then blocks the queue.
             in_doubt: InDoubt = Word(InDoubt::WORDS), Default(r#""end-session""#),
-                r#""keep-session""#, ["on_doubt", "after_doubt", "when_in_doubt", "on_connection_loss", "after_loss"];
+                r#""keep-session""#,
+                ["on_doubt", "after_doubt", "when_in_doubt", "on_connection_loss", "after_loss"];
             /// Factor on hold, think, strategies' intervals, duration, ramp-up, warm-up, times of arrivals
             /// and all times of faults; rates are divided by it, timeouts stay.
             time_scale: f64 = Factor(1e-6..=1000.0), Default("1.0"), "0.1", ["scale", "speed"];
@@ -491,7 +498,8 @@ macro_rules! scenario_keys {
         Gate GateKeys {
             /// What must be true of the results: [gates.md](gates.md) has the grammar.
             require = Gate, Required,
-                r#""wait.p99 < 50ms""#, ["check", "condition", "expect", "assert", "that", "threshold", "gate"];
+                r#""wait.p99 < 50ms""#,
+                ["check", "condition", "expect", "assert", "that", "threshold", "gate"];
             /// Name in reports.
             name: String = Text, Absent("its condition is its name"),
                 r#""nobody waits long""#, ["title", "label", "description"];
