@@ -21,8 +21,7 @@ use crate::record::{Replayed, Run, figures};
 use crate::scenario::fields::GATE;
 use crate::scenario::gate::{Known, KnownCells, Mistake, parse as parse_gate};
 use crate::scenario::{
-    Catalog, Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Severity, Written, decode,
-    parse_with_traces,
+    Catalog, Diagnostic, Diagnostics, EnsembleChoice, Parsed, Scenario, Written, decode, parse_with_traces,
 };
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, shown};
@@ -335,9 +334,7 @@ impl Overrides {
         for gate in &self.gate {
             if let Err(mistake) = parse_gate(gate, known) {
                 let Mistake { span, message, help, .. } = mistake;
-                let (severity, idle) = (Severity::Error, Vec::new());
-                let diagnostic = Diagnostic { severity, span, message, help: Some(help), idle };
-                return Err(Diagnostics::new("--gate", gate, vec![diagnostic]));
+                return Err(Diagnostics::new("--gate", gate, vec![Diagnostic::error(span, message, help)]));
             }
         }
         Ok(())

@@ -29,9 +29,7 @@ const NEAR_SATURATION: f64 = 0.8;
 const BURST: usize = 2_000;
 
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
-    let mut once = scenario.clone();
-    once.repetitions = 1;
-    let trials = Plan::of(&once).trials;
+    let trials = Plan::of(&Scenario { repetitions: 1, ..scenario.clone() }).trials;
     let all = [
         repetitions(scenario),
         trials.first().and_then(short_hold),
@@ -48,132 +46,84 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
         one_popular_lock(scenario),
         unused_steps(scenario),
     ];
-    let lasting =
-        (0..).zip(&scenario.faults).filter_map(|(at, fault)| no_service(scenario, at, fault, faults));
-    let alone = (0..).zip(&scenario.faults).filter_map(|(at, fault)| nobody_waits(scenario, at, fault));
+    let each = || (0..).zip(&scenario.faults);
+    let lasting = each().filter_map(|(at, fault)| no_service(scenario, at, fault, faults));
+    let alone = each().filter_map(|(at, fault)| nobody_waits(scenario, at, fault));
     all.into_iter().flatten().chain(lasting).chain(alone).collect()
 }
 
-fn advice(key: &'static str, message: String, help: &str) -> Option<Advice> {
-    Some(Advice { key, fault: None, message, help: help.to_owned() })
-}
-
-fn of_fault(at: usize, message: String, help: &str) -> Option<Advice> {
-    Some(Advice { key: FAULT, fault: Some(at), message, help: help.to_owned() })
+fn advice(key: &'static str, message: impl Into<String>, help: &str) -> Advice {
+    Advice { key, fault: None, message: message.into(), help: help.to_owned() }
 }
 
 fn repetitions(scenario: &Scenario) -> Option<Advice> {
-    if scenario.repetitions > 1 {
-        return None;
-    }
-    advice(
-        "repetitions",
-        "one repetition shows no spread, so differences cannot be told from noise".to_owned(),
-        "use at least 3 repetitions to compare times; a batch's counts are exact anyway",
-    )
+    let message = "one repetition shows no spread, so differences cannot be told from noise";
+    let help = "use at least 3 repetitions to compare times; a batch's counts are exact anyway";
+    (scenario.repetitions <= 1).then(|| advice("repetitions", message, help))
 }
 
 fn short_hold(trial: &TrialSpec) -> Option<Advice> {
     let inexact = |mean: &Duration| !mean.is_zero() && *mean < Duration::from_millis(1);
     let mean = trial.kinds().iter().map(|kind| kind.hold.mean()).find(inexact)?;
-    advice(
-        "hold",
-        format!("a hold of {} is inexact: timers tick in milliseconds", format_duration(mean)),
-        "use 0ms or at least 1ms; the overshoot is recorded",
-    )
+    let message = format!("a hold of {} is inexact: timers tick in milliseconds", format_duration(mean));
+    Some(advice("hold", message, "use 0ms or at least 1ms; the overshoot is recorded"))
 }
 
 fn warm_up(scenario: &Scenario) -> Option<Advice> {
     // Every arrival of a replay is measured.
-    if scenario.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_))) {
-        return None;
-    }
-    if !matches!(scenario.stop, Stop::After(_)) || !scenario.warm_up.is_zero() {
-        return None;
-    }
-    advice(
-        "duration",
-        "without a warm-up, the slower first acquisitions count too".to_owned(),
-        "add a line such as warm_up = \"1s\"",
-    )
+    let replays = scenario.load.open().is_some_and(|open| matches!(open.arrivals, Arrivals::Replay(_)));
+    let has_none = matches!(scenario.stop, Stop::After(_)) && scenario.warm_up.is_zero();
+    let message = "without a warm-up, the slower first acquisitions count too";
+    (has_none && !replays).then(|| advice("duration", message, "add a line such as warm_up = \"1s\""))
 }
 
 fn few_acquisitions(trials: &[TrialSpec]) -> Option<Advice> {
     let timed = trials.iter().filter(|trial| matches!(trial.stop, Stop::After(_)));
     let few = timed.map(|trial| (trial.estimated_acquisitions(), trial));
-    let (count, trial) =
+    let (count, TrialSpec { strategy, contenders: number, load, .. }) =
         few.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(count, _)| *count < ACQUISITIONS_FEW)?;
-    advice(
-        "duration",
-        format!(
-            "`{}` with {} will acquire only about {count:.0} times",
-            trial.strategy.label,
-            contenders(trial.contenders)
+    let (label, with) = (&strategy.label, contenders(*number));
+    let message = format!("`{label}` with {with} will acquire only about {count:.0} times");
+    let help = match load.open() {
+        Some(_) => "measure longer, or raise the rate".to_owned(),
+        None => format!(
+            "measure longer, hold shorter, or shorten `{POLL_INTERVAL_PARAM}` of a strategy that polls"
         ),
-        &if trial.load.open().is_some() {
-            "measure longer, or raise the rate".to_owned()
-        } else {
-            format!(
-                "measure longer, hold shorter, or shorten `{POLL_INTERVAL_PARAM}` of a strategy that polls"
-            )
-        },
-    )
+    };
+    Some(advice("duration", message, &help))
 }
 
 fn impatience(trials: &[TrialSpec]) -> Option<Advice> {
     let waiting = trials.iter().max_by_key(|trial| trial.estimated_wait())?;
-    let timeout = waiting.acquire_timeout?;
-    let wait = waiting.estimated_wait();
-    if wait <= timeout {
-        return None;
-    }
-    advice(
-        "acquire_timeout",
-        format!(
-            "`{}` with {} will often time out: waits are about {}",
-            waiting.strategy.label,
-            contenders(waiting.contenders),
-            format_duration(wait)
-        ),
-        "use a longer `acquire_timeout`, unless timeouts are the point",
-    )
+    let (timeout, wait) = (waiting.acquire_timeout?, waiting.estimated_wait());
+    let (label, with) = (&waiting.strategy.label, contenders(waiting.contenders));
+    let message =
+        format!("`{label}` with {with} will often time out: waits are about {}", format_duration(wait));
+    let help = "use a longer `acquire_timeout`, unless timeouts are the point";
+    (wait > timeout).then(|| advice("acquire_timeout", message, help))
 }
 
 fn idle_locks(scenario: &Scenario) -> Option<Advice> {
     let fewest = scenario.contenders.iter().min()?;
-    if scenario.locks <= *fewest || scenario.load.open().is_some() {
-        return None;
-    }
-    advice(
-        "locks",
-        format!(
-            "with {} only {fewest} of {} {} used",
-            contenders(*fewest),
-            counted(scenario.locks, "lock", "locks"),
-            if *fewest == 1 { "is" } else { "are" }
-        ),
-        "list larger contender counts, or fewer locks",
-    )
+    let (locks, are) = (counted(scenario.locks, "lock", "locks"), if *fewest == 1 { "is" } else { "are" });
+    let message = format!("with {} only {fewest} of {locks} {are} used", contenders(*fewest));
+    let is_idle = scenario.locks > *fewest && scenario.load.open().is_none();
+    is_idle.then(|| advice("locks", message, "list larger contender counts, or fewer locks"))
 }
 
 fn session_timeout(scenario: &Scenario) -> Option<Advice> {
     let timeout = scenario.session_timeout;
     let usual = Duration::from_secs(4)..=Duration::from_secs(40);
     if matches!(scenario.ensemble, EnsembleChoice::Connect(_)) && !usual.contains(&timeout) {
-        return advice(
-            "session_timeout",
-            format!("a server with the default tickTime grants 4s to 40s, not {}", written(timeout)),
-            "use a timeout between the two, or raise the servers' maxSessionTimeout",
-        );
+        let timeout = written(timeout);
+        let message = format!("a server with the default tickTime grants 4s to 40s, not {timeout}");
+        let help = "use a timeout between the two, or raise the servers' maxSessionTimeout";
+        return Some(advice("session_timeout", message, help));
     }
-    if timeout >= Duration::from_secs(2) {
-        return None;
-    }
-    advice(
-        "session_timeout",
-        format!("a pause of {} in a server's JVM or on this host expires sessions", written(timeout)),
-        "use at least 2s, unless expiry is the point",
-    )
+    let message =
+        format!("a pause of {} in a server's JVM or on this host expires sessions", written(timeout));
+    let help = "use at least 2s, unless expiry is the point";
+    (timeout < Duration::from_secs(2)).then(|| advice("session_timeout", message, help))
 }
 
 fn burst(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
@@ -181,30 +131,19 @@ fn burst(scenario: &Scenario, trials: &[TrialSpec]) -> Option<Advice> {
     let queue = most.div_ceil(scenario.locks.max(1));
     let together = scenario.load == Load::Closed && scenario.ramp_up.is_zero();
     let thinks = trials.iter().any(|trial| !trial.mean_think().is_zero());
-    if queue <= BURST || !together || thinks {
-        return None;
-    }
-    advice(
-        "contenders",
-        format!("{queue} contenders arriving together each list {queue} names: sessions may expire"),
-        "add a line such as ramp_up = \"10s\"",
-    )
+    let message =
+        format!("{queue} contenders arriving together each list {queue} names: sessions may expire");
+    let help = "add a line such as ramp_up = \"10s\"";
+    (queue > BURST && together && !thinks).then(|| advice("contenders", message, help))
 }
 
 fn nobody_reads(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
-    let has_read_side = |name: &str| {
-        let card = cards.iter().find(|card| card.name == name);
-        card.is_some_and(|card| card.guarantees.has_read_side())
-    };
-    let reads = trials.iter().any(TrialSpec::has_readers);
-    if !reads || scenario.strategies.iter().any(|one| has_read_side(&one.name)) {
-        return None;
-    }
-    advice(
-        "read_ratio",
-        "no listed strategy has a read side, so every request is a write".to_owned(),
-        "list a strategy that lets readers in together, or leave `read_ratio` out",
-    )
+    let mut listed = cards.iter().filter(|card| scenario.strategies.iter().any(|one| one.name == card.name));
+    let in_vain =
+        trials.iter().any(TrialSpec::has_readers) && !listed.any(|card| card.guarantees.has_read_side());
+    let message = "no listed strategy has a read side, so every request is a write";
+    let help = "list a strategy that lets readers in together, or leave `read_ratio` out";
+    in_vain.then(|| advice("read_ratio", message, help))
 }
 
 fn rate_key(scenario: &Scenario) -> &'static str {
@@ -236,12 +175,10 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
         1 => "the lock".to_owned(),
         locks => format!("the busiest of {locks} locks"),
     };
-    let held = |share: f64| format!("{lock} would be busy {} % of the time", number(share * 100.0));
-    let arrivals = |rate: f64| {
+    let at = |rate: f64, share: f64| {
+        let (rate, hold, share) = (number(rate), format_duration(offered.hold), number(share * 100.0));
         format!(
-            "at {} arrivals a second, each with a hold of {},",
-            number(rate),
-            format_duration(offered.hold)
+            "at {rate} arrivals a second, each with a hold of {hold}, {lock} would be busy {share} % of the time"
         )
     };
     let (mean, peak) = (offered.utilisation(), offered.peak_utilisation());
@@ -250,27 +187,23 @@ fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> 
     });
     let (message, help) = if mean >= 1.0 {
         (
-            format!(
-                "{} {}: this cannot work, the queue grows without end",
-                arrivals(offered.rate),
-                held(mean)
-            ),
+            format!("{}: this cannot work, the queue grows without end", at(offered.rate, mean)),
             "lower the rate, hold shorter or use more locks, unless overload is the point",
         )
     } else if changes && peak >= 1.0 {
         (
-            format!("{} {} at the peak, while the queue grows", arrivals(offered.peak_rate), held(peak)),
+            format!("{} at the peak, while the queue grows", at(offered.peak_rate, peak)),
             "lower the rate or hold shorter, unless overload is the point",
         )
     } else if mean >= NEAR_SATURATION {
         (
-            format!("{} {}: near saturation", arrivals(offered.rate), held(mean)),
+            format!("{}: near saturation", at(offered.rate, mean)),
             "waits are long there and vary between repetitions; stay below 80 %, or measure for a long time",
         )
     } else {
         return None;
     };
-    advice(rate_key(scenario), message, help)
+    Some(advice(rate_key(scenario), message, help))
 }
 
 /// A pool of sessions that is too small even for holds without any wait.
@@ -279,20 +212,14 @@ fn small_pool(trials: &[TrialSpec]) -> Option<Advice> {
     let short = |(contenders, busy): &(usize, f64)| busy - *contenders as f64;
     let (count, busy) =
         trials.iter().filter_map(busy).max_by(|one, other| short(one).total_cmp(&short(other)))?;
-    if busy <= count as f64 {
-        return None;
-    }
-    advice(
-        "contenders",
-        format!(
-            "{} are too few: by Little's law {} sessions are busy at once (rate × (hold + {} for the handoff))",
-            contenders(count),
-            number(busy),
-            format_duration(HANDOFF)
-        ),
-        "use more contenders: otherwise arrivals wait for a free session, and the pool is measured instead of \
-         the lock",
-    )
+    let (with, handoff) = (contenders(count), format_duration(HANDOFF));
+    let message = format!(
+        "{with} are too few: by Little's law {} sessions are busy at once (rate × (hold + {handoff} for the handoff))",
+        number(busy)
+    );
+    let help = "use more contenders: otherwise arrivals wait for a free session, and the pool is measured instead of \
+                the lock";
+    (busy > count as f64).then(|| advice("contenders", message, help))
 }
 
 /// Fewer contenders than it takes to have one of each kind.
@@ -301,20 +228,16 @@ fn missing_kind(trials: &[TrialSpec]) -> Option<Advice> {
         |trial: &&TrialSpec| trial.load.open().is_none() && trial.contenders_by_kind().contains(&0);
     let trial = trials.iter().filter(is_missing).min_by_key(|trial| trial.contenders)?;
     let kind = trial.contenders_by_kind().iter().position(|count| *count == 0)? + 1;
-    advice(
-        CLIENT,
-        format!("of {} none is of kind {kind}: its share is too small", contenders(trial.contenders)),
-        "use more contenders, or give that kind a larger share",
-    )
+    let of = contenders(trial.contenders);
+    let message = format!("of {of} none is of kind {kind}: its share is too small");
+    Some(advice(CLIENT, message, "use more contenders, or give that kind a larger share"))
 }
 
 fn one_popular_lock(scenario: &Scenario) -> Option<Advice> {
     let Popularity::Zipf(_) = scenario.load.open()?.popularity else { return None };
-    if scenario.locks > 1 {
-        return None;
-    }
-    let message = "a single lock cannot be more popular than others".to_owned();
-    advice("popularity", message, "use more `locks`, or leave the key out")
+    let message = "a single lock cannot be more popular than others";
+    let help = "use more `locks`, or leave the key out";
+    (scenario.locks <= 1).then(|| advice("popularity", message, help))
 }
 
 fn unused_steps(scenario: &Scenario) -> Option<Advice> {
@@ -323,11 +246,8 @@ fn unused_steps(scenario: &Scenario) -> Option<Advice> {
         return None;
     };
     let before = steps.iter().rev().skip(1).map(|step| step.lasts).sum::<Duration>();
-    if before < measured {
-        return None;
-    }
     let message = format!("the last step would start after {}, when the trial is over", written(before));
-    advice("duration", message, "measure longer, or drop the last steps")
+    (before >= measured).then(|| advice("duration", message, "measure longer, or drop the last steps"))
 }
 
 /// While no server serves, no session can be kept alive.
@@ -336,25 +256,20 @@ fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[Faul
     let alone = matches!(scenario.ensemble, EnsembleChoice::Local { servers: 1, .. });
     let everywhere = card.needs.reaches_servers() && (alone || fault.target == Target::Word("all"));
     let (lasts, timeout) = (scaled_fault(fault, scenario.time_scale).duration?, scenario.session_timeout);
-    if lasts <= timeout || !(card.stops_service || everywhere) {
-        return None;
-    }
-    let label = &fault.label;
-    of_fault(
-        at,
-        format!(
-            "`{label}` lasts {}, longer than the session timeout of {}: sessions may expire",
-            written(lasts),
-            written(timeout)
-        ),
-        "use a shorter `duration` or a longer `session_timeout`, unless expiry is the point",
-    )
+    let message = format!(
+        "`{}` lasts {}, longer than the session timeout of {}: sessions may expire",
+        fault.label,
+        written(lasts),
+        written(timeout)
+    );
+    let help = "use a shorter `duration` or a longer `session_timeout`, unless expiry is the point";
+    let expires = lasts > timeout && (card.stops_service || everywhere);
+    expires.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }
 
 fn nobody_waits(scenario: &Scenario, at: usize, fault: &FaultChoice) -> Option<Advice> {
-    if fault.target != Target::Word("waiter") || !scenario.contenders.contains(&1) {
-        return None;
-    }
+    let is_alone = fault.target == Target::Word("waiter") && scenario.contenders.contains(&1);
     let message = format!("with 1 contender nobody ever waits, so `{}` hits nobody there", fault.label);
-    of_fault(at, message, "drop 1 from `contenders`, or choose another target")
+    let help = "drop 1 from `contenders`, or choose another target";
+    is_alone.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }

@@ -223,33 +223,31 @@ impl Arrivals {
 
     /// The same with every rate multiplied: what a rate for each contender is for all of them.
     pub fn times(self, factor: f64) -> Self {
-        match self {
-            Self::Constant { rate } => Self::Constant { rate: rate * factor },
-            Self::Poisson { rate } => Self::Poisson { rate: rate * factor },
-            Self::Bursts { rate, peak, length } => Self::Bursts { rate: rate * factor, peak, length },
-            Self::Day { rate, amplitude, period } => Self::Day { rate: rate * factor, amplitude, period },
-            Self::Ramp { from, to } => Self::Ramp { from: from * factor, to: to * factor },
-            Self::Steps(steps) => {
-                Self::Steps(steps.into_iter().map(|step| Step { rate: step.rate * factor, ..step }).collect())
-            }
-            replay @ Self::Replay(_) => replay,
-        }
+        self.with(factor, 1.0)
     }
 
     /// The same with all times multiplied: as many arrivals, within another time.
     pub fn scaled(self, factor: f64) -> Self {
-        match self.times(1.0 / factor) {
+        self.with(1.0 / factor, factor)
+    }
+
+    /// The same with every rate and every time multiplied; a replay has only times.
+    fn with(self, rates: f64, times: f64) -> Self {
+        match self {
+            Self::Constant { rate } => Self::Constant { rate: rate * rates },
+            Self::Poisson { rate } => Self::Poisson { rate: rate * rates },
             Self::Bursts { rate, peak, length } => {
-                Self::Bursts { rate, peak, length: length.mul_f64(factor) }
+                Self::Bursts { rate: rate * rates, peak, length: length.mul_f64(times) }
             }
             Self::Day { rate, amplitude, period } => {
-                Self::Day { rate, amplitude, period: period.mul_f64(factor) }
+                Self::Day { rate: rate * rates, amplitude, period: period.mul_f64(times) }
             }
-            Self::Steps(steps) => Self::Steps(
-                steps.into_iter().map(|step| Step { lasts: step.lasts.mul_f64(factor), ..step }).collect(),
-            ),
-            Self::Replay(replay) => Self::Replay(replay.scaled(factor)),
-            other => other,
+            Self::Ramp { from, to } => Self::Ramp { from: from * rates, to: to * rates },
+            Self::Steps(steps) => {
+                let step = |Step { rate, lasts }| Step { rate: rate * rates, lasts: lasts.mul_f64(times) };
+                Self::Steps(steps.into_iter().map(step).collect())
+            }
+            Self::Replay(replay) => Self::Replay(replay.scaled(times)),
         }
     }
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::clients::ClientKind;
 use super::distribution::{Distribution, MeasuredTimes};
-use super::model::TrialSpec;
+use super::model::{ClientKind, TrialSpec};
 
 impl TrialSpec {
     pub fn kinds(&self) -> Vec<ClientKind> {

@@ -31,6 +31,13 @@ pub struct Diagnostic {
     pub idle: Vec<&'static str>,
 }
 
+impl Diagnostic {
+    pub fn error(span: Range<usize>, message: impl Into<String>, help: impl Into<String>) -> Self {
+        let (message, help) = (message.into(), Some(help.into()));
+        Self { severity: Severity::Error, span, message, help, idle: Vec::new() }
+    }
+}
+
 /// What was written on a command line instead of in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
@@ -206,14 +213,7 @@ mod tests {
     use super::*;
 
     fn one(text: &str, span: Range<usize>) -> Diagnostics {
-        let diagnostic = Diagnostic {
-            severity: Severity::Error,
-            span,
-            message: "wrong".to_owned(),
-            help: Some("do this".to_owned()),
-            idle: Vec::new(),
-        };
-        Diagnostics::new("a.toml", text, vec![diagnostic])
+        Diagnostics::new("a.toml", text, vec![Diagnostic::error(span, "wrong", "do this")])
     }
 
     #[test]

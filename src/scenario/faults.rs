@@ -3,15 +3,13 @@
 //! Values only: what does not go together is `fault_rules`' business.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use toml::de::DeValue;
 
 use super::fields::{FAULT, Section};
-use super::keys::{Keys, Places};
+use super::keys::{FaultKeys, Keys, Places};
 use super::nearest::{did_you_mean, listed};
 use super::read::{ListOfTables, Sink, TomlValue, expect_text, shortened, wrong_type};
-use super::values;
 use super::values::{Given, default_value, given_value};
 use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
 use crate::words::catalog::{Param, Params};
@@ -22,37 +20,10 @@ pub(super) struct FaultDraft<'c> {
     /// Where its kind stands: a place to point at for what is not there.
     pub(super) span: Range<usize>,
     pub(super) places: Places,
-    pub(super) said: Said,
+    pub(super) said: FaultKeys,
+    /// Its target, where that is a word.
+    word: Option<&'static str>,
     given: Given,
-}
-
-/// The keys that every kind has. `None` is a mistake that was reported, or a key that is absent.
-pub(super) struct Said {
-    pub(super) word: Option<&'static str>,
-    pub(super) server: Option<usize>,
-    pub(super) contender: Option<usize>,
-    pub(super) at: Option<Duration>,
-    pub(super) after_acquisitions: Option<u64>,
-    pub(super) duration: Option<Duration>,
-    pub(super) times: Option<u32>,
-    pub(super) every: Option<Duration>,
-    pub(super) jitter: Option<Duration>,
-}
-
-impl Said {
-    fn read(keys: &mut Keys<'_, '_, '_>, card: Option<&FaultCard>) -> Self {
-        Self {
-            word: keys.read("target", |value, _, sink| word(card?, value, sink)),
-            server: keys.read("server", values::count).and_then(|count| usize::try_from(count).ok()),
-            contender: keys.read("contender", values::count).and_then(|count| usize::try_from(count).ok()),
-            at: keys.read("at", values::duration),
-            after_acquisitions: keys.read("after_acquisitions", values::count),
-            duration: keys.read("duration", values::duration),
-            times: keys.read("times", values::count).and_then(|count| u32::try_from(count).ok()),
-            every: keys.read("every", values::duration),
-            jitter: keys.read("jitter", values::duration),
-        }
-    }
 }
 
 impl FaultDraft<'_> {
@@ -61,7 +32,7 @@ impl FaultDraft<'_> {
             (Targets::Fixed, _, _) => Target::Fixed,
             (Targets::Servers, Some(number), _) => Target::Server(number),
             (Targets::Contenders, _, Some(number)) => Target::Contender(number),
-            _ => Target::Word(self.said.word.unwrap_or(self.card.default_target)),
+            _ => Target::Word(self.word.unwrap_or(self.card.default_target)),
         }
     }
 
@@ -125,17 +96,17 @@ fn fault<'c>(item: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> O
         wrong_type(item, "a fault", help, sink);
         return None;
     };
-    let mut places = Places::new();
-    let mut keys = Keys::new(entries, Section::Fault, sink, &mut places);
+    let mut keys = Keys::new(entries, Section::Fault, sink);
     let found = kind(&mut keys, item, cards, sink);
     let card = found.as_ref().map(|(card, _)| *card);
     keys.know(card.iter().flat_map(|card| card.params).map(|param| param.name));
-    let said = Said::read(&mut keys, card);
+    let said = FaultKeys::read(&mut keys);
+    let word = keys.read("target", |value, _, sink| word(card?, value, sink));
     // Without its kind it can't be told which other keys it takes.
     let (card, span) = found?;
     let given = given(&mut keys, card, sink);
-    keys.finish_beside(|key| owners(key, cards));
-    Some(FaultDraft { card, span, places, said, given })
+    let places = keys.finish_beside(|key| owners(key, cards));
+    Some(FaultDraft { card, span, places, said, word, given })
 }
 
 fn kind<'c>(

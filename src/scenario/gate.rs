@@ -158,77 +158,45 @@ pub struct Quantity {
 impl Quantity {
     /// Its value in the unit of the figures that it is compared with.
     pub fn value(self) -> f64 {
-        match self.unit {
-            Written::Nothing | Written::Micros | Written::PerSecond | Written::Bytes => self.number,
-            Written::Millis | Written::Kilobytes => self.number * 1e3,
-            Written::Seconds | Written::Megabytes => self.number * 1e6,
-            Written::Minutes => self.number * 6e7,
-            Written::Hours => self.number * 3.6e9,
-            Written::Percent => self.number / 1e2,
-        }
+        self.number * self.unit.times / self.unit.per
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
-    Nothing,
-    Micros,
-    Millis,
-    Seconds,
-    Minutes,
-    Hours,
-    PerSecond,
-    Percent,
-    Bytes,
-    /// A thousand bytes.
-    Kilobytes,
-    /// A million bytes.
-    Megabytes,
+/// A unit as gates write it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Written {
+    pub text: &'static str,
+    /// The units of the figures that are compared with numbers in this one.
+    fits: &'static [Unit],
+    /// How much one is in that unit: so many times as much, or a part of it.
+    times: f64,
+    per: f64,
 }
 
 impl Written {
+    pub const NOTHING: Self = Self::of("", &[Unit::Amount, Unit::Share], 1.0);
+
     pub const ALL: [Self; 11] = [
-        Self::Nothing,
-        Self::Micros,
-        Self::Millis,
-        Self::Seconds,
-        Self::Minutes,
-        Self::Hours,
-        Self::PerSecond,
-        Self::Percent,
-        Self::Bytes,
-        Self::Kilobytes,
-        Self::Megabytes,
+        Self::NOTHING,
+        Self::of("us", &[Unit::Micros], 1.0),
+        Self::of("ms", &[Unit::Micros], 1e3),
+        Self::of("s", &[Unit::Micros], 1e6),
+        // As scenarios write them.
+        Self::of("m", &[Unit::Micros], 6e7),
+        Self::of("h", &[Unit::Micros], 3.6e9),
+        Self::of("/s", &[Unit::PerSecond], 1.0),
+        Self { per: 1e2, ..Self::of("%", &[Unit::Share], 1.0) },
+        Self::of("B", &[Unit::Bytes], 1.0),
+        Self::of("kB", &[Unit::Bytes], 1e3),
+        Self::of("MB", &[Unit::Bytes], 1e6),
     ];
 
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Nothing => "",
-            Self::Micros => "us",
-            Self::Millis => "ms",
-            Self::Seconds => "s",
-            // As scenarios write them.
-            Self::Minutes => "m",
-            Self::Hours => "h",
-            Self::PerSecond => "/s",
-            Self::Percent => "%",
-            Self::Bytes => "B",
-            Self::Kilobytes => "kB",
-            Self::Megabytes => "MB",
-        }
+    const fn of(text: &'static str, fits: &'static [Unit], times: f64) -> Self {
+        Self { text, fits, times, per: 1.0 }
     }
 
-    /// Whether figures of that unit are compared with numbers in this one.
-    pub const fn fits(self, unit: Unit) -> bool {
-        match self {
-            Self::Nothing => matches!(unit, Unit::Amount | Unit::Share),
-            Self::Micros | Self::Millis | Self::Seconds | Self::Minutes | Self::Hours => {
-                matches!(unit, Unit::Micros)
-            }
-            Self::PerSecond => matches!(unit, Unit::PerSecond),
-            Self::Percent => matches!(unit, Unit::Share),
-            Self::Bytes | Self::Kilobytes | Self::Megabytes => matches!(unit, Unit::Bytes),
-        }
+    pub fn fits(self, unit: Unit) -> bool {
+        self.fits.contains(&unit)
     }
 }
 
@@ -289,7 +257,7 @@ impl fmt::Display for Subject {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Value(Quantity { number, unit }) => write!(f, "{number}{}", unit.text()),
+            Self::Value(Quantity { number, unit }) => write!(f, "{number}{}", unit.text),
             Self::Times(1.0, reference) => reference.fmt(f),
             Self::Times(factor, reference) => write!(f, "{factor} * {reference}"),
         }

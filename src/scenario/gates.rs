@@ -4,9 +4,8 @@ use toml::de::DeValue;
 
 use super::fields::{GATE, Section};
 use super::gate::{Condition, Gate, Known, parse};
-use super::keys::{Keys, Places};
+use super::keys::{GateKeys, Keys};
 use super::read::{ListOfTables, Sink, TomlValue, expect_text, wrong_type};
-use super::values;
 
 /// Reads the list: every gate without mistakes. What a gate may name is not checked where the
 /// scenario's own strategies or contenders could not be read.
@@ -32,10 +31,9 @@ fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate>
             return None;
         }
     };
-    let mut places = Places::new();
-    let mut keys = Keys::new(entries, Section::Gate, sink, &mut places);
+    let mut keys = Keys::new(entries, Section::Gate, sink);
     let condition = keys.read("require", |value, _, sink| condition(value, known, sink));
-    let name = keys.read("name", values::text);
+    let GateKeys { name } = GateKeys::read(&mut keys);
     keys.finish();
     Some(Gate { name, condition: condition? })
 }

@@ -2,20 +2,77 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
-use super::fields::{CLIENT, ENSEMBLE, FAULT, Field, GATE, KeyKind, Need, Section, field, fields_of};
+use super::arrivals::{Late, Popularity};
+use super::distribution::Distribution;
+use super::fields::{
+    CLIENT, ENSEMBLE, FAULT, Field, GATE, KeyKind, LoadWord, Need, Section, field, fields_of, scenario_keys,
+};
+use super::model::{InDoubt, Order};
 use super::nearest::{listed, nearest};
 use super::read::{KeyValue, Sink, TomlTable, TomlValue, shortened};
+use super::values::FromKey;
 
-#[derive(Debug, Clone)]
-pub(super) struct KeySpan {
-    pub(super) key: Range<usize>,
-    pub(super) value: Range<usize>,
+#[derive(Debug)]
+struct KeySpan {
+    key: Range<usize>,
+    value: Range<usize>,
 }
 
-pub(super) type Places = BTreeMap<&'static str, KeySpan>;
+/// Where the keys that were given stand.
+#[derive(Debug, Default)]
+pub(super) struct Places(BTreeMap<&'static str, KeySpan>);
+
+impl Places {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(super) fn key(&self, name: &str) -> Option<Range<usize>> {
+        self.0.get(name).map(|place| place.key.clone())
+    }
+
+    pub(super) fn value(&self, name: &str) -> Option<Range<usize>> {
+        self.0.get(name).map(|place| place.value.clone())
+    }
+
+    /// The keys among these that were given, in the order of the file, and where.
+    pub(super) fn given(&self, names: &[&'static str]) -> Vec<(&'static str, Range<usize>)> {
+        let mut given: Vec<_> = names.iter().filter_map(|name| Some((*name, self.key(name)?))).collect();
+        given.sort_by_key(|(_, key)| key.start);
+        given
+    }
+
+    pub(super) fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+}
+
+macro_rules! said {
+    ($($section:ident $Keys:ident { $(
+        $(#[$doc:meta])+
+        $name:ident $(: $Value:ty)? = $kind:ident $(($($bounds:tt)*))?, $need:ident $(($otherwise:literal))?,
+            $example:literal, $also:tt;
+    )* })*) => {$(
+        /// What could be read of the keys of a section; `None` is a mistake that was reported, or an absent key.
+        #[derive(Default)]
+        pub(super) struct $Keys {
+            $($(pub(super) $name: Option<$Value>,)?)*
+        }
+
+        impl $Keys {
+            pub(super) fn read(keys: &mut Keys<'_, '_, '_>) -> Self {
+                Self { $($($name: keys.read(stringify!($name), <$Value>::from_key),)?)* }
+            }
+        }
+    )*};
+}
+scenario_keys!(said);
 
 pub(super) struct Keys<'a, 's, 't> {
     table: TomlTable<'a>,
@@ -23,25 +80,28 @@ pub(super) struct Keys<'a, 's, 't> {
     sink: &'s Sink<'t>,
     misspelt: Vec<(&'static str, KeyValue<'a>)>,
     params: Vec<&'static str>,
-    places: &'s mut Places,
+    places: Places,
 }
 
 impl<'a, 's, 't> Keys<'a, 's, 't> {
-    pub(super) fn new(
-        entries: &'a DeTable<'a>,
-        section: Section,
-        sink: &'s Sink<'t>,
-        places: &'s mut Places,
-    ) -> Self {
+    /// Reports what is missing: all that is required, but the kind of a fault, on which depends what else it takes.
+    pub(super) fn new(entries: &'a DeTable<'a>, section: Section, sink: &'s Sink<'t>) -> Self {
         let table = TomlTable::new(entries);
-        let misspelt = table
+        let misspelt: Vec<_> = table
             .entries()
             .into_iter()
             .filter(|entry| !tables(section).contains(&entry.key) && field(section, entry.key).is_none())
             .filter_map(|entry| meant(entry.key, section).map(|name| (name, entry)))
             .filter(|(name, entry)| !entry.value.get_ref().is_table() || takes_table(section, name))
             .collect();
-        Self { table, section, sink, misspelt, params: Vec::new(), places }
+        let mut keys = Self { table, section, sink, misspelt, params: Vec::new(), places: Places::default() };
+        let required = fields_of(section).filter(|field| field.need == Need::Required);
+        for field in required.filter(|field| field.kind != KeyKind::Fault) {
+            if keys.take(field.name).is_none() {
+                keys.report_missing(field);
+            }
+        }
+        keys
     }
 
     /// Makes parameters known, which stand beside the section's own keys.
@@ -61,15 +121,11 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
     ) -> Option<T> {
         let field = field(self.section, name)?;
         if let Some(entry) = self.take(name) {
-            self.places.insert(field.name, KeySpan { key: entry.key_span(), value: entry.value.span() });
+            self.places.0.insert(field.name, KeySpan { key: entry.key_span(), value: entry.value.span() });
             return read(entry.value, &field.kind, self.sink);
         }
-        match field.need {
-            Need::Required => self.report_missing(field),
-            Need::Default(text) => return read(&DeValue::parse(text).ok()?, &field.kind, &Sink::new(text)),
-            Need::Absent(_) => {}
-        }
-        None
+        let Need::Default(text) = field.need else { return None };
+        read(&DeValue::parse(text).ok()?, &field.kind, &Sink::new(text))
     }
 
     /// Takes a key out. Where only a misspelt form of it is there, that is read in its stead, so that what
@@ -80,17 +136,18 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
     }
 
     /// Reports every key that was not asked for.
-    pub(super) fn finish(self) {
-        self.finish_beside(|_| None);
+    pub(super) fn finish(self) -> Places {
+        self.finish_beside(|_| None)
     }
 
     /// The same, where the caller knows better what to do about a key.
-    pub(super) fn finish_beside(self, known: impl Fn(&str) -> Option<String>) {
+    pub(super) fn finish_beside(self, known: impl Fn(&str) -> Option<String>) -> Places {
         for entry in self.table.finish() {
             let message = format!("unknown key `{}`{}", shortened(entry.key), place(self.section));
             let help = known(entry.key).unwrap_or_else(|| advice(entry.key, self.section, &self.params));
             self.sink.error(entry.key_span(), message, help);
         }
+        self.places
     }
 
     /// Points at the first key: a place for what is not there.
@@ -103,9 +160,8 @@ impl<'a, 's, 't> Keys<'a, 's, 't> {
 
 /// A table under a misspelt key is no mistake of that key's value where no table can stand.
 fn takes_table(section: Section, name: &str) -> bool {
-    let tables = |kind: &KeyKind| {
-        matches!(kind, KeyKind::Distribution(_) | KeyKind::Arrivals | KeyKind::Popularity(_))
-    };
+    let tables =
+        |kind: &KeyKind| matches!(kind, KeyKind::Distribution | KeyKind::Arrivals | KeyKind::Popularity(_));
     field(section, name).is_none_or(|field| tables(&field.kind))
 }
 

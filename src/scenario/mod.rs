@@ -6,7 +6,6 @@ mod advice;
 mod arrivals;
 mod catalog;
 mod client_mix;
-mod clients;
 mod diagnostic;
 mod distance;
 mod distribution;
@@ -21,7 +20,6 @@ mod model;
 mod nearest;
 mod offered;
 mod open;
-mod open_rules;
 mod parse;
 mod plan;
 mod preview;
@@ -39,13 +37,12 @@ mod values;
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
 pub use catalog::Catalog;
-pub use clients::ClientKind;
 pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written};
 pub use distance::{DISTANCE_NOTE, distance, each_way};
 pub use distribution::{Distribution, MeasuredTimes};
 pub use model::{
-    DriverProcesses, EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Settling, Stop,
-    StrategyChoice, TrialSpec,
+    ClientKind, DriverProcesses, EnsembleChoice, InDoubt, Load, Order, Precision, RateOf, Scenario, Settling,
+    Stop, StrategyChoice, TrialSpec,
 };
 pub use nearest::nearest;
 pub use open::ReadTrace;

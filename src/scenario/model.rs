@@ -8,7 +8,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::arrivals::Open;
-use super::clients::ClientKind;
 use super::distribution::Distribution;
 use crate::scenario::gate::Gate;
 use crate::words::catalog::ParamValue;
@@ -144,6 +143,26 @@ pub enum InDoubt {
     EndSession,
     /// It goes on with both for as long as the session lives.
     KeepSession,
+}
+
+/// Clients that are alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientKind {
+    /// Their part of all contenders or, in an open load, of all arrivals; the shares of all kinds need not add up to 1.
+    pub share: f64,
+    /// Hold time.
+    pub hold: Distribution,
+    /// Think time.
+    pub think: Distribution,
+    /// Share of acquires that ask to read.
+    pub read_ratio: f64,
+}
+
+impl ClientKind {
+    pub(super) fn scaled(&self, factor: f64) -> Self {
+        let Self { share, read_ratio, .. } = *self;
+        Self { share, hold: self.hold.scaled(factor), think: self.think.scaled(factor), read_ratio }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -11,7 +11,6 @@ use super::draft::Draft;
 use super::fault_rules;
 use super::model::Scenario;
 use super::open::ReadTrace;
-use super::open_rules;
 use super::read::Sink;
 use super::rules;
 use super::syntax;
@@ -71,8 +70,7 @@ pub fn parse_with_traces(
     readable.report(text, &mut sink);
     let draft = Draft::read(root.get_ref(), catalog, traces, &sink);
     if whole {
-        rules::check(&draft, &catalog.locks, &sink);
-        open_rules::check(&draft, &sink);
+        rules::check(&draft, &sink);
         fault_rules::check(&draft, &sink);
     }
     let scenario = if sink.has_errors() { None } else { draft.complete() };
@@ -81,9 +79,9 @@ pub fn parse_with_traces(
     };
     let advice = Sink::new(text);
     for hint in advice::of(&scenario, &catalog.locks, &catalog.faults) {
-        let place = draft.places.get(hint.key).map(|place| place.value.clone());
-        let span = hint.fault.and_then(|at| draft.faults.get(at)).map(|fault| fault.span.clone()).or(place);
-        advice.warning(span.unwrap_or(0..0), hint.message, hint.help);
+        let fault = hint.fault.and_then(|at| draft.faults.get(at)).map(|fault| fault.span.clone());
+        let span = fault.or_else(|| draft.places.value(hint.key)).unwrap_or(0..0);
+        advice.warning(span, hint.message, hint.help);
     }
     Ok(Parsed { scenario, warnings: Diagnostics::new(file_name, text, advice.into_list()) })
 }

@@ -217,28 +217,21 @@ pub(super) fn expect_count(
     bounds: &RangeInclusive<u64>,
     sink: &Sink<'_>,
 ) -> Option<u64> {
+    let within = format!("write a whole number from {} to {}", bounds.start(), bounds.end());
     let DeValue::Integer(integer) = value.get_ref() else {
-        let help = match value.get_ref() {
-            DeValue::String(text) if text.trim().parse::<u64>().is_ok() => {
-                format!("write {} without quotes", text.trim())
-            }
-            _ => format!("write a whole number from {} to {}", bounds.start(), bounds.end()),
-        };
+        let text = value.get_ref().as_str().map(str::trim);
+        let quoted = text.filter(|text| text.parse::<u64>().is_ok());
+        let help = quoted.map_or(within, |text| format!("write {text} without quotes"));
         wrong_type(value, "a whole number", &help, sink);
         return None;
     };
     let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
-    let number = number.and_then(|number| u64::try_from(number).ok());
-    if let Some(number) = number.filter(|number| bounds.contains(number)) {
-        return Some(number);
+    let number =
+        number.and_then(|number| u64::try_from(number).ok()).filter(|number| bounds.contains(number));
+    if number.is_none() {
+        sink.error(value.span(), format!("`{}` is out of bounds", sink.quoted(&value.span())), within);
     }
-    let message = format!("`{}` is out of bounds", sink.quoted(&value.span()));
-    sink.error(
-        value.span(),
-        message,
-        format!("write a whole number from {} to {}", bounds.start(), bounds.end()),
-    );
-    None
+    number
 }
 
 pub(super) fn expect_number(

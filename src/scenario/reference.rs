@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::fields::{ARRIVALS_MAX, Field, KeyKind, Need, PROCESSES, SHAPES, SIGMA, Section, fields_of};
+use super::fields::{
+    ARRIVALS_MAX, DRAWN, Field, KeyKind, Need, PROCESSES, SHAPES, SIGMA, Section, fields_of,
+};
 use super::nearest::listed;
 use super::read::written;
 use crate::words::catalog::fault::{Ends, FaultCard};
@@ -128,8 +130,8 @@ fn kind(kind: &KeyKind) -> String {
             choices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         }
         KeyKind::Duration(bounds) => duration(bounds),
-        KeyKind::Distribution(longest) => {
-            format!("duration or [distribution](#distributions) up to {}", written(*longest))
+        KeyKind::Distribution => {
+            format!("duration or [distribution](#distributions) up to {}", written(*DRAWN.end()))
         }
         KeyKind::Word(words) => {
             words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(" or ")

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::distribution::MeasuredTimes;
 use super::fields::{
-    CLIENT, ENSEMBLE, FAULT, Field, Form, GATE, KeyKind, MEASURED, Need, OPEN_KEYS, PROCESSES, Part, Process,
-    SHAPES, SIGMA, Section, Shape, fields_of,
+    CLIENT, DRAWN, ENSEMBLE, FAULT, Field, Form, GATE, KeyKind, Need, OPEN_KEYS, PROCESSES, Part, SHAPES,
+    Section, fields_of,
 };
 use crate::words::catalog::fault::{Ends, FaultCard, Targets};
 use crate::words::catalog::{LockCard, Param, ParamKind};
@@ -92,19 +92,25 @@ fn arrivals() -> Value {
     let words: Vec<_> =
         PROCESSES.iter().filter(|process| process.form == Form::Word).map(|process| process.name).collect();
     let mut choices = vec![json!({ "type": "string", "enum": words })];
-    choices.extend(PROCESSES.iter().filter_map(process));
+    choices.extend(PROCESSES.iter().filter_map(|one| named(one.name, one.doc, one.form)));
     json!({ "anyOf": choices })
 }
 
-/// A process that is written as a table; `None` for one that is a word.
-fn process(process: &Process) -> Option<Value> {
-    let inner = match process.form {
+/// A process or shape that is written as a table; `None` for one that is a word.
+fn named(name: &str, doc: &str, form: Form) -> Option<Value> {
+    let inner = match form {
         Form::Word => return None,
         Form::Table(parts) => table_of(parts),
         Form::List(parts) => json!({ "type": "array", "items": table_of(parts), "minItems": 1 }),
-        Form::File => json!({ "type": "string", "minLength": 1 }),
+        Form::Durations => json!({
+            "type": "array",
+            "items": kind(&KeyKind::Duration(DRAWN), &[]),
+            "minItems": 1,
+            "maxItems": MeasuredTimes::MOST,
+        }),
+        Form::File => kind(&KeyKind::Path, &[]),
     };
-    Some(table_of_one(process.name, process.doc, &inner))
+    Some(table_of_one(name, doc, &inner))
 }
 
 fn table_of(parts: &[Part]) -> Value {
@@ -129,10 +135,6 @@ fn table_of_one(name: &str, doc: &str, inner: &Value) -> Value {
 }
 
 fn ensemble(cards: &[LockCard]) -> Value {
-    let none_of = |names: &[&str]| {
-        let each: Vec<_> = names.iter().map(|name| json!({ "required": [name] })).collect();
-        json!({ "not": { "anyOf": each } })
-    };
     // No file may say it.
     let mut properties = properties(Section::Ensemble, cards);
     properties.remove("compose");
@@ -142,7 +144,7 @@ fn ensemble(cards: &[LockCard]) -> Value {
         "properties": properties,
         "additionalProperties": false,
         "if": { "required": ["connect"] },
-        "then": none_of(&["servers", "data_dir"]),
+        "then": { "not": any_of(&["servers", "data_dir"]) },
     })
 }
 
@@ -177,7 +179,7 @@ fn kind(kind: &KeyKind, cards: &[LockCard]) -> Value {
         ] }),
         KeyKind::OneOfCounts(choices) => json!({ "type": "integer", "enum": choices }),
         KeyKind::Duration(_) => json!({ "$ref": "#/$defs/duration" }),
-        KeyKind::Distribution(_) => json!({ "$ref": "#/$defs/distribution" }),
+        KeyKind::Distribution => json!({ "$ref": "#/$defs/distribution" }),
         KeyKind::Arrivals => json!({ "$ref": "#/$defs/arrivals" }),
         KeyKind::Popularity(bounds) => json!({ "anyOf": [
             { "const": "uniform" },
@@ -206,31 +208,8 @@ fn number(bounds: &RangeInclusive<f64>) -> Value {
 
 fn distribution() -> Value {
     let mut choices = vec![json!({ "$ref": "#/$defs/duration" })];
-    choices.extend(SHAPES.iter().map(shape));
+    choices.extend(SHAPES.iter().filter_map(|one| named(one.name, one.doc, one.form)));
     json!({ "anyOf": choices })
-}
-
-fn shape(shape: &Shape) -> Value {
-    if shape.name == MEASURED {
-        let most = MeasuredTimes::MOST;
-        let list = json!({
-            "type": "array",
-            "items": { "$ref": "#/$defs/duration" },
-            "minItems": 1,
-            "maxItems": most,
-        });
-        return table_of_one(shape.name, shape.doc, &list);
-    }
-    let durations = shape.durations.iter().map(|name| (*name, json!({ "$ref": "#/$defs/duration" })));
-    let numbers = shape.numbers.iter().map(|name| (*name, number(&SIGMA)));
-    let properties: Map<_, _> = durations.chain(numbers).map(|(name, v)| (name.to_owned(), v)).collect();
-    let inner = json!({
-        "type": "object",
-        "required": properties.keys().collect::<Vec<_>>(),
-        "properties": properties,
-        "additionalProperties": false,
-    });
-    table_of_one(shape.name, shape.doc, &inner)
 }
 
 fn strategies(cards: &[LockCard]) -> Value {
@@ -298,12 +277,16 @@ fn clients() -> Value {
     json!({
         "type": "array",
         "description": "The kinds of clients, where they are not all alike.",
-        "items": {
-            "type": "object",
-            "properties": properties(Section::Client, &[]),
-            "required": required(Section::Client),
-            "additionalProperties": false,
-        },
+        "items": section(Section::Client),
+    })
+}
+
+fn section(section: Section) -> Value {
+    json!({
+        "type": "object",
+        "properties": properties(section, &[]),
+        "required": required(section),
+        "additionalProperties": false,
     })
 }
 
@@ -343,15 +326,7 @@ fn gates() -> Value {
     json!({
         "type": "array",
         "description": "What the results must show for the run to end with exit code 0.",
-        "items": { "anyOf": [
-            kind(&KeyKind::Gate, &[]),
-            {
-                "type": "object",
-                "properties": properties(Section::Gate, &[]),
-                "required": required(Section::Gate),
-                "additionalProperties": false,
-            },
-        ] },
+        "items": { "anyOf": [kind(&KeyKind::Gate, &[]), section(Section::Gate)] },
     })
 }
 

@@ -22,16 +22,12 @@ pub(super) struct ListedStrategy<'c> {
 impl ListedStrategy<'_> {
     /// Looks again after an interval instead of waiting for a notification.
     pub(super) fn polls(&self) -> bool {
-        polls(self.card)
+        self.card.params.iter().any(|param| param.name == POLL_INTERVAL_PARAM)
     }
 }
 
 pub(super) fn takers<'c>(cards: &'c [LockCard], param: &str) -> Vec<&'c str> {
     cards.iter().filter(|card| card.params.iter().any(|p| p.name == param)).map(|card| card.name).collect()
-}
-
-fn polls(card: &LockCard) -> bool {
-    card.params.iter().any(|param| param.name == POLL_INTERVAL_PARAM)
 }
 
 /// Reads the list: the strategies without mistakes, and whether those are all.
@@ -71,12 +67,8 @@ fn strategy<'c>(item: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) ->
         }
         DeValue::Table(entries) => from_table(item, TomlTable::new(entries), cards, sink),
         _ => {
-            wrong_type(
-                item,
-                "a strategy",
-                "write its name in quotes, or { name = \"polling\", poll_interval = \"500ms\" }",
-                sink,
-            );
+            let help = "write its name in quotes, or { name = \"polling\", poll_interval = \"500ms\" }";
+            wrong_type(item, "a strategy", help, sink);
             None
         }
     }
@@ -101,17 +93,12 @@ fn from_table<'c>(
         }
         None => named(item, &mut table, cards, sink)?,
     };
-    let mut set = BTreeMap::new();
     let entries = table.finish();
-    for entry in &entries {
-        match param(card, entry, cards, sink) {
-            Some((name, value)) => {
-                set.insert(name, value);
-            }
-            None => whole = false,
-        }
-    }
-    whole = whole && has_no_idle(card, &set, &entries, sink) && can_be_served(card, &set, &entries, sink);
+    let set: Given = entries.iter().filter_map(|entry| param(card, entry, cards, sink)).collect();
+    whole = whole
+        && set.len() == entries.len()
+        && has_no_idle(card, &set, &entries, sink)
+        && can_be_served(card, &set, &entries, sink);
     whole.then(|| {
         let choice = choice(card, &set).with_processes(processes);
         ListedStrategy { card, choice, span: item.span() }
@@ -128,11 +115,8 @@ fn read_processes(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<DriverProces
         Some("per-contender") => Some(DriverProcesses::PerContender),
         Some(word) => {
             let message = format!("`{}` is no number of processes", shortened(word));
-            sink.error(
-                value.span(),
-                message,
-                "write \"one\", \"per-contender\", or a number without quotes".to_owned(),
-            );
+            let help = "write \"one\", \"per-contender\", or a number without quotes";
+            sink.error(value.span(), message, help);
             None
         }
         None => {
@@ -149,11 +133,8 @@ fn named<'c>(
     sink: &Sink<'_>,
 ) -> Option<&'c LockCard> {
     let Some(entry) = table.take("name") else {
-        sink.missing(
-            item.span(),
-            "the strategy has no `name`",
-            format!("the strategies are {}", names(cards)),
-        );
+        let help = format!("the strategies are {}", names(cards));
+        sink.missing(item.span(), "the strategy has no `name`", help);
         return None;
     };
     let name = expect_text(entry.value, "a strategy's name", "write it in quotes", sink)?;

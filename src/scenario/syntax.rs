@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, Error};
 
-use super::diagnostic::{Diagnostic, Severity};
+use super::diagnostic::Diagnostic;
 use super::read::Sink;
 
 /// After these the parser gives up on the rest of the file.
@@ -70,10 +70,10 @@ impl Readable {
     /// Reports the first error of each line; those after it are mostly its echoes. `text` is the original.
     pub(super) fn report(&self, text: &str, sink: &mut Sink<'_>) {
         if let (true, Some(first)) = (self.is_something_else, self.errors.first()) {
-            let message = "this is not a scenario: most of it is not TOML".to_owned();
-            let help = Some("give a scenario file; `zklockbench scenarios` lists those built in".to_owned());
-            let (severity, span) = (Severity::Error, first.span().unwrap_or(0..0));
-            sink.broken(Diagnostic { severity, span, message, help, idle: Vec::new() }, 0..text.len());
+            let message = "this is not a scenario: most of it is not TOML";
+            let help = "give a scenario file; `zklockbench scenarios` lists those built in";
+            let span = first.span().unwrap_or(0..0);
+            sink.broken(Diagnostic::error(span, message, help), 0..text.len());
             return;
         }
         let mut errors: Vec<_> = self.errors.iter().collect();
@@ -101,10 +101,7 @@ impl Readable {
                 help(error.message(), text.get(lines.clone()).unwrap_or_default())
             };
             let message = format!("not TOML: {}", error.message());
-            sink.broken(
-                Diagnostic { severity: Severity::Error, span, message, help: Some(help), idle: Vec::new() },
-                lines,
-            );
+            sink.broken(Diagnostic::error(span, message, help), lines);
             if swallows {
                 break;
             }

@@ -2,6 +2,7 @@
 //! descriptions.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use toml::de::DeValue;
 
 use super::distribution::{Distribution, MeasuredTimes};
 use super::fields::{
-    KeyKind, MEASURED, PARAM_DURATION, POLL_INTERVAL, POLL_INTERVAL_PARAM, SHAPES, SIGMA, Shape,
+    DRAWN, Form, KeyKind, PARAM_DURATION, POLL_INTERVAL, POLL_INTERVAL_PARAM, Part, SHAPES, Shape, Word,
 };
 use super::nearest::{did_you_mean, listed, nearest};
 use super::read::{
@@ -20,44 +21,89 @@ use crate::words::catalog::{Param, ParamKind, ParamValue};
 use crate::words::connect::Connect;
 use crate::words::units::parse_duration;
 
-pub(super) fn text(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<String> {
-    expect_text(value, "text", "write it in quotes", sink).map(str::to_owned)
+/// What the values of keys become.
+pub(super) trait FromKey: Sized {
+    /// Reads a value by the kind of its key; `None` is a mistake that was reported.
+    fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self>;
+}
+
+impl<T: Word> FromKey for T {
+    fn from_key(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        expect_word(value, T::WORDS, sink).and_then(T::of)
+    }
+}
+
+impl FromKey for String {
+    fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        match kind {
+            KeyKind::Name => name(value, sink),
+            KeyKind::Connect => connect(value, sink),
+            _ => expect_text(value, "text", "write it in quotes", sink).map(str::to_owned),
+        }
+    }
+}
+
+impl FromKey for u64 {
+    fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        match kind {
+            KeyKind::Count(bounds) => expect_count(value, bounds, sink),
+            KeyKind::OneOfCounts(choices) => one_of_counts(value, choices, sink),
+            _ => None,
+        }
+    }
+}
+
+impl FromKey for u32 {
+    fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        u64::from_key(value, kind, sink).and_then(|count| Self::try_from(count).ok())
+    }
+}
+
+impl FromKey for usize {
+    fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        u64::from_key(value, kind, sink).and_then(|count| Self::try_from(count).ok())
+    }
+}
+
+impl FromKey for Duration {
+    fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        let KeyKind::Duration(bounds) = kind else { return None };
+        expect_duration(value, bounds, sink)
+    }
+}
+
+impl FromKey for f64 {
+    fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        match kind {
+            KeyKind::Factor(bounds) => expect_number(value, bounds, sink),
+            KeyKind::Percent(bounds) => percent(value, bounds, sink),
+            _ => None,
+        }
+    }
 }
 
 /// Lower-case letters, digits and hyphens: the name becomes part of a directory's.
-pub(super) fn name(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<String> {
+fn name(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<String> {
     let text = expect_text(value, "a name", "write it in quotes", sink)?;
     let fine = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if !text.is_empty() && text.len() <= 60 && text.chars().all(fine) && !text.starts_with('-') {
         return Some(text.to_owned());
     }
     let slug: String = text.to_lowercase().chars().map(|c| if fine(c) { c } else { '-' }).take(60).collect();
-    let slug = slug.trim_matches('-');
-    let help =
-        if slug.is_empty() { "for example `quick`".to_owned() } else { format!("for example `{slug}`") };
+    let slug = Some(slug.trim_matches('-')).filter(|slug| !slug.is_empty()).unwrap_or("quick");
     let message = format!(
         "`{}` is not a name: up to 60 lower-case letters, digits and hyphens, not starting with a hyphen",
         shortened(text)
     );
-    sink.error(value.span(), message, help);
+    sink.error(value.span(), message, format!("for example `{slug}`"));
     None
 }
 
-pub(super) fn count(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<u64> {
-    let KeyKind::Count(bounds) = kind else { return None };
-    expect_count(value, bounds, sink)
-}
-
-pub(super) fn one_of_counts(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<u64> {
-    let KeyKind::OneOfCounts(choices) = kind else { return None };
+fn one_of_counts(value: &TomlValue<'_>, choices: &[u64], sink: &Sink<'_>) -> Option<u64> {
     let all: Vec<_> = choices.iter().map(ToString::to_string).collect();
+    let all = all.join(", ");
     if value.get_ref().is_array() {
-        wrong_type(
-            value,
-            "one whole number",
-            &format!("write one of {}, without brackets", all.join(", ")),
-            sink,
-        );
+        wrong_type(value, "one whole number", &format!("write one of {all}, without brackets"), sink);
         return None;
     }
     let (least, most) = (choices.iter().min()?, choices.iter().max()?);
@@ -65,64 +111,42 @@ pub(super) fn one_of_counts(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'
     if choices.contains(&number) {
         return Some(number);
     }
-    sink.error(
-        value.span(),
-        format!("`{number}` is not one of {}", all.join(", ")),
-        "write one of them: an even server adds nothing to the majority",
-    );
+    let help = "write one of them: an even server adds nothing to the majority";
+    sink.error(value.span(), format!("`{number}` is not one of {all}"), help);
     None
 }
 
 /// One whole number or a list of different ones.
-pub(super) fn counts(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Vec<usize>> {
-    let KeyKind::Counts(bounds) = kind else { return None };
-    let DeValue::Array(items) = value.get_ref() else {
-        return expect_count(value, bounds, sink)
-            .and_then(|count| usize::try_from(count).ok())
-            .map(|n| vec![n]);
-    };
-    if items.is_empty() {
-        sink.missing(value.span(), "the list is empty", "list at least one count, such as [1, 5, 20]");
-        return None;
-    }
-    let mut counts = Vec::new();
-    let mut whole = true;
-    for item in items.iter() {
-        let Some(count) = expect_count(item, bounds, sink).and_then(|count| usize::try_from(count).ok())
-        else {
-            whole = false;
-            continue;
+impl FromKey for Vec<usize> {
+    fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        let KeyKind::Counts(bounds) = kind else { return None };
+        let count = |item: &TomlValue<'_>| {
+            expect_count(item, bounds, sink).and_then(|count| usize::try_from(count).ok())
         };
-        if counts.contains(&count) {
-            sink.error(
-                item.span(),
-                format!("`{count}` is listed twice"),
-                "use `repetitions` to run it again",
-            );
-            whole = false;
+        let DeValue::Array(items) = value.get_ref() else { return count(value).map(|count| vec![count]) };
+        if items.is_empty() {
+            sink.missing(value.span(), "the list is empty", "list at least one count, such as [1, 5, 20]");
+            return None;
         }
-        counts.push(count);
+        let mut counts = Vec::new();
+        let mut whole = true;
+        for item in items.iter() {
+            let Some(count) = count(item) else {
+                whole = false;
+                continue;
+            };
+            if counts.contains(&count) {
+                let message = format!("`{count}` is listed twice");
+                sink.error(item.span(), message, "use `repetitions` to run it again");
+                whole = false;
+            }
+            counts.push(count);
+        }
+        whole.then_some(counts)
     }
-    whole.then_some(counts)
 }
 
-pub(super) fn duration(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Duration> {
-    let KeyKind::Duration(bounds) = kind else { return None };
-    expect_duration(value, bounds, sink)
-}
-
-pub(super) fn word(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<&'static str> {
-    let KeyKind::Word(words) = kind else { return None };
-    expect_word(value, words, sink)
-}
-
-pub(super) fn factor(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<f64> {
-    let KeyKind::Factor(bounds) = kind else { return None };
-    expect_number(value, bounds, sink)
-}
-
-pub(super) fn percent(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<f64> {
-    let KeyKind::Percent(bounds) = kind else { return None };
+fn percent(value: &TomlValue<'_>, bounds: &RangeInclusive<f64>, sink: &Sink<'_>) -> Option<f64> {
     let text = expect_text(value, "a share", "write it in quotes, with its percent sign: \"2%\"", sink)?;
     let number = text.trim().strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     let (least, most) = (bounds.start(), bounds.end());
@@ -142,56 +166,50 @@ pub(super) fn percent(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) ->
     None
 }
 
-pub(super) fn path(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<PathBuf> {
-    let text = expect_text(value, "a path", "write it in quotes", sink)?;
-    if text.trim().is_empty() {
-        sink.error(value.span(), "the path is empty", "write a path, or leave the key out");
-        return None;
+impl FromKey for PathBuf {
+    fn from_key(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        let text = expect_text(value, "a path", "write it in quotes", sink)?;
+        if text.trim().is_empty() {
+            sink.error(value.span(), "the path is empty", "write a path, or leave the key out");
+            return None;
+        }
+        Some(Self::from(text))
     }
-    Some(PathBuf::from(text))
 }
 
 /// A duration, or a table that names a shape.
-pub(super) fn distribution(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Distribution> {
-    let KeyKind::Distribution(longest) = kind else { return None };
-    let DeValue::Table(entries) = value.get_ref() else {
-        return expect_duration(value, &(Duration::ZERO..=*longest), sink).map(Distribution::Fixed);
-    };
-    let entries = TomlTable::new(entries).entries();
-    let [entry] = entries.as_slice() else {
-        return not_one_shape(value, &entries, sink);
-    };
-    let shape = SHAPES.iter().find(|shape| shape.name == entry.key).or_else(|| {
-        unknown_shape(entry, sink);
-        let near = nearest(entry.key, shape_names())?;
-        SHAPES.iter().find(|shape| shape.name == near)
-    })?;
-    if shape.name == MEASURED {
-        return measured(shape, entry, *longest, sink);
+impl FromKey for Distribution {
+    fn from_key(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        let DeValue::Table(entries) = value.get_ref() else {
+            return expect_duration(value, &DRAWN, sink).map(Self::Fixed);
+        };
+        let entries = TomlTable::new(entries).entries();
+        let [entry] = entries.as_slice() else { return not_one_shape(value, &entries, sink) };
+        let shape = SHAPES.iter().find(|shape| shape.name == entry.key).or_else(|| {
+            unknown_shape(entry, sink);
+            let near = nearest(entry.key, shape_names())?;
+            SHAPES.iter().find(|shape| shape.name == near)
+        })?;
+        match shape.form {
+            Form::Table(parts) => shaped(shape, parts, entry, sink),
+            _ => measured(shape, entry, sink),
+        }
     }
-    let DeValue::Table(inner) = entry.value.get_ref() else {
-        wrong_type(entry.value, "a table", &format!("write {}", shape.example), sink);
-        return None;
-    };
-    shaped(shape, entry, TomlTable::new(inner), *longest, sink)
 }
 
-fn measured(shape: &Shape, entry: &KeyValue<'_>, longest: Duration, sink: &Sink<'_>) -> Option<Distribution> {
+fn measured(shape: &Shape, entry: &KeyValue<'_>, sink: &Sink<'_>) -> Option<Distribution> {
     let DeValue::Array(items) = entry.value.get_ref() else {
         wrong_type(entry.value, "a list of durations", &format!("write {}", shape.example), sink);
         return None;
     };
-    if !(1..=MeasuredTimes::MOST).contains(&items.len()) {
+    let most = MeasuredTimes::MOST;
+    if !(1..=most).contains(&items.len()) {
         let message = format!("`measured` lists {} durations", items.len());
-        let help = format!(
-            "list 1 to {}, for instance some that are typical and some that are long",
-            MeasuredTimes::MOST
-        );
+        let help = format!("list 1 to {most}, for instance some that are typical and some that are long");
         sink.error(entry.value.span(), message, help);
         return None;
     }
-    let each = items.iter().map(|item| expect_duration(item, &(Duration::ZERO..=longest), sink));
-    let times: Vec<Option<Duration>> = each.collect();
+    let times: Vec<Option<Duration>> = items.iter().map(|item| expect_duration(item, &DRAWN, sink)).collect();
     let times: Option<Vec<Duration>> = times.into_iter().collect();
     Some(Distribution::Measured(MeasuredTimes::new(times?)))
 }
@@ -200,13 +218,19 @@ fn shape_names() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().map(|shape| shape.name)
 }
 
-fn not_one_shape<T>(value: &TomlValue<'_>, entries: &[KeyValue<'_>], sink: &Sink<'_>) -> Option<T> {
-    let parameter = |entry: &&KeyValue<'_>| {
-        SHAPES.iter().find(|shape| shape.durations.contains(&entry.key) || shape.numbers.contains(&entry.key))
+/// The shape that has a part of that name.
+fn owner(name: &str) -> Option<&'static Shape> {
+    let has = |shape: &&Shape| match shape.form {
+        Form::Table(parts) => parts.iter().any(|part| part.name == name),
+        _ => false,
     };
-    match entries.iter().find_map(|entry| parameter(&entry)) {
+    SHAPES.iter().find(has)
+}
+
+fn not_one_shape<T>(value: &TomlValue<'_>, entries: &[KeyValue<'_>], sink: &Sink<'_>) -> Option<T> {
+    match entries.iter().find_map(|entry| owner(entry.key)) {
         Some(shape) => {
-            sink.error(value.span(), "the distribution has no name", format!("name it: {}", shape.example))
+            sink.error(value.span(), "the distribution has no name", format!("name it: {}", shape.example));
         }
         None => sink.missing(
             value.span(),
@@ -218,8 +242,7 @@ fn not_one_shape<T>(value: &TomlValue<'_>, entries: &[KeyValue<'_>], sink: &Sink
 }
 
 fn unknown_shape(entry: &KeyValue<'_>, sink: &Sink<'_>) {
-    let owner = SHAPES.iter().find(|s| s.durations.contains(&entry.key) || s.numbers.contains(&entry.key));
-    let help = match (entry.key, nearest(entry.key, shape_names()), owner) {
+    let help = match (entry.key, nearest(entry.key, shape_names()), owner(entry.key)) {
         ("fixed" | "constant", _, _) => "a fixed time is just the duration in quotes: \"20ms\"".to_owned(),
         (_, Some(near), _) => format!("did you mean `{near}`?"),
         (_, None, Some(shape)) => format!("`{}` belongs to a distribution: {}", entry.key, shape.example),
@@ -230,63 +253,85 @@ fn unknown_shape(entry: &KeyValue<'_>, sink: &Sink<'_>) {
 
 fn shaped(
     shape: &Shape,
+    parts: &'static [Part],
     entry: &KeyValue<'_>,
-    mut table: TomlTable<'_>,
-    longest: Duration,
     sink: &Sink<'_>,
 ) -> Option<Distribution> {
-    let mut durations = Vec::new();
-    let mut numbers = Vec::new();
-    let mut missing = Vec::new();
-    for name in shape.durations {
-        match table.take(name) {
-            Some(entry) => durations.push(expect_duration(entry.value, &(Duration::ZERO..=longest), sink)),
-            None => missing.push(*name),
-        }
-    }
-    for name in shape.numbers {
-        match table.take(name) {
-            Some(entry) => numbers.push(expect_number(entry.value, &SIGMA, sink)),
-            None => missing.push(*name),
-        }
-    }
-    let names = || shape.durations.iter().chain(shape.numbers).copied();
-    for unknown in table.finish() {
-        let message = format!("`{}` has no `{}`", shape.name, shortened(unknown.key));
-        let otherwise = format!("it takes {}", listed(names()));
-        sink.error(unknown.key_span(), message, did_you_mean(unknown.key, names(), &otherwise));
-        missing.retain(|name| nearest(unknown.key, names()) != Some(*name));
-    }
+    let Parts { got, mut missing, strangers } =
+        Parts::read(shape.name, parts, shape.example, entry.value, sink)?;
+    let meant = |stranger: &&str| nearest(stranger, parts.iter().map(|part| part.name));
+    missing.retain(|name| !strangers.iter().any(|stranger| meant(stranger) == Some(*name)));
     if !missing.is_empty() {
         let message = format!("`{}` needs {}", shape.name, listed(missing));
         sink.missing(entry.key_span(), message, format!("for example {}", shape.example));
     }
-    built(shape.name, &durations, &numbers, entry, sink)
-}
-
-fn built(
-    name: &str,
-    durations: &[Option<Duration>],
-    numbers: &[Option<f64>],
-    entry: &KeyValue<'_>,
-    sink: &Sink<'_>,
-) -> Option<Distribution> {
-    match (name, durations, numbers) {
-        ("uniform", [Some(min), Some(max)], _) if min > max => {
-            let message = format!("`min` {} is more than `max` {}", written(*min), written(*max));
+    match (shape.name, got.as_slice()) {
+        ("uniform", &[Some(Got::Time(min)), Some(Got::Time(max))]) if min > max => {
+            let message = format!("`min` {} is more than `max` {}", written(min), written(max));
             sink.error(entry.value.span(), message, "exchange the two");
             None
         }
-        ("uniform", [Some(min), Some(max)], _) => Some(Distribution::Uniform { min: *min, max: *max }),
-        ("exponential", [Some(mean)], _) => Some(Distribution::Exponential { mean: *mean }),
-        ("log-normal", [Some(median)], [Some(sigma)]) => {
-            Some(Distribution::LogNormal { median: *median, sigma: *sigma })
+        ("uniform", &[Some(Got::Time(min)), Some(Got::Time(max))]) => {
+            Some(Distribution::Uniform { min, max })
+        }
+        ("exponential", &[Some(Got::Time(mean))]) => Some(Distribution::Exponential { mean }),
+        ("log-normal", &[Some(Got::Time(median)), Some(Got::Number(sigma))]) => {
+            Some(Distribution::LogNormal { median, sigma })
         }
         _ => None,
     }
 }
 
-pub(super) fn connect(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<String> {
+/// A part of a shape or of a process as it was read.
+#[derive(Clone, Copy)]
+pub(super) enum Got {
+    Time(Duration),
+    Number(f64),
+}
+
+/// The parts of a shape or of a process in their order, as far as they could be read, and what was found beside them.
+pub(super) struct Parts<'a> {
+    pub(super) got: Vec<Option<Got>>,
+    pub(super) missing: Vec<&'static str>,
+    pub(super) strangers: Vec<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    /// Reads every part, so that every mistake is said, also what does not belong there; `None` when it is no table.
+    pub(super) fn read(
+        owner: &str,
+        parts: &'static [Part],
+        example: &str,
+        value: &'a TomlValue<'a>,
+        sink: &Sink<'_>,
+    ) -> Option<Self> {
+        let DeValue::Table(entries) = value.get_ref() else {
+            wrong_type(value, "a table", &format!("write {example}"), sink);
+            return None;
+        };
+        let mut table = TomlTable::new(entries);
+        let (mut got, mut missing) = (Vec::new(), Vec::new());
+        for part in parts {
+            let entry = table.take(part.name);
+            missing.extend(entry.is_none().then_some(part.name));
+            got.push(entry.and_then(|entry| match &part.kind {
+                KeyKind::Duration(bounds) => expect_duration(entry.value, bounds, sink).map(Got::Time),
+                KeyKind::Factor(bounds) => expect_number(entry.value, bounds, sink).map(Got::Number),
+                _ => None,
+            }));
+        }
+        let names = || parts.iter().map(|part| part.name);
+        let unknown = |stranger: KeyValue<'a>| {
+            let message = format!("`{owner}` has no `{}`", shortened(stranger.key));
+            let otherwise = format!("it takes {}", listed(names()));
+            sink.error(stranger.key_span(), message, did_you_mean(stranger.key, names(), &otherwise));
+            stranger.key
+        };
+        Some(Self { got, missing, strangers: table.finish().into_iter().map(unknown).collect() })
+    }
+}
+
+fn connect(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<String> {
     let help = "write host:port pairs with commas between, and a chroot only after the last: \
                 \"zk1:2181,zk2:2181/chroot\"";
     let text = expect_text(value, "a connect string", help, sink)?;

@@ -63,7 +63,7 @@ fn named<'a>(name: &str, figures: &Lookup<'a>) -> Result<&'a Figure, String> {
 fn quantity(text: &str) -> Result<f64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number = text[..digits].parse();
-    let unit = Written::ALL.into_iter().find(|unit| unit.text() == &text[digits..]);
+    let unit = Written::ALL.into_iter().find(|unit| unit.text == &text[digits..]);
     match (number, unit) {
         (Ok(number), Some(unit)) => Ok(Quantity { number, unit }.value()),
         _ => Err(format!("`{text}` is neither a figure nor a number")),

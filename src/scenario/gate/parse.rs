@@ -393,7 +393,7 @@ impl<'t> Reader<'t, '_> {
     /// The unit after a number; `None` where what follows is no unit of anything.
     fn unit(&mut self) -> Read<Option<Written>> {
         let text = match self.peek()? {
-            None => return Ok(Some(Written::Nothing)),
+            None => return Ok(Some(Written::NOTHING)),
             Some((Lexeme::Percent, _)) => "%",
             Some((Lexeme::Slash, _)) => {
                 self.at += 1;
@@ -405,10 +405,10 @@ impl<'t> Reader<'t, '_> {
             Some((Lexeme::Word("µs" | "μs"), _)) => "us",
             Some((Lexeme::Word("min"), _)) => "m",
             Some((Lexeme::Word(word), _)) => word,
-            Some(_) => return Ok(Some(Written::Nothing)),
+            Some(_) => return Ok(Some(Written::NOTHING)),
         };
         self.at += 1;
-        Ok(Written::ALL.into_iter().find(|unit| unit.text() == text))
+        Ok(Written::ALL.into_iter().find(|unit| unit.text == text))
     }
 
     fn number(&mut self, help: &str) -> Read<(f64, Range<usize>)> {
@@ -498,11 +498,11 @@ fn strategies_help(label: &str, strategies: &[String]) -> String {
 
 fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> String {
     match (unit, figure.unit()) {
-        (Some(Written::Nothing), _) => format!("`{number}` has no unit, but `{figure}` has one"),
+        (Some(Written::NOTHING), _) => format!("`{number}` has no unit, but `{figure}` has one"),
         (Some(unit), Unit::Amount) => {
-            format!("`{figure}` has no unit, but `{number}{}` has one", unit.text())
+            format!("`{figure}` has no unit, but `{number}{}` has one", unit.text)
         }
-        (Some(unit), _) => format!("`{number}{}` is no value of `{figure}`", unit.text()),
+        (Some(unit), _) => format!("`{number}{}` is no value of `{figure}`", unit.text),
         (None, _) => format!("the unit of `{}` is not known", shown(text, 60)),
     }
 }
