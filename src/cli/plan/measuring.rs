@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use super::args::PlanArgs;
 use super::evidence::StoredEvidence;
 use super::site::PlanRuns;
 use crate::answer::plan::{Question, QuestionLoad};
@@ -33,7 +32,6 @@ const OUTAGE: &str = "outage";
 pub struct Measuring<'a> {
     pub question: &'a Question,
     pub runs: PlanRuns<'a>,
-    pub args: &'a PlanArgs,
 }
 
 /// Trials of some strategies at all points.
@@ -54,10 +52,10 @@ impl Measuring<'_> {
         let whole = CALIBRATES + self.takes(strategies.len(), 0);
         self.note(&format!("measuring {}: about {}", strategies.join(", "), in_minutes(whole)));
         library.take(&self.runs.calibrate().await?)?;
-        let seed = self.args.seed;
+        let seed = self.runs.args.seed;
         self.points(&Trials { name: "measure", strategies, lasts: MEASURES, seed }, library).await?;
         self.again(strategies, library).await?;
-        if self.runs.ensemble.may_lose_a_server() {
+        if self.runs.may_lose_a_server() {
             self.outage(strategies, library).await?;
         }
         Ok(())
@@ -87,8 +85,8 @@ impl Measuring<'_> {
         let strategies = u32::try_from(strategies).unwrap_or(u32::MAX);
         let left = u32::try_from((POINTS.len() + 1).saturating_sub(points)).unwrap_or(0);
         let points = left * strategies * REPETITIONS * (MEASURES + AROUND_A_TRIAL);
-        let outage = strategies * (Failures::of(self.args.failures).last + AROUND_A_TRIAL) + STARTS;
-        points + if self.runs.ensemble.may_lose_a_server() { outage } else { Duration::ZERO }
+        let outage = strategies * (Failures::of(self.runs.args.failures).last + AROUND_A_TRIAL) + STARTS;
+        points + if self.runs.may_lose_a_server() { outage } else { Duration::ZERO }
     }
 
     /// Once more, and for longer, for strategies whose trials disagree.
@@ -107,7 +105,7 @@ impl Measuring<'_> {
         }
         let names = disagree.join(", ");
         self.note(&format!("trials of {names} disagree; measuring again, {LONGER} times as long"));
-        let seed = self.args.seed + POINTS.len() as u64 + 1;
+        let seed = self.runs.args.seed + POINTS.len() as u64 + 1;
         let longer = Trials { name: "again", strategies: &disagree, lasts: LONGER * MEASURES, seed };
         self.points(&longer, library).await
     }
@@ -115,13 +113,13 @@ impl Measuring<'_> {
     async fn outage(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
         let question = self.question;
         let base = question.copies(copies(question));
-        let failures = Failures::of(self.args.failures);
+        let failures = Failures::of(self.runs.args.failures);
         self.note(&format!(
             "{} under each strategy, on servers of their own: {}",
-            self.args.failures.map_or("killing the leader once", |_| "breaking servers and holders"),
+            self.runs.args.failures.map_or("killing the leader once", |_| "breaking servers and holders"),
             format_duration(failures.last)
         ));
-        let ask = QuestionLoad { lasts: failures.last, seed: self.args.seed, ..base };
+        let ask = QuestionLoad { lasts: failures.last, seed: self.runs.args.seed, ..base };
         let text = question.scenario(OUTAGE, strategies, &ask) + &failures.toml;
         match self.runs.run_apart(OUTAGE, &text).await {
             Ok(run) => library.take(&run),
@@ -137,7 +135,7 @@ impl Measuring<'_> {
     }
 
     fn note(&self, what: &str) {
-        if !self.args.opening.quiet {
+        if !self.runs.args.opening.quiet {
             output::note(what);
         }
     }
