@@ -162,7 +162,6 @@ impl OpenEnsemble {
             shares_host,
             config,
             starts_cold: self.is_cold && !self.is_external(),
-            ..EnsembleInfo::default()
         }
     }
 
