@@ -38,12 +38,8 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     if let Some(file) = &args.page {
         output::file(file, &page(&decisions))?;
     }
-    if output::as_json() {
-        output::answer("articles", Exit::Held, &serde_json::json!({ "claims": decisions.claims }))?;
-    } else {
-        output::text(&text(&decisions))?;
-    }
-    Ok(Exit::Held)
+    let found = serde_json::json!({ "claims": decisions.claims });
+    output::tell("articles", Exit::Held, &found, || output::text(&text(&decisions)))
 }
 
 /// The decisions that lie beside what is left of the runs that they were made from.

@@ -25,9 +25,8 @@ pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
         BaselineCommand::Add(args) => add(&args),
         BaselineCommand::List(args) => list(&args),
         BaselineCommand::Trend(args) => trend(args),
-        BaselineCommand::Check(args) => return check(&args),
-    }?;
-    Ok(Exit::Held)
+        BaselineCommand::Check(args) => check(&args),
+    }
 }
 
 /// A baseline for programs.
@@ -64,13 +63,12 @@ impl<'a> From<&'a Baseline> for Listed<'a> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "when it was added is a label")]
-fn add(args: &BaselineAddArgs) -> Result<(), Error> {
+fn add(args: &BaselineAddArgs) -> Result<Exit, Error> {
     let commit = args.commit.clone().or_else(measured_commit);
     let added = results::add_baseline(&args.store, &args.run, commit.as_deref(), SystemTime::now())?;
-    if output::as_json() {
-        return output::answer("baseline add", Exit::Held, &Listed::from(&added));
-    }
-    output::text(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
+    output::tell("baseline add", Exit::Held, &Listed::from(&added), || {
+        output::text(&format!("baseline: {}, of commit {}", added.dir.display(), added.commit))
+    })
 }
 
 /// What CI services call the commit that is built.
@@ -87,12 +85,13 @@ fn measured_commit() -> Option<String> {
     })
 }
 
-fn list(args: &BaselineListArgs) -> Result<(), Error> {
+fn list(args: &BaselineListArgs) -> Result<Exit, Error> {
     let baselines = results::baselines(&args.store)?;
-    if output::as_json() {
-        let all: Vec<_> = baselines.iter().map(Listed::from).collect();
-        return output::answer("baseline list", Exit::Held, &json!({ "baselines": all }));
-    }
+    let all: Vec<_> = baselines.iter().map(Listed::from).collect();
+    output::tell("baseline list", Exit::Held, &json!({ "baselines": all }), || print(&baselines))
+}
+
+fn print(baselines: &[Baseline]) -> Result<(), Error> {
     let rows = baselines.iter().map(|one| {
         let run = &one.run;
         [
@@ -183,20 +182,17 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
             (Exit::Held, format!("No change for the worse over {}.", counted(own.len(), "run", "runs")))
         }
     };
-    if output::as_json() {
-        output::answer("baseline check", exit, &json!({ "changes": changes, "notes": notes }))?;
-        return Ok(exit);
-    }
+    let found = json!({ "changes": changes, "notes": notes });
     let said = changes.iter().map(|one| {
         let mark = if one.fails { "! " } else { "" };
         format!("{mark}{}.", one.change.sentence(&one.figure))
     });
     let notes = notes.iter().map(|note| format!("! {note}"));
-    output::text(&std::iter::once(what).chain(said).chain(notes).collect::<Vec<_>>().join("\n"))?;
-    Ok(exit)
+    let text = std::iter::once(what).chain(said).chain(notes).collect::<Vec<_>>().join("\n");
+    output::tell("baseline check", exit, &found, || output::text(&text))
 }
 
-fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
+fn trend(args: BaselineTrendArgs) -> Result<Exit, Error> {
     let baselines = results::baselines(&args.store)?;
     let scenario = scenario(&baselines, &args.store, args.scenario.as_deref())?;
     let mut trend = Trend::new(args.figure, Scope { strategy: args.strategy, contenders: args.contenders });
@@ -214,10 +210,9 @@ fn trend(args: BaselineTrendArgs) -> Result<(), Error> {
     if let Some(file) = &args.svg {
         report::chart::draw_trend(&trend, file)?;
     }
-    if output::as_json() {
-        return output::answer("baseline trend", Exit::Held, &trend);
-    }
-    output::text(&report::trend(&trend, output::style()))
+    output::tell("baseline trend", Exit::Held, &trend, || {
+        output::text(&report::trend(&trend, output::style()))
+    })
 }
 
 /// The one asked for or, where the store has runs of one only, that.

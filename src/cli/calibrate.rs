@@ -1,6 +1,5 @@
 //! `calibrate`: the raw ensemble, without any lock.
 
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -8,19 +7,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::CalibrateArgs;
 use super::output;
-use super::run::capabilities::Needs;
 use super::run::progress::Progress;
 use super::run::world::OpenEnsemble;
 use super::run::{host, prepare, tool_commit};
 use crate::load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
-use crate::load::{Environment, Workspace, make_chroot};
+use crate::load::{Environment, Workspace};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report;
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
 use crate::scenario::Plan;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
-use crate::world::zk::{Access, Target};
 
 /// For how long it is measured by default.
 const BUDGET: Duration = Duration::from_secs(40);
@@ -39,12 +36,10 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     let started_at = SystemTime::now();
     let writer = CalibrationWriter::create_dated(&args.out, started_at)?;
     let progress = Progress::new(&Plan::of(&scenario), args.opening.quiet, false);
-    let needs = Needs::of(&scenario);
     let logs = writer.server_logs();
-    let opening = OpenEnsemble::open(&scenario, &args.opening, &needs, &logs, &progress);
-    let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
-    let measured = measure(&world, access, &args, &progress, stop).await;
-    world.close(&logs);
+    let world = OpenEnsemble::open(&scenario, &args.opening, access, logs, &progress, stop).await?;
+    let measured = measure(&world, &args, &progress, stop).await;
+    world.close();
     let (measured, behaviour, ensemble) = measured?;
     let file = CalibrationFile {
         schema_version: CALIBRATION_SCHEMA_VERSION,
@@ -69,8 +64,12 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     };
     let path = writer.publish(&file)?;
     super::report::write_into(&path, report::page::of_calibration(&file.calibration));
-    print(&file, &path, args.opening.quiet)?;
-    Ok(Exit::Held)
+    output::tell("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }), || {
+        output::outcome(args.opening.quiet, &report::calibration_headline(&file.calibration), || {
+            let tables = report::calibration(&file.calibration, output::style());
+            format!("{tables}\nresults: {}", path.display())
+        })
+    })
 }
 
 fn budget(args: &CalibrateArgs) -> Duration {
@@ -80,26 +79,19 @@ fn budget(args: &CalibrateArgs) -> Duration {
 /// Measures, and removes its nodes however that ends.
 async fn measure(
     world: &OpenEnsemble,
-    access: Access,
     args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<(CalibrationResult, Option<Behaviour>, EnsembleInfo), Error> {
-    let servers = world.addresses();
-    host::allow_sessions(servers.len() * (SESSIONS + 1), 1)?;
-    let target = Target { connect: world.connect(), access };
-    let mut ensemble = world.describe().await;
-    ensemble.starts_cold = args.opening.cold && !world.is_external();
-    if args.opening.create_chroot {
-        make_chroot(&target).await?;
-    }
+    host::allow_sessions(world.addresses.len() * (SESSIONS + 1), 1)?;
+    let ensemble = world.describe().await;
     let name = format!("calibration-{:08x}", rand::random::<u32>());
-    let workspace = Workspace::create(target.clone(), &name).await?;
-    let environment = world.environment(target, workspace, &ensemble.servers);
-    let measured = on(&environment, !world.is_external() && !args.opening.cold, args, progress, stop).await;
+    let workspace = Workspace::create(world.target.clone(), &name).await?;
+    let environment = world.environment(workspace, &ensemble.servers);
+    let measured = on(world, &environment, args, progress, stop).await;
     // On servers of our own they go with these.
-    if !world.is_fresh() {
-        world.clear(&environment, &name).await;
+    if world.started.is_none() {
+        world.clear(&environment.workspace).await;
     }
     let why = |error| match (error, world.ended()) {
         (Error::Environment(why), Some(server)) => Error::environment(format!("{why}; {server}")),
@@ -109,16 +101,13 @@ async fn measure(
 }
 
 async fn on(
+    world: &OpenEnsemble,
     environment: &Environment,
-    warms_up: bool,
     args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<(CalibrationResult, Option<Behaviour>), Error> {
-    if warms_up {
-        progress.note(prepare::NOTE);
-        prepare::warm_up(environment, stop).await?;
-    }
+    prepare::warm_up(world, environment, progress, stop).await?;
     if stop.is_cancelled() {
         return Err(Error::Interrupted);
     }
@@ -136,16 +125,6 @@ async fn on(
     let measured = calibrate::calibrate(site.clone(), plan, stop).await?;
     let behaviour = if args.behaviour { Some(calibrate::behaviour(site, stop).await?) } else { None };
     Ok((measured, behaviour))
-}
-
-fn print(file: &CalibrationFile, path: &Path, is_quiet: bool) -> Result<(), Error> {
-    if output::as_json() {
-        return output::answer("calibrate", Exit::Held, &json!({ "results": path, "calibration": file }));
-    }
-    output::outcome(is_quiet, &report::calibration_headline(&file.calibration), || {
-        let tables = report::calibration(&file.calibration, output::style());
-        format!("{tables}\nresults: {}", path.display())
-    })
 }
 
 #[cfg(test)]

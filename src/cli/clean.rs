@@ -32,22 +32,20 @@ async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     for run in &chosen {
         remove(&target, &run.run_id).await?;
     }
-    if output::as_json() {
-        let runs: Vec<Value> = found.iter().map(|run| machine(run, chosen.contains(&run))).collect();
-        output::answer("clean", Exit::Held, &json!({ "runs": runs }))?;
-        return Ok(Exit::Held);
-    }
-    for run in &found {
-        output::data(&describe(run, chosen.contains(&run)))?;
-    }
-    if found.is_empty() {
-        output::note("no run left anything behind");
-    } else if chosen.is_empty() && args.all {
-        output::note("nothing was removed; --run-id NAME removes a run that you know is over");
-    } else if chosen.is_empty() {
-        output::note("remove them with --all, or one with --run-id NAME");
-    }
-    Ok(Exit::Held)
+    let runs: Vec<Value> = found.iter().map(|run| machine(run, chosen.contains(&run))).collect();
+    output::tell("clean", Exit::Held, &json!({ "runs": runs }), || {
+        for run in &found {
+            output::data(&describe(run, chosen.contains(&run)))?;
+        }
+        if found.is_empty() {
+            output::note("no run left anything behind");
+        } else if chosen.is_empty() && args.all {
+            output::note("nothing was removed; --run-id NAME removes a run that you know is over");
+        } else if chosen.is_empty() {
+            output::note("remove them with --all, or one with --run-id NAME");
+        }
+        Ok(())
+    })
 }
 
 /// The next run with --compose would remove the same.
@@ -59,21 +57,19 @@ fn clean_docker(args: &CleanArgs) -> Result<Exit, Error> {
         (false, true) => "removed",
         (false, false) => "left behind",
     };
-    if output::as_json() {
-        let machine = |project: &LeftProject| json!({ "name": project.name, "state": state(project.in_use) });
-        let projects: Vec<Value> = found.iter().map(machine).collect();
-        output::answer("clean", Exit::Held, &json!({ "projects": projects }))?;
-        return Ok(Exit::Held);
-    }
-    for project in &found {
-        output::data(&format!("{}  {}", project.name, state(project.in_use)))?;
-    }
-    if found.is_empty() {
-        output::note("no run left anything behind");
-    } else if !all {
-        output::note("remove it with --all; the next run with --compose also does");
-    }
-    Ok(Exit::Held)
+    let machine = |project: &LeftProject| json!({ "name": project.name, "state": state(project.in_use) });
+    let projects: Vec<Value> = found.iter().map(machine).collect();
+    output::tell("clean", Exit::Held, &json!({ "projects": projects }), || {
+        for project in &found {
+            output::data(&format!("{}  {}", project.name, state(project.in_use)))?;
+        }
+        if found.is_empty() {
+            output::note("no run left anything behind");
+        } else if !all {
+            output::note("remove it with --all; the next run with --compose also does");
+        }
+        Ok(())
+    })
 }
 
 fn named<'a>(found: &'a [Leftover], name: &str) -> Result<&'a Leftover, Error> {

@@ -18,12 +18,9 @@ fn tell_power(power: &Power) -> Result<Exit, Error> {
             "--power: no number of repetitions shows a change of nothing; give e.g. 5%",
         ));
     }
-    if output::as_json() {
-        output::answer("compare", Exit::Held, &json!({ "power": power }))?;
-    } else {
-        output::text(&report::power(power, output::style()))?;
-    }
-    Ok(Exit::Held)
+    output::tell("compare", Exit::Held, &json!({ "power": power }), || {
+        output::text(&report::power(power, output::style()))
+    })
 }
 
 /// Compares two runs, or two sets of them.
@@ -58,10 +55,7 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
         report::chart::draw_percentiles(&base, &new, &compared, path)?;
     }
     outputs.write(&CiReport::of_comparison(&compared))?;
-    if output::as_json() {
-        output::answer("compare", compared.conclusion.exit(), &json!({ "comparison": compared }))?;
-    } else {
-        output::text(&report::comparison(&compared, output::style()))?;
-    }
-    Ok(compared.conclusion.exit())
+    output::tell("compare", compared.conclusion.exit(), &json!({ "comparison": compared }), || {
+        output::text(&report::comparison(&compared, output::style()))
+    })
 }

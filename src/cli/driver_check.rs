@@ -4,11 +4,10 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{DriverArgs, DriverCheckArgs, DriverCommands};
-use super::run::capabilities::Needs;
 use super::run::progress::Progress;
 use super::run::world::OpenEnsemble;
 use super::{drivers, output};
-use crate::load::{Workspace, make_chroot};
+use crate::load::Workspace;
 use crate::lock;
 use crate::scenario::{Plan, nearest};
 use crate::words::catalog::LockCard;
@@ -16,7 +15,7 @@ use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, counted, one_line};
 use crate::world::conformance::{self, Finding, Introduction, Outcome, Site};
 use crate::world::driver::DriverCommand;
-use crate::world::zk::{Access, Target, reactor};
+use crate::world::zk::{Access, reactor};
 
 /// What the driver is called in messages: it has no name, as none is needed here.
 const NAME: &str = "checked";
@@ -85,32 +84,26 @@ async fn on_an_ensemble(
     let progress = Progress::new(&Plan::of(&scenario), args.opening.quiet, false);
     let logs =
         tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
-    let needs = Needs::of(&scenario);
-    let opening = OpenEnsemble::open(&scenario, &args.opening, &needs, logs.path(), &progress);
-    let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
-    let checked = on(&world, access, args, command, locks, &progress, stop).await;
-    world.close(logs.path());
+    let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
+    let world = opening.await?;
+    let checked = on(&world, args, command, locks, &progress, stop).await;
+    world.close();
     checked
 }
 
 async fn on(
     world: &OpenEnsemble,
-    access: Access,
     args: &DriverCheckArgs,
     command: DriverCommand,
     locks: &[String],
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<Vec<Finding>, Error> {
-    let target = Target { connect: world.connect(), access: world.access(access) };
-    if args.opening.create_chroot {
-        make_chroot(&target).await?;
-    }
     let name = format!("driver-check-{:08x}", rand::random::<u32>());
-    let workspace = Workspace::create(target.clone(), &name).await?;
+    let workspace = Workspace::create(world.target.clone(), &name).await?;
     let site = Site {
-        target: target.clone(),
-        servers: world.addresses(),
+        target: world.target.clone(),
+        servers: world.addresses.clone(),
         place: workspace.root().to_owned(),
         contenders: usize::from(args.contenders),
     };
@@ -127,9 +120,8 @@ async fn on(
         Ok(all)
     })
     .await;
-    if !world.is_fresh() {
-        let servers = world.describe().await.servers;
-        world.clear(&world.environment(target, workspace, &servers), &name).await;
+    if world.started.is_none() {
+        world.clear(&workspace).await;
     }
     findings?
 }
@@ -155,18 +147,15 @@ fn show(
     let failed = all.iter().any(|finding| finding.outcome == Outcome::Failed);
     let exit = if failed { Exit::Violated } else { Exit::Held };
     let headline = headline(introduction, locks, all);
-    if output::as_json() {
-        let found = json!({ "driver": introduction.ready.driver, "inside": introduction.ready.inside,
-                            "system": introduction.ready.system, "locks": locks, "headline": headline,
-                            "checks": all });
-        output::answer("driver check", exit, &found)?;
-        return Ok(exit);
-    }
-    output::outcome(args.opening.quiet, &headline, || {
-        let lines: String = all.iter().map(line).collect();
-        format!("{headline}\n\n{lines}\n{}\n", next(introduction, locks, &args.program))
-    })?;
-    Ok(exit)
+    let found = json!({ "driver": introduction.ready.driver, "inside": introduction.ready.inside,
+                        "system": introduction.ready.system, "locks": locks, "headline": headline,
+                        "checks": all });
+    output::tell("driver check", exit, &found, || {
+        output::outcome(args.opening.quiet, &headline, || {
+            let lines: String = all.iter().map(line).collect();
+            format!("{headline}\n\n{lines}\n{}\n", next(introduction, locks, &args.program))
+        })
+    })
 }
 
 /// What no check has tried, and how to.

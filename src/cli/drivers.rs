@@ -103,13 +103,9 @@ pub fn command_of(driver: &DriverCommand) -> String {
     words.map(|word| as_a_word(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Tells a run of its own which drivers there are, unless it has been told of others. A variable, because older binaries pass
-/// over one that they don't know.
+/// Tells a run of its own which drivers there are. By a variable, because older binaries pass over one that they don't know.
 pub fn pass_on(command: &mut Command) {
-    let is_told = command.get_envs().any(|(name, _)| name == VARIABLE);
-    if let Some(all) = ALL.get().filter(|_| !is_told) {
-        command.env(VARIABLE, all);
-    }
+    command.envs(ALL.get().map(|all| (VARIABLE, all)));
 }
 
 /// The drivers of some runs only: those that were named for them, and what others all runs have.
@@ -132,7 +128,7 @@ impl OwnDrivers {
         Ok(Self { own, locks, lines: lines(&all) })
     }
 
-    /// Tells such a run of them.
+    /// Tells such a run of them instead.
     pub fn pass_on(&self, command: &mut Command) {
         command.env(VARIABLE, &self.lines);
     }

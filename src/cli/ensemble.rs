@@ -55,9 +55,7 @@ fn already_up(kept: &Kept, args: &UpArgs) -> Result<Exit, Error> {
 }
 
 fn show(kept: &Kept) -> Result<Exit, Error> {
-    if output::as_json() {
-        output::answer("ensemble up", Exit::Held, kept)?;
-    } else {
+    output::tell("ensemble up", Exit::Held, kept, || {
         output::data(&kept.connect)?;
         output::note(&format!(
             "{} up; data in {}\n`zklockbench run` uses it; for other programs, use the connect string above. \
@@ -65,32 +63,25 @@ fn show(kept: &Kept) -> Result<Exit, Error> {
             counted(kept.servers.len(), "server", "servers"),
             kept.placement
         ));
-    }
-    Ok(Exit::Held)
+        Ok(())
+    })
 }
 
 const STATUS: &str = "ensemble status";
 
 async fn status() -> Result<Exit, Error> {
     let Some(kept) = Kept::load(&Kept::state_file()?)? else {
-        if output::as_json() {
-            output::answer(STATUS, Exit::Environment, &json!({ "up": false }))?;
-        } else {
-            output::data("no ensemble is up; start one with: zklockbench ensemble up")?;
-        }
-        return Ok(Exit::Environment);
+        return output::tell(STATUS, Exit::Environment, &json!({ "up": false }), || {
+            output::data("no ensemble is up; start one with: zklockbench ensemble up")
+        });
     };
     let addresses: Vec<String> = kept.servers.iter().map(|server| server.address.clone()).collect();
     let roles = roles(&addresses).await;
     let serving = roles.iter().all(|role| role.state.is_ok());
     let exit = if serving { Exit::Held } else { Exit::Environment };
-    if output::as_json() {
-        let servers: Vec<_> = roles.iter().map(machine).collect();
-        output::answer(STATUS, exit, &json!({ "up": serving, "ensemble": kept, "servers": servers }))?;
-    } else {
-        output::data(&describe(&kept, &roles))?;
-    }
-    Ok(exit)
+    let servers: Vec<_> = roles.iter().map(machine).collect();
+    let found = json!({ "up": serving, "ensemble": kept, "servers": servers });
+    output::tell(STATUS, exit, &found, || output::data(&describe(&kept, &roles)))
 }
 
 fn machine(role: &Role) -> serde_json::Value {
@@ -120,8 +111,6 @@ async fn down() -> Result<Exit, Error> {
             (ended, Some(kept.directory))
         }
     };
-    if output::as_json() {
-        output::answer("ensemble down", Exit::Held, &json!({ "ended": ended, "removed": removed }))?;
-    }
-    Ok(Exit::Held)
+    let found = json!({ "ended": ended, "removed": removed });
+    output::tell("ensemble down", Exit::Held, &found, || Ok(()))
 }

@@ -22,10 +22,8 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
     let document = CiReport::of_run(&stored, &RunReport::of(&view, &gated))
         .with_fact("results", &args.run.display().to_string());
     let written = prepared.write(&document)?;
-    if output::as_json() {
-        output::answer("export", Exit::Held, &json!({ "run": args.run, "written": written }))?;
-    } else {
+    output::tell("export", Exit::Held, &json!({ "run": args.run, "written": written }), || {
         written.iter().for_each(|path| output::note(&format!("written: {}", path.display())));
-    }
-    Ok(Exit::Held)
+        Ok(())
+    })
 }

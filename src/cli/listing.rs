@@ -36,16 +36,14 @@ fn print<T: Listing>(all: Vec<T>, named: Option<&str>) -> Result<Exit, Error> {
         Some(name) => vec![find(name, all)?],
         None => all,
     };
-    if output::as_json() {
-        let all: Vec<Value> = chosen.iter().map(T::machine).collect();
-        output::answer(T::COMMAND, Exit::Held, &json!({ T::COMMAND: all }))?;
-    } else if named.is_some() {
+    let all: Vec<Value> = chosen.iter().map(T::machine).collect();
+    output::tell(T::COMMAND, Exit::Held, &json!({ T::COMMAND: all }), || {
+        if named.is_none() {
+            return output::data(&T::list(&chosen));
+        }
         let text: String = chosen.iter().map(T::describe).collect();
-        if T::IS_PROSE { output::text(&text)? } else { output::data(&text)? }
-    } else {
-        output::data(&T::list(&chosen))?;
-    }
-    Ok(Exit::Held)
+        if T::IS_PROSE { output::text(&text) } else { output::data(&text) }
+    })
 }
 
 pub fn strategy(name: &str) -> Result<LockCard, Error> {

@@ -138,11 +138,38 @@ enum Kind {
     Interrupted,
 }
 
-/// Prints what a command found as JSON. It is to be an object, none of whose fields is one that every answer has.
-pub fn answer(command: &str, exit: Exit, found: &impl Serialize) -> Result<(), Error> {
-    let (schema_version, exit_code) = (ANSWER_VERSION, exit as u8);
-    let envelope = Envelope { schema_version, command, exit_code, error: None };
-    json(&JsonAnswer { envelope, found: Some(found) })
+/// Tells what a command came to: programs what it found, an object none of whose fields is one that every answer has; people what
+/// is printed for them. Gives the exit code.
+pub(in crate::cli) fn tell(
+    command: &str,
+    exit: Exit,
+    found: &impl Serialize,
+    to_people: impl FnOnce() -> Result<(), Error>,
+) -> Result<Exit, Error> {
+    conclude(command, exit, None, || found, to_people)
+}
+
+/// The same of a command that something may have cut short: such an error stands beside what was found, and is told to people,
+/// too.
+pub(in crate::cli) fn conclude<T: Serialize>(
+    command: &str,
+    exit: Exit,
+    cut_short: Option<Error>,
+    found: impl FnOnce() -> T,
+    to_people: impl FnOnce() -> Result<(), Error>,
+) -> Result<Exit, Error> {
+    if !as_json() {
+        to_people()?;
+        return cut_short.map_or(Ok(exit), Err);
+    }
+    let Some(error) = cut_short else {
+        let (schema_version, exit_code) = (ANSWER_VERSION, exit as u8);
+        let envelope = Envelope { schema_version, command, exit_code, error: None };
+        return json(&JsonAnswer { envelope, found: Some(found()) }).map(|()| exit);
+    };
+    complain(&error);
+    answer_error(command, &error, Vec::new(), Some(&found()))?;
+    Ok(error.exit())
 }
 
 /// Prints why a command could not do what was asked as JSON: the mistakes of a file if it is about those, and what was found
@@ -163,20 +190,6 @@ pub fn answer_error(
     let (schema_version, exit_code) = (ANSWER_VERSION, error.exit() as u8);
     let envelope = Envelope { schema_version, command, exit_code, error: Some(failure) };
     json(&JsonAnswer { envelope, found })
-}
-
-/// Prints what a command found as JSON, whether or not something cut it short: such an error stands beside it, and is told
-/// to people, too. Gives the exit code.
-pub(in crate::cli) fn conclude(
-    command: &str,
-    exit: Exit,
-    cut_short: Option<Error>,
-    found: &impl Serialize,
-) -> Result<Exit, Error> {
-    let Some(error) = cut_short else { return answer(command, exit, found).map(|()| exit) };
-    complain(&error);
-    answer_error(command, &error, Vec::new(), Some(found))?;
-    Ok(error.exit())
 }
 
 /// Writes data to stdout as JSON, as it is.

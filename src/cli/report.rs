@@ -9,7 +9,6 @@ use serde_json::json;
 use super::args::ReportArgs;
 use super::output;
 use crate::answer::{ab, plan, sweep};
-use crate::record::Calibration;
 use crate::report::document::{Document, Section};
 use crate::report::page::{Source, document, of_ab, of_calibration, of_plan, of_sweep, side_by_side};
 use crate::report::{Gated, RunReport, View, html};
@@ -35,37 +34,35 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
         fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
     }
     write(&documents, between.as_ref(), &output)?;
-    if output::as_json() {
-        output::answer("report", Exit::Held, &json!({ "runs": args.runs, "report": output }))?;
-    } else {
-        output::data(&output.display().to_string())?;
-    }
-    Ok(Exit::Held)
+    let found = json!({ "runs": args.runs, "report": output });
+    output::tell("report", Exit::Held, &found, || output::data(&output.display().to_string()))
 }
 
 /// What a page can be made of.
 enum Stored {
-    Run { name: String, stored: Box<StoredRun>, gated: Box<Gated> },
-    Plan(Box<plan::PlanFile>),
-    Sweep(Box<sweep::SweepFile>),
-    Ab(Box<ab::AbFile>),
-    Calibration(Box<Calibration>),
+    Run {
+        name: String,
+        stored: Box<StoredRun>,
+        gated: Box<Gated>,
+    },
+    /// Of anything else, its page.
+    Other(Box<Document>),
 }
 
 impl Stored {
     fn read(path: &Path) -> Result<Self, Error> {
+        let other = |document| Ok(Self::Other(Box::new(document)));
         if disk::has(path, plan::FILE) {
-            return plan::read(path).map(|plan| Self::Plan(Box::new(plan)));
+            return other(of_plan(&plan::read(path)?));
         }
         if disk::has(path, sweep::FILE) {
-            return sweep::read(path).map(|sweep| Self::Sweep(Box::new(sweep)));
+            return other(of_sweep(&sweep::read(path)?));
         }
         if disk::has(path, ab::FILE) {
-            return ab::read(path).map(|file| Self::Ab(Box::new(file)));
+            return other(of_ab(&ab::read(path)?));
         }
         if disk::has(path, layout::CALIBRATION) {
-            let file = results::read_calibration(path)?;
-            return Ok(Self::Calibration(Box::new(file.calibration)));
+            return other(of_calibration(&results::read_calibration(path)?.calibration));
         }
         let stored = results::read(path)?;
         // `.` and `..` are no names.
@@ -79,14 +76,14 @@ impl Stored {
     fn view(&self) -> Option<View<'_>> {
         match self {
             Self::Run { stored, .. } => Some(View::of(stored)),
-            Self::Plan(_) | Self::Sweep(_) | Self::Ab(_) | Self::Calibration(_) => None,
+            Self::Other(_) => None,
         }
     }
 
     fn source<'a>(&'a self, view: &'a View<'a>) -> Option<Source<'a>> {
         match self {
             Self::Run { name, stored, .. } => Some(Source { name, stored, view }),
-            Self::Plan(_) | Self::Sweep(_) | Self::Ab(_) | Self::Calibration(_) => None,
+            Self::Other(_) => None,
         }
     }
 
@@ -96,12 +93,17 @@ impl Stored {
                 let view = View::of(stored);
                 document(&Source { name, stored, view: &view }, &RunReport::of(&view, gated))
             }
-            Self::Plan(plan) => of_plan(plan),
-            Self::Sweep(sweep) => of_sweep(sweep),
-            Self::Ab(file) => of_ab(file),
-            Self::Calibration(calibration) => of_calibration(calibration),
+            Self::Other(document) => Document::clone(document),
         }
     }
+}
+
+/// Gives the charts that were drawn. What was measured is worth as much without them.
+pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
+    charts.unwrap_or_else(|error| {
+        output::note(&format!("warning: charts could not be drawn: {error}"));
+        T::default()
+    })
 }
 
 /// Writes the page of what lies in a directory into it. What was measured is worth as much without it.

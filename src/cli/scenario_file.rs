@@ -109,7 +109,10 @@ impl ScenarioFile {
 
 impl Unusable {
     /// Tells programs why, each mistake at its place, and people as [`Self::report`] does; gives the exit code.
-    pub fn answer(self, command: &str, path: &Path) -> Result<Exit, Error> {
+    pub fn tell(self, command: &str, path: &Path) -> Result<Exit, Error> {
+        if !output::as_json() {
+            return Err(self.report(path));
+        }
         let mistakes = match &self {
             Self::Mistakes(mistakes) => mistakes.machine(),
             Self::Other(_) => Vec::new(),

@@ -12,10 +12,10 @@ use crate::words::error::{Error, Exit};
 #[derive(Serialize)]
 struct ValidatedFile<'a> {
     #[serde(flatten)]
-    preview: Preview,
+    preview: &'a Preview,
     /// Why this machine cannot run it; not written where it can.
     #[serde(skip_serializing_if = "Option::is_none")]
-    not_here: Option<String>,
+    not_here: Option<&'a str>,
     /// What options left without meaning; not written where that is nothing.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     left_out: &'a [String],
@@ -26,30 +26,27 @@ struct ValidatedFile<'a> {
 pub fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
     match ScenarioFile::read(&args.scenario, &args.overrides) {
         Ok(file) => show(&file),
-        Err(unusable) if output::as_json() => return unusable.answer("validate", &args.scenario),
-        Err(unusable) => return Err(unusable.report(&args.scenario)),
-    }?;
-    Ok(Exit::Held)
+        Err(unusable) => unusable.tell(NAME, &args.scenario),
+    }
 }
 
-fn show(file: &ScenarioFile) -> Result<(), Error> {
+const NAME: &str = "validate";
+
+fn show(file: &ScenarioFile) -> Result<Exit, Error> {
     let preview = Preview::of(&file.parsed);
     let not_here = Needs::of(&file.parsed.scenario).missing_here(&file.parsed.scenario);
-    if output::as_json() {
-        return output::answer(
-            "validate",
-            Exit::Held,
-            &ValidatedFile { preview, not_here, left_out: &file.left_out },
-        );
-    }
-    output::text(&preview.to_string())?;
-    file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
-    let advice = &file.parsed.warnings;
-    if !advice.is_empty() {
-        output::verbatim(&advice.render(output::may_colour(&std::io::stderr())));
-    }
-    if let Some(why) = not_here {
-        output::note(&format!("warning: the file is right, but it cannot be run here: {why}"));
-    }
-    Ok(())
+    let not_here = not_here.as_deref();
+    let found = ValidatedFile { preview: &preview, not_here, left_out: &file.left_out };
+    output::tell(NAME, Exit::Held, &found, || {
+        output::text(&preview.to_string())?;
+        file.left_out.iter().for_each(|left| output::note(&format!("note: {left}")));
+        let advice = &file.parsed.warnings;
+        if !advice.is_empty() {
+            output::verbatim(&advice.render(output::may_colour(&std::io::stderr())));
+        }
+        if let Some(why) = not_here {
+            output::note(&format!("warning: the file is right, but it cannot be run here: {why}"));
+        }
+        Ok(())
+    })
 }

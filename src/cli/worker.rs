@@ -87,8 +87,7 @@ async fn make_part(args: WorkerArgs, slice: Slice, stop: &CancellationToken) -> 
     let scenario = args.scenario.clone().unwrap_or_default();
     let file = match ScenarioFile::read(&scenario, &args.overrides) {
         Ok(file) => file,
-        Err(unusable) if output::as_json() => return unusable.answer(NAME, &scenario),
-        Err(unusable) => return Err(unusable.report(&scenario)),
+        Err(unusable) => return unusable.tell(NAME, &scenario),
     };
     check(&file.parsed.scenario, slice)?;
     let run_id = args.run_id.clone().unwrap_or_default();
@@ -274,21 +273,19 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
     let exit = if ran.trials.iter().any(Trial::is_violated) { Exit::Violated } else { Exit::Held };
     let acquired: u64 = ran.trials.iter().map(|trial| trial.whole.acquired()).sum();
     let trials = ran.trials.len();
-    if output::as_json() {
-        let Slice { index, of } = slice;
-        let found =
-            json!({ "results": path, "worker": index, "of": of, "trials": trials, "acquired": acquired });
-        return output::conclude(NAME, exit, error, &found);
-    }
-    let parts = path.parent().unwrap_or(Path::new(".")).display();
-    output::text(&format!(
-        "{slice}: {}, {}: {}\nwhen all have ended, merge their parts: zklockbench merge {parts}{}\n",
-        counted(trials, "trial", "trials"),
-        counted(acquired, "acquisition", "acquisitions"),
-        path.display(),
-        drivers::options()
-    ))?;
-    error.map_or(Ok(exit), Err)
+    let Slice { index, of } = slice;
+    let found =
+        || json!({ "results": path, "worker": index, "of": of, "trials": trials, "acquired": acquired });
+    output::conclude(NAME, exit, error, found, || {
+        output::text(&format!(
+            "{slice}: {}, {}: {}\nwhen all have ended, merge their parts: zklockbench merge {}{}\n",
+            counted(trials, "trial", "trials"),
+            counted(acquired, "acquisition", "acquisitions"),
+            path.display(),
+            path.parent().unwrap_or(Path::new(".")).display(),
+            drivers::options()
+        ))
+    })
 }
 
 fn has_lost_a_worker(trial: &Trial) -> bool {

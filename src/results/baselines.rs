@@ -87,13 +87,7 @@ pub fn add(store: &Path, run: &Path, commit: Option<&str>, now: SystemTime) -> R
             path.display()
         )));
     }
-    let mut attempt = 1;
-    let staging = loop {
-        if let Some(staging) = Staging::claim(store, &layout::numbered(&name, attempt))? {
-            break staging;
-        }
-        attempt += 1;
-    };
+    let staging = Staging::claim_numbered(store, &name)?;
     copy(run, &stored, staging.dir())?;
     let file = BaselineFile { schema_version: VERSION, commit: commit.clone(), added_at: now };
     write_json(&staging.dir().join(FILE), &file)?;

@@ -43,10 +43,14 @@ pub struct Staging {
 impl Staging {
     /// Claims a name made of that one and the time, below that parent; when it is taken, `-2` and so on is appended.
     pub fn claim_dated(parent: &Path, name: &str, began: SystemTime) -> Result<Self, Error> {
-        let name = layout::run_name(name, began);
+        Self::claim_numbered(parent, &layout::run_name(name, began))
+    }
+
+    /// Claims that name below that parent; when it is taken, `-2` and so on is appended.
+    pub fn claim_numbered(parent: &Path, name: &str) -> Result<Self, Error> {
         let mut attempt = 1;
         loop {
-            if let Some(staging) = Self::claim(parent, &layout::numbered(&name, attempt))? {
+            if let Some(staging) = Self::claim(parent, &layout::numbered(name, attempt))? {
                 return Ok(staging);
             }
             attempt += 1;

@@ -1,9 +1,12 @@
-//! The loop over the trials of a run: each is run, judged and written down; when the run ends, and how.
+//! The loop over the trials of a run: each is run, judged and written down; when the run ends, and how. And series of runs, each of
+//! which is a process of its own.
 //!
 //! Uses: words, scenario, world, lock, record, load, check, results.
 
 mod again;
+mod child;
 mod precision;
+pub mod series;
 
 use tokio_util::sync::CancellationToken;
 

@@ -26,6 +26,11 @@ pub fn format_duration(duration: Duration) -> String {
     format_micros(crate::words::clock::micros(duration))
 }
 
+/// Prints a duration in whole seconds, rounded up: about how long something takes.
+pub fn whole_seconds(time: Duration) -> String {
+    format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
+}
+
 /// Prints microseconds with the unit that keeps three significant digits readable.
 pub fn format_micros(us: u64) -> String {
     let value = us as f64;

@@ -113,6 +113,7 @@ fn a_sweep_that_others_may_have_written_goes_on_only_where_the_command_line_says
     for folder in ["points", "scenarios", "logs", "server-logs", "points/.under-way"] {
         let path = directory.join(folder);
         let _ = fs::remove_dir(&path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
         symlink(bench.path("data"), &path).unwrap();
         let (code, said) = resume("servers = 1", &[]);
         assert_eq!(code, Some(2), "{said}");

@@ -10,19 +10,18 @@ mod side;
 mod versions;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::output;
+use super::run::capabilities::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
-use super::runs::command::{LoadOptions, OnKeptEnsemble, RunPlace};
+use super::runs::command::LoadOptions;
 use super::runs::place::ReadyEnsemble;
-use super::runs::series::{Folders, Opening, Series};
-use super::runs::{SeriesEnd, whole_seconds};
+use super::runs::{SeriesEnd, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, OpeningArgs};
-use super::{drivers, output};
 use crate::answer::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FigureQuestion, Length,
     Next, Progress, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
@@ -32,10 +31,11 @@ use crate::answer::stats::SignedRank;
 use crate::record::{CellKey, EnsembleInfo, Floor, Trial};
 use crate::report;
 use crate::results::{self, StoredRun, layout};
+use crate::run::series::{Folders, Opening, RunPlace, Series};
 use crate::scenario::{EnsembleChoice, Plan};
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
-use crate::words::units::{counted, listed, number, percent};
+use crate::words::units::{counted, listed, number, percent, whole_seconds};
 use crate::words::verdict::Verdict;
 use crate::world::zk::Access;
 use args::AbArgs;
@@ -63,10 +63,9 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let length = length(&args, questions.len())?;
     let shared = a.shares_ensemble_with(&b);
     let wants_tls = args.opening.access.wants_tls();
-    a.needs.check(a.scenario(), args.generator.allow_faults, wants_tls)?;
-    b.needs.check(b.scenario(), args.generator.allow_faults, wants_tls)?;
     for side in [&a, &b] {
-        drivers::check_tls(side.scenario(), side.locks(), wants_tls)?;
+        let (scenario, allow_faults) = (side.scenario(), args.generator.allow_faults);
+        Needs::of(scenario).check(scenario, side.locks(), allow_faults, wants_tls)?;
     }
     let estimate = Estimate::of(&a, &b, length, &args);
     announce(&args, &a, &b, &questions, &estimate);
@@ -85,9 +84,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let whole =
         (1..).find(|number| !Turn::ALL.iter().all(|turn| series.has(&key(*number, *turn)))).unwrap_or(1);
     series.forget(|listed| Turn::ALL.iter().any(|turn| listed == key(whole, *turn)));
-    if series.count() > 0 {
-        output::note(&series.going_on());
-    }
+    tell_resumed(series.count(), args.opening.quiet);
     let sides = BySide { a, b };
     let mut places =
         ComparedEnsembles { opened: BTreeMap::new(), described: BTreeMap::new(), shared, access };
@@ -292,8 +289,7 @@ impl ComparedEnsembles {
     ) -> Result<(), Error> {
         let logs = series.server_logs(turn.name());
         let opening = opening(args, side, self.shared);
-        let ready =
-            ReadyEnsemble::open(side.scenario(), &side.needs, &opening, &self.access, logs, stop).await?;
+        let ready = ReadyEnsemble::open(side.scenario(), &opening, self.access.clone(), logs, stop).await?;
         let described = DescribedEnsemble { ensemble: ready.ensemble.clone(), floor: ready.floor.clone() };
         self.described.entry(turn).or_insert(described);
         self.opened.insert(turn, ready);
@@ -307,7 +303,7 @@ impl ComparedEnsembles {
     }
 
     fn ended(&self) -> Option<String> {
-        self.opened.values().find_map(ReadyEnsemble::ended)
+        self.opened.values().find_map(|ready| ready.world.ended())
     }
 
     fn close(&mut self, turn: Turn) {
@@ -421,14 +417,12 @@ impl ComparisonInProgress {
 
     async fn run_one(&mut self, block: &Block, turn: Turn, stop: &CancellationToken) -> Result<Done, Error> {
         let side = self.sides.of(turn);
-        let access = &self.args.opening.access;
         let AbArgs { scenario, generator, .. } = &self.args;
         let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
         let load = LoadOptions { generator, job: None };
         let command = |place: &RunPlace| {
             let ensemble = self.places.of(turn, side)?;
-            let on = OnKeptEnsemble { program: &side.program.path, ensemble, access };
-            let mut run = on.run(scenario, place, load, side.changes(block.seed));
+            let mut run = ensemble.run(&side.program.path, scenario, place, load, side.changes(block.seed));
             side.drivers.iter().for_each(|drivers| drivers.pass_on(&mut run));
             Ok(run)
         };
@@ -574,33 +568,24 @@ impl ComparisonInProgress {
         written?;
         let directory = series.path();
         if !args.no_charts {
-            draw(&file, directory);
+            super::report::drawn(report::chart::draw_ab(&file, &directory.join(layout::CHARTS)));
             super::report::write_into(directory, report::page::of_ab(&file));
         }
         if let Some(path) = &args.markdown {
             output::file(path, &report::ab_markdown(&file))?;
         }
         let exit = file.ending.of_a_run().exit(&file.judged().and(file.conclusion.verdict()));
-        let resume = (end.ending != Ending::Complete).then(|| series.how_to_resume());
+        let resume = (end.ending != Ending::Complete).then(|| how_to_resume(directory));
         let aborted = end.ending == Ending::Aborted;
         let error = aborted.then(|| Error::environment(end.why.unwrap_or_default()));
-        if output::as_json() {
-            let found = json!({ "results": directory, "resume": resume, "ab": file });
-            return output::conclude("ab", exit, error, &found);
-        }
-        output::outcome(args.opening.quiet, &report::ab_headline(&file), || {
-            let table = report::ab(&file, output::style());
-            let resume = resume.map_or_else(String::new, |how| format!("\nresume with: {how}"));
+        let found = || json!({ "results": directory, "resume": resume, "ab": file });
+        let whole = || {
+            let (table, resume) = (report::ab(&file, output::style()), to_resume(resume.as_deref()));
             format!("{table}\n{}{resume}", where_results_are(directory))
-        })?;
-        error.map_or(Ok(exit), Err)
-    }
-}
-
-/// Draws the charts. What was measured is worth as much without them.
-fn draw(file: &AbFile, directory: &Path) {
-    if let Err(error) = report::chart::draw_ab(file, &directory.join(layout::CHARTS)) {
-        output::note(&format!("warning: charts could not be drawn: {error}"));
+        };
+        output::conclude("ab", exit, error, found, || {
+            output::outcome(args.opening.quiet, &report::ab_headline(&file), whole)
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::answer::ab::{Matrix, Turn};
 use crate::cli::drivers::{self, OwnDrivers};
 use crate::cli::run::capabilities::Needs;
+use crate::cli::runs::command::own_program;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, assignment};
 use crate::lock::DrivenLocks;
 use crate::scenario::{EnsembleChoice, Scenario};
@@ -44,7 +45,6 @@ pub struct Side {
     /// How it differs from the other, as it was written on the command line; of a driver, what that says of itself, too.
     pub differs: Vec<String>,
     pub file: ScenarioFile,
-    pub needs: Needs,
     /// Where its ZooKeeper is, where that was said.
     pub zookeeper_home: Option<PathBuf>,
     pub program: Program,
@@ -80,8 +80,7 @@ impl Side {
                 scenario.precision.map_or(5.0, |precision| 100.0 * precision.share)
             )));
         }
-        let needs = Needs::of(scenario);
-        if needs.own_servers() {
+        if Needs::of(scenario).own_servers() {
             return Err(Error::usage(
                 "the scenario breaks servers, which all blocks share: compare two runs instead (zklockbench \
                  compare), or leave those faults out",
@@ -98,7 +97,6 @@ impl Side {
         Ok(Self {
             turn,
             differs: differs(own, drivers.as_ref()),
-            needs,
             zookeeper_home: own
                 .zookeeper_home
                 .clone()
@@ -225,10 +223,10 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 impl Program {
     async fn find(turn: Turn, named: Option<&Path>) -> Result<Self, Error> {
         let Some(named) = named else {
-            let path = std::env::current_exe().map_err(|error| {
-                Error::environment(format!("cannot find this program's own file: {error}"))
-            })?;
-            return Ok(Self { path, version: format!("zklockbench {}", env!("CARGO_PKG_VERSION")) });
+            return Ok(Self {
+                path: own_program()?,
+                version: format!("zklockbench {}", env!("CARGO_PKG_VERSION")),
+            });
         };
         let unusable = |why: &str| {
             let (option, path) = (turn.name(), named.display());

@@ -49,13 +49,10 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     let exit = RunEnding::Complete.exit(&judgement.verdict);
     let shown = |finding| Ok(ShownFinding { finding, lines: lines_at(file, &finding.lines)? });
     let shown: Vec<ShownFinding<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
-    if output::as_json() {
-        output::answer(NAME, exit, &shown::machine(&args.path, &judgement, &shown))?;
-    } else {
+    output::tell(NAME, exit, &shown::machine(&args.path, &judgement, &shown), || {
         let text = shown::text(&args.path, &judgement, &shown, output::width());
-        output::text(&format!("{}{text}", conclusion(&judgement.verdict)))?;
-    }
-    Ok(exit)
+        output::text(&format!("{}{text}", conclusion(&judgement.verdict)))
+    })
 }
 
 fn spool() -> Result<NamedTempFile, Error> {
@@ -106,8 +103,8 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     };
     let (exit, error) =
         (RunEnding::Complete.exit(&verdict), (!changed.is_empty()).then(|| does_not_follow(&args.path)));
-    if output::as_json() {
-        let found = json!({
+    let found = || {
+        json!({
             "run": args.path.display().to_string(),
             "verdict": verdict.word(),
             "reasons": verdict.reasons(),
@@ -116,9 +113,19 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
             "least_evidence": check::least_evidence(&trials),
             "trials": trials.iter().map(machine).collect::<Vec<_>>(),
             "changed": changed,
-        });
-        return output::conclude(NAME, exit, error, &found);
-    }
+        })
+    };
+    output::conclude(NAME, exit, error, found, || {
+        let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
+        let least = check::least_evidence(&trials)
+            .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
+        let (path, counts) = (args.path.display(), counts(&trials));
+        output::text(&format!("{}{path}: {counts}\n{changed}{least}", conclusion(&verdict)))
+    })
+}
+
+/// How many trials of a run came to which verdict.
+fn counts(trials: &[Trial]) -> String {
     // A single contender has no other to exclude, so that it is not known whether it would be.
     let (alone, contended): (Vec<&Trial>, Vec<&Trial>) = trials
         .iter()
@@ -129,13 +136,7 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
         0 => String::new(),
         some => format!("; {some} with a single contender, which has no other to exclude"),
     };
-    let counts =
-        format!("trials: {}; held {held}, violated {violated}, unknown {unknown}{alone}", trials.len());
-    let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
-    let least = check::least_evidence(&trials)
-        .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
-    output::text(&format!("{}{}: {counts}\n{changed}{least}", conclusion(&verdict), args.path.display()))?;
-    error.map_or(Ok(exit), Err)
+    format!("trials: {}; held {held}, violated {violated}, unknown {unknown}{alone}", trials.len())
 }
 
 fn does_not_follow(path: &Path) -> Error {

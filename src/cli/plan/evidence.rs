@@ -27,7 +27,7 @@ pub struct StoredEvidence {
     trials: Vec<Observation>,
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
     writes_per_s: Option<f64>,
-    sources: Vec<PathBuf>,
+    pub sources: Vec<PathBuf>,
     place: Option<(HostInfo, EnsembleInfo)>,
     /// Whether the data of the servers lay in memory, as far as a result says.
     in_memory: Option<bool>,
@@ -228,10 +228,6 @@ impl StoredEvidence {
 
     pub fn ensemble(&self) -> Option<EnsembleInfo> {
         self.place.as_ref().map(|(_, ensemble)| ensemble.clone())
-    }
-
-    pub fn sources(&self) -> Vec<PathBuf> {
-        self.sources.clone()
     }
 }
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::VERIFIES_BY;
-use super::args::PlanArgs;
 use super::evidence::{StoredEvidence, VERIFIES};
 use super::site::PlanRuns;
 use crate::answer::plan::{Question, QuestionLoad};
@@ -41,22 +40,20 @@ pub async fn lose_leaders(
     strategies: &[String],
     times: u32,
     runs: &mut PlanRuns<'_>,
-    args: &PlanArgs,
 ) -> Result<PathBuf, Error> {
     let failures = Failures::of_leaders(times);
-    if !args.opening.quiet {
+    if !runs.args.opening.quiet {
         let last = format_duration(failures.last);
         output::note(&format!("verifying what a leader's death costs, under each strategy: {last}"));
     }
     let name = format!("{VERIFIES}{OUTAGE}");
-    let text = failures.scenario(&name, question, strategies, args.seed + VERIFIES_BY);
+    let text = failures.scenario(&name, question, strategies, runs.args.seed + VERIFIES_BY);
     runs.run_apart(&name, &text).await
 }
 
 pub struct Measuring<'a> {
     pub question: &'a Question,
     pub runs: PlanRuns<'a>,
-    pub args: &'a PlanArgs,
 }
 
 /// Trials of some strategies at all points.
@@ -77,10 +74,10 @@ impl Measuring<'_> {
         let whole = CALIBRATES + self.takes(strategies.len(), 0);
         self.note(&format!("measuring {}: about {}", strategies.join(", "), in_minutes(whole)));
         library.take(&self.runs.calibrate().await?)?;
-        let seed = self.args.seed;
+        let seed = self.runs.args.seed;
         self.points(&Trials { name: "measure", strategies, lasts: MEASURES, seed }, library).await?;
         self.again(strategies, library).await?;
-        if self.runs.ensemble.may_lose_a_server() {
+        if self.runs.may_lose_a_server() {
             self.outage(strategies, library).await?;
         }
         Ok(())
@@ -110,8 +107,8 @@ impl Measuring<'_> {
         let strategies = u32::try_from(strategies).unwrap_or(u32::MAX);
         let left = u32::try_from((POINTS.len() + 1).saturating_sub(points)).unwrap_or(0);
         let points = left * strategies * REPETITIONS * (MEASURES + AROUND_A_TRIAL);
-        let outage = strategies * (Failures::of(self.args.failures).last + AROUND_A_TRIAL) + STARTS;
-        points + if self.runs.ensemble.may_lose_a_server() { outage } else { Duration::ZERO }
+        let outage = strategies * (Failures::of(self.runs.args.failures).last + AROUND_A_TRIAL) + STARTS;
+        points + if self.runs.may_lose_a_server() { outage } else { Duration::ZERO }
     }
 
     /// Once more, and for longer, for strategies whose trials disagree.
@@ -130,19 +127,19 @@ impl Measuring<'_> {
         }
         let names = disagree.join(", ");
         self.note(&format!("trials of {names} disagree; measuring again, {LONGER} times as long"));
-        let seed = self.args.seed + POINTS.len() as u64 + 1;
+        let seed = self.runs.args.seed + POINTS.len() as u64 + 1;
         let longer = Trials { name: "again", strategies: &disagree, lasts: LONGER * MEASURES, seed };
         self.points(&longer, library).await
     }
 
     async fn outage(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
-        let failures = Failures::of(self.args.failures);
+        let failures = Failures::of(self.runs.args.failures);
         self.note(&format!(
             "{} under each strategy, on servers of their own: {}",
-            self.args.failures.map_or("killing the leader once", |_| "breaking servers and holders"),
+            self.runs.args.failures.map_or("killing the leader once", |_| "breaking servers and holders"),
             format_duration(failures.last)
         ));
-        let text = failures.scenario(OUTAGE, self.question, strategies, self.args.seed);
+        let text = failures.scenario(OUTAGE, self.question, strategies, self.runs.args.seed);
         match self.runs.run_apart(OUTAGE, &text).await {
             Ok(run) => library.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
@@ -157,7 +154,7 @@ impl Measuring<'_> {
     }
 
     fn note(&self, what: &str) {
-        if !self.args.opening.quiet {
+        if !self.runs.args.opening.quiet {
             output::note(what);
         }
     }

@@ -16,7 +16,8 @@ use super::reading;
 use super::run::capabilities::Needs;
 use super::run::{prepare, tool_commit};
 use super::runs::command::leading;
-use super::runs::series::{Folders, Opening, Series, command_line};
+use super::runs::place::ReadyEnsemble;
+use super::runs::{command_line, how_to_resume, tell_resumed, to_resume};
 use super::{drivers, output};
 use crate::answer::plan::{
     Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FailureCost, PlanFile, PlannedLoad,
@@ -27,6 +28,7 @@ use crate::lock::{self, DrivenLocks};
 use crate::record::RunEnding;
 use crate::report::{self, page};
 use crate::results::{self, layout};
+use crate::run::series::{Folders, Opening, Series};
 use crate::scenario::{Scenario, nearest};
 use crate::words::catalog::{Holders, LockCard};
 use crate::words::error::{Error, Exit};
@@ -36,7 +38,7 @@ use args::PlanArgs;
 use asked::{AskedLoad, verifying};
 use evidence::{StoredEvidence, VERIFIES};
 use measuring::{Measuring, copies};
-use site::{PlanEnsemble, PlanRuns};
+use site::PlanRuns;
 
 /// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
@@ -75,30 +77,30 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         folders: Folders { runs: RUNS, logs: "logs", scenarios: "scenarios" },
         shares_ensemble: true,
     })?;
-    if series.count() > 0 {
-        output::note(&series.going_on());
-    }
+    tell_resumed(series.count(), args.opening.quiet);
     let mut site = None;
     if args.from.is_empty() {
-        let opened = PlanEnsemble::open(&args, &series, stop).await?;
-        let runs = PlanRuns { series: &mut series, ensemble: &opened, stop };
-        let mut measuring = Measuring { question: &question, runs, args: &args };
+        let opened = site::open(&args, &series, stop).await?;
+        let runs = PlanRuns { series: &mut series, ensemble: &opened, args: &args, stop };
+        let mut measuring = Measuring { question: &question, runs };
         let measured = measuring.run(&strategies, &mut library).await;
         if let Err(why) = measured {
-            output::note(&format!("resume with: {}", series.how_to_resume()));
+            output::note(&format!("resume with: {}", how_to_resume(series.path())));
             return Err(why);
         }
         site = Some(opened);
     }
     let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
-    let answers: Vec<Answer> =
-        strategies.iter().map(|name| answer(&question, name, &library, &load, effort)).collect();
+    let known: Vec<(PlannedLoad, Evidence)> =
+        strategies.iter().map(|name| load_and_evidence(name, &library, &load)).collect();
+    let answer = |(name, (load, evidence)): (&String, &(PlannedLoad, Evidence))| {
+        Answer::of(name, evidence, load, &question.objective, effort)
+    };
+    let answers: Vec<Answer> = strategies.iter().zip(&known).map(answer).collect();
     let candidates: Vec<Candidate<'_>> = answers
         .iter()
-        .filter_map(|one| {
-            let (load, evidence) = load_and_evidence(&one.strategy, &library, &load);
-            Candidate::of(one, &evidence, &load)
-        })
+        .zip(&known)
+        .filter_map(|(one, (load, evidence))| Candidate::of(one, evidence, load))
         .collect();
     let map = map(&candidates, &question.objective, effort);
     let mut plan = PlanFile {
@@ -109,8 +111,8 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         command: command_line(),
         question,
         host: library.host(),
-        ensemble: site.as_ref().map(|site| site.info().clone()).or_else(|| library.ensemble()),
-        sources: library.sources(),
+        ensemble: site.as_ref().map(|site| site.ensemble.clone()).or_else(|| library.ensemble()),
+        sources: library.sources.clone(),
         left_out: library.left_out.clone(),
         map,
         recommendation: recommend(&answers),
@@ -125,17 +127,17 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         }
         // What servers happen to be like after a start is a part of the prediction: it is tried on others.
         let opened = match site.take() {
-            Some(site) if site.is_external() => Ok(site),
+            Some(site) if site.world.is_external() => Ok(site),
             measured => {
-                measured.into_iter().for_each(PlanEnsemble::close);
-                PlanEnsemble::open(&args, &series, stop).await
+                measured.into_iter().for_each(ReadyEnsemble::close);
+                site::open(&args, &series, stop).await
             }
         };
         // The answer is there already: what goes wrong from here on leaves it unverified, and throws nothing away.
         match opened {
             Ok(site) => {
-                let mut runs = PlanRuns { series: &mut series, ensemble: &site, stop };
-                prove(&mut plan, &mut runs, &library, &args).await;
+                let mut runs = PlanRuns { series: &mut series, ensemble: &site, args: &args, stop };
+                prove(&mut plan, &mut runs, &library).await;
                 site.close();
             }
             Err(why) => {
@@ -220,23 +222,9 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
         return Ok(());
     }
     let (place, wants_tls) = (args.place.scenario("plan")?, args.opening.access.wants_tls());
-    drivers::check_tls_of(
-        strategies.iter().map(|label| name_in(label)),
-        DrivenLocks::registered(),
-        wants_tls,
-    )?;
-    Needs::of(scenario).check(&place, args.generator.allow_faults, wants_tls)
-}
-
-fn answer(
-    question: &Question,
-    strategy: &str,
-    library: &StoredEvidence,
-    load: &PlannedLoad,
-    effort: Effort,
-) -> Answer {
-    let (load, evidence) = load_and_evidence(strategy, library, load);
-    Answer::of(strategy, &evidence, &load, &question.objective, effort)
+    let driven = DrivenLocks::registered();
+    drivers::check_tls_of(strategies.iter().map(|label| name_in(label)), driven, wants_tls)?;
+    Needs::of(scenario).check(&place, driven, args.generator.allow_faults, wants_tls)
 }
 
 /// The load in the order of a strategy's queue, and what is known of the strategy.
@@ -266,15 +254,15 @@ const VERIFIES_BY: u64 = 1_000;
 const WARMS: Duration = Duration::from_secs(25);
 
 /// Runs the load itself, and says of which strategy it was not.
-async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, library: &StoredEvidence, args: &PlanArgs) {
-    if !runs.ensemble.is_external() {
+async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, library: &StoredEvidence) {
+    if !runs.ensemble.world.is_external() {
         let name = format!("{VERIFIES}0");
         if let Err(why) = runs.run(&name, &prepare::warm_up_scenario(&name, WARMS)).await {
             output::note(&format!("warning: the servers are not as warm as those that were measured: {why}"));
         }
     }
-    for (number, strategy) in (1_u64..).zip(to_verify(plan, args)) {
-        let tried = prove_one(plan, (number, &strategy), runs, library, args).await;
+    for (number, strategy) in (1_u64..).zip(to_verify(plan, runs.args)) {
+        let tried = prove_one(plan, (number, &strategy), runs, library).await;
         match tried {
             Ok(verified) => plan.verifications.push(verified),
             Err(why) => {
@@ -283,25 +271,20 @@ async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, library: &StoredEvi
             }
         }
     }
-    if let Some(times) = args.failures.filter(|_| runs.ensemble.may_lose_a_server())
-        && let Err(why) = prove_failures(plan, times, runs, args).await
+    if let Some(times) = runs.args.failures.filter(|_| runs.may_lose_a_server())
+        && let Err(why) = prove_failures(plan, times, runs).await
     {
         output::note(&format!("warning: what failures cost is not verified: {why}"));
     }
 }
 
 /// Kills the leader as often again under each strategy that was verified.
-async fn prove_failures(
-    plan: &mut PlanFile,
-    times: u32,
-    runs: &mut PlanRuns<'_>,
-    args: &PlanArgs,
-) -> Result<(), Error> {
+async fn prove_failures(plan: &mut PlanFile, times: u32, runs: &mut PlanRuns<'_>) -> Result<(), Error> {
     let strategies: Vec<String> = plan.verifications.iter().map(|one| one.strategy.clone()).collect();
     if strategies.is_empty() {
         return Ok(());
     }
-    let run = measuring::lose_leaders(&plan.question, &strategies, times, runs, args).await?;
+    let run = measuring::lose_leaders(&plan.question, &strategies, times, runs).await?;
     let mut library = StoredEvidence::at(plan.question.round_trip);
     library.take(&run)?;
     let (locks, objective) = (plan.question.locks, &plan.question.objective);
@@ -320,8 +303,8 @@ async fn prove_one(
     (number, strategy): (u64, &str),
     runs: &mut PlanRuns<'_>,
     library: &StoredEvidence,
-    args: &PlanArgs,
 ) -> Result<Verification, Error> {
+    let args = runs.args;
     let nothing = |why: &str| Error::environment(why);
     let answer = plan.answers.iter().find(|answer| answer.strategy == strategy);
     let Some((answer, fit)) = answer.and_then(|answer| Some((answer, answer.fit.as_ref()?))) else {
@@ -353,7 +336,7 @@ fn verifying_load(
     seed: u64,
     args: &PlanArgs,
 ) -> Result<(String, String), Error> {
-    let label = strategy.split(' ').next().unwrap_or_default();
+    let label = name_in(strategy);
     if let Some(text) = &question.scenario {
         let text = verifying(text, name, label, seed, args.verify_for)?;
         return Ok((text, "the load of the scenario".to_owned()));
@@ -368,29 +351,20 @@ fn verifying_load(
 
 fn tell(plan: &PlanFile, series: &Series, is_quiet: bool, stop: &CancellationToken) -> Result<Exit, Error> {
     let directory = series.path();
-    let resume = stop.is_cancelled().then(|| series.how_to_resume());
+    let resume = stop.is_cancelled().then(|| how_to_resume(directory));
     let ending = if stop.is_cancelled() { RunEnding::Interrupted } else { RunEnding::Complete };
     let exit = ending.exit(&plan.verdict());
     let report = Some(directory.join(layout::REPORT)).filter(|page| page.is_file());
-    if output::as_json() {
-        output::answer(
-            "plan",
-            exit,
-            &json!({ "results": directory, "report": report, "resume": resume, "plan": plan }),
-        )?;
-        return Ok(exit);
-    }
-    output::outcome(is_quiet, &report::plan_headline(plan), || {
-        let mut said = format!("{}\nplan: {}", report::plan(plan, output::style()), directory.display());
-        if let Some(report) = report {
-            said.push_str(&format!("\nreport: {}", report.display()));
-        }
-        if let Some(resume) = resume {
-            said.push_str(&format!("\nresume with: {resume}"));
-        }
-        said
-    })?;
-    Ok(exit)
+    let found = json!({ "results": directory, "report": report, "resume": resume, "plan": plan });
+    output::tell("plan", exit, &found, || {
+        output::outcome(is_quiet, &report::plan_headline(plan), || {
+            let mut said = format!("{}\nplan: {}", report::plan(plan, output::style()), directory.display());
+            if let Some(report) = report {
+                said.push_str(&format!("\nreport: {}", report.display()));
+            }
+            said + &to_resume(resume.as_deref())
+        })
+    })
 }
 
 fn keep(series: &mut Series, plan: &PlanFile) -> Result<(), Error> {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::cli::drivers;
+use crate::lock::DrivenLocks;
 use crate::scenario::{EnsembleChoice, Scenario};
 use crate::words::catalog::fault::{Capability, FaultCard, FaultChoice, Target};
 use crate::words::error::Error;
@@ -79,8 +81,14 @@ impl Needs {
         }
     }
 
-    /// Refuses what cannot be done here, before anything is started.
-    pub fn check(&self, scenario: &Scenario, allow_faults: bool, wants_tls: bool) -> Result<(), Error> {
+    /// Refuses what cannot be done here, or with these locks of drivers, before anything is started.
+    pub fn check(
+        &self,
+        scenario: &Scenario,
+        driven: &DrivenLocks,
+        allow_faults: bool,
+        wants_tls: bool,
+    ) -> Result<(), Error> {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));
         }
@@ -96,7 +104,7 @@ impl Needs {
                 "connection faults have to read the traffic, which TLS encrypts: drop one of the two",
             ));
         }
-        Ok(())
+        drivers::check_tls(scenario, driven, wants_tls)
     }
 }
 

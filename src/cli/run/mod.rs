@@ -20,12 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
 use super::outputs::Prepared;
+use super::runs::to_resume;
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
 use super::{drivers, output};
 use crate::answer::compare::{Comparison, Loaded, Side};
 use crate::answer::gate::{self, GateWatch};
-use crate::load::{Environment, SignOfLife, TOP, Workspace, make_chroot};
+use crate::load::{Environment, SignOfLife, Workspace};
 use crate::lock::DrivenLocks;
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use crate::report::ci::{CiReport, Live};
@@ -37,9 +38,8 @@ use crate::scenario::{Plan, Scenario, Slice, advice};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
-use crate::world::ensemble::{Hosts, Started, namespace_of};
+use crate::world::ensemble::{Hosts, Started};
 use crate::world::fault;
-use crate::world::zk::{Access, Target, keep_awake};
 use crate::{check, lock};
 use capabilities::Needs;
 pub(super) use gates::Baseline;
@@ -70,11 +70,7 @@ pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationT
             Ok(file) => (file, None),
             Err(unusable) => {
                 broke_off(Error::usage(format!("{} cannot be run as it is", named.display())));
-                return if output::as_json() {
-                    unusable.answer(NAME, &named)
-                } else {
-                    Err(unusable.report(&named))
-                };
+                return unusable.tell(NAME, &named);
             }
         }
     };
@@ -113,8 +109,8 @@ pub(super) async fn measure(
 ) -> Result<MeasuredRun, Error> {
     let needs = Needs::of(&file.parsed.scenario);
     let wants_tls = args.opening.access.wants_tls();
-    needs.check(&file.parsed.scenario, args.generator.allow_faults, wants_tls)?;
-    drivers::check_tls(&file.parsed.scenario, DrivenLocks::registered(), wants_tls)?;
+    let (driven, allow_faults) = (DrivenLocks::registered(), args.generator.allow_faults);
+    needs.check(&file.parsed.scenario, driven, allow_faults, wants_tls)?;
     let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
     // Found right or wrong before anything is started. The gates of workers are about the whole, once it is merged.
     let baseline = match worker {
@@ -175,8 +171,8 @@ pub(super) async fn measure(
         }
     }
     let logs = writer.server_logs();
-    let opening = OpenEnsemble::open(&file.parsed.scenario, &args.opening, &needs, &logs, &progress);
-    let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
+    let world =
+        OpenEnsemble::open(&file.parsed.scenario, &args.opening, access, logs, &progress, stop).await?;
     let there = stored.as_ref().map_or(0, |stored| stored.trials.len());
     let live = Live::new(scenario, started_at, plan.trials.len().saturating_sub(there));
     let metrics = port.map(|port| port.serve(live)).transpose()?;
@@ -185,7 +181,6 @@ pub(super) async fn measure(
     }
     let session = RunInProgress {
         args,
-        access,
         baseline,
         file,
         needs,
@@ -222,8 +217,6 @@ fn unique(name: &str) -> String {
 
 struct RunInProgress {
     args: RunArgs,
-    /// Read once, so that its files are the same for all that follows.
-    access: Access,
     baseline: Option<Baseline>,
     file: ScenarioFile,
     needs: Needs,
@@ -252,22 +245,17 @@ impl RunInProgress {
     ) -> Result<MeasuredRun, Error> {
         let contenders = self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0);
         let own = self.worker.as_ref().map_or(contenders, |worker| worker.slice.below(contenders).count());
-        host::allow_sessions(own, self.needs.files_of_a_session(self.world.addresses().len()))?;
-        let target = Target { connect: self.world.connect(), access: self.world.access(self.access.clone()) };
-        let mut ensemble = self.world.describe().await;
-        ensemble.starts_cold = self.args.opening.cold && !self.world.is_external();
-        if self.args.opening.create_chroot {
-            make_chroot(&target).await?;
-        }
+        host::allow_sessions(own, self.needs.files_of_a_session(self.world.addresses.len()))?;
+        let ensemble = self.world.describe().await;
         let rendezvous = match &self.worker {
             None => None,
             Some(worker) => {
-                let joined = stop.run_until_cancelled(worker.join(&target, &self.file)).await;
+                let joined = stop.run_until_cancelled(worker.join(&self.world.target, &self.file)).await;
                 Some(joined.unwrap_or(Err(Error::Interrupted))?)
             }
         };
         let slice = rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice);
-        let (workspace, _alive) = match self.workspace(&target, slice).await {
+        let (workspace, _alive) = match self.workspace(slice).await {
             Ok(made) => made,
             Err(error) => {
                 if let Some(rendezvous) = rendezvous {
@@ -277,20 +265,17 @@ impl RunInProgress {
             }
         };
         let mut environment = Environment {
-            target,
-            workspace,
-            servers: self.world.addresses(),
-            namespace: namespace_of(&self.world.chroot(), TOP),
             threads: self.threads(),
-            keep_awake: self.world.keep_awake(&ensemble.servers).then_some(keep_awake::EVERY),
             local: self
                 .world
-                .started()
+                .started
+                .clone()
                 .or_else(|| Some(Arc::clone(self.hosts.as_ref()?) as Arc<dyn Started>)),
             keeps_history: self.args.history,
             scratch: self.writer.dir().to_owned(),
-            proxy: self.needs.proxy(&self.world.addresses())?,
+            proxy: self.needs.proxy(&self.world.addresses)?,
             rendezvous,
+            ..self.world.environment(workspace, &ensemble.servers)
         };
         let measured = self.trials(&environment, ensemble, stored, stop).await;
         self.progress.finish();
@@ -316,23 +301,20 @@ impl RunInProgress {
             return Err(nothing(ran.outcome));
         }
         let Self { args, baseline, file, world, writer, .. } = self;
-        world.close(&writer.server_logs());
+        world.close();
         let showing = Showing::of(&args.concluding, args.opening.quiet);
         Ok(MeasuredRun { showing, baseline, file, writer, run, ran })
     }
 
     /// Makes the run's place on the ensemble, by one of several workers, and shows on an ensemble that has other users that it
     /// is alive. Servers of the run's own go with it.
-    async fn workspace(
-        &self,
-        target: &Target,
-        slice: Slice,
-    ) -> Result<(Workspace, Option<SignOfLife>), Error> {
+    async fn workspace(&self, slice: Slice) -> Result<(Workspace, Option<SignOfLife>), Error> {
+        let target = &self.world.target;
         if !slice.leads() {
             return Ok((Workspace::made_by_another(target.clone(), &self.run_id), None));
         }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
-        let alive = match self.world.is_fresh() {
+        let alive = match self.world.started.is_some() {
             true => None,
             false => Some(workspace.show_life().await?),
         };
@@ -347,14 +329,10 @@ impl RunInProgress {
         stored: Option<StoredRun>,
         stop: &CancellationToken,
     ) -> Result<(Run, Ran), Error> {
-        let is_own = !self.world.is_external();
-        if is_own && !self.args.opening.cold && !stop.is_cancelled() {
-            self.progress.note(prepare::NOTE);
-            prepare::warm_up(environment, stop).await?;
-        }
+        prepare::warm_up(&self.world, environment, &self.progress, stop).await?;
         let floor = match self.args.no_floor {
             true => Floor::not_measured("--no-floor was given"),
-            false => prepare::measure_floor(environment, self.args.opening.cold, stop).await,
+            false => prepare::measure_floor(&self.world, environment, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
             // Thousands of sessions that are opened meanwhile would be in the floor.
@@ -370,7 +348,7 @@ impl RunInProgress {
         let begun = self.begun(ensemble, floor, self.plan.trials.len().max(earlier));
         let there = stored.map_or_else(Vec::new, |stored| stored.trials);
         self.writer.begins(begun.clone(), &there, check::of_run(&there, begun.planned_trials))?;
-        if is_own && !stop.is_cancelled() {
+        if !self.world.is_external() && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
         // Of several workers each makes a part of the load, and would see a part of what is sent.
@@ -394,7 +372,7 @@ impl RunInProgress {
         let ran = run::run(&self.plan, there, &mut self.writer, &course).await;
         let is_whole = ran.outcome.ending == RunEnding::Complete && environment.rendezvous.is_none();
         let floor_after = match begun.floor.as_ref().is_some_and(Floor::is_measured) && is_whole {
-            true => Some(prepare::measure_floor(environment, self.args.opening.cold, stop).await),
+            true => Some(prepare::measure_floor(&self.world, environment, stop).await),
             false => None,
         };
         Ok((Run { floor_after, ..begun }, ran))
@@ -413,7 +391,7 @@ impl RunInProgress {
 
     /// Removes the run's nodes. On a local ensemble they go with it.
     async fn tidy(&self, environment: &Environment, outcome: &RunOutcome) {
-        if self.world.is_fresh() {
+        if self.world.started.is_some() {
             return;
         }
         if outcome.ending == RunEnding::Aborted && !self.world.answers().await {
@@ -421,7 +399,7 @@ impl RunInProgress {
                 "warning: {} stays on the ensemble, which does not answer; remove it later with: zklockbench \
                  clean --connect {} --run-id {}",
                 environment.workspace.root(),
-                self.world.connect(),
+                self.world.target.connect,
                 self.run_id
             ));
         } else if let Err(error) = environment.workspace.close().await {
@@ -621,23 +599,23 @@ impl RunResult {
         let is_cut_short = stored.run.outcome.ending != RunEnding::Complete;
         let can_resume = is_cut_short && stored.run.workers.is_none();
         let resume = can_resume.then(|| format!("{RESUME}{}{}", path.display(), drivers::options()));
-        if output::as_json() {
-            let found = json!({
+        let found = || {
+            json!({
                 "results": path,
                 "resume": resume,
                 "run": stored.run,
                 "summary": Summary::of(stored, &report),
                 "comparison": comparison,
                 "trials": stored.trials.iter().map(TrialFile::from).collect::<Vec<_>>(),
-            });
-            return output::conclude(NAME, *exit, error, &found);
-        }
-        output::outcome(self.showing.only_outcome, &report.headline.text(), || {
-            let resume = resume.map_or_else(String::new, |resume| format!("\nresume with: {resume}"));
+            })
+        };
+        let whole = || {
             let told = report::terminal(&report, comparison.as_ref(), output::style());
-            format!("{told}{}{resume}", places(path))
-        })?;
-        error.map_or(Ok(*exit), Err)
+            format!("{told}{}{}", places(path), to_resume(resume.as_deref()))
+        };
+        output::conclude(NAME, *exit, error, found, || {
+            output::outcome(self.showing.only_outcome, &report.headline.text(), whole)
+        })
     }
 }
 

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::progress::Progress;
+use super::world::OpenEnsemble;
 use crate::load::calibrate::{self, CalibrationSite};
 use crate::load::{self, Environment, EnvironmentEvent, run_trial};
 use crate::lock;
@@ -12,8 +14,6 @@ use crate::scenario::{Plan, parse};
 use crate::words::error::Error;
 
 const NAME: &str = "warm-up";
-/// What the person who waits is told.
-pub const NOTE: &str = "warming up the servers, up to 12 s";
 
 /// A load that warms servers up; two contenders on each of several locks keep them busier than one queue does.
 pub fn warm_up_scenario(name: &str, lasts: Duration) -> String {
@@ -30,11 +30,20 @@ const ENOUGH: u64 = 8_000;
 /// On a slow host it has to end all the same.
 const ROUNDS_AT_MOST: usize = 4;
 
-/// Loads the ensemble in rounds of three seconds until it is warm; what happens is not kept.
+/// Loads the ensemble in rounds of three seconds until it is warm, unless it is to stay cold; what happens is not kept.
 ///
 /// A JVM compiles its code while it runs: on two cores the first seconds of a fresh ensemble are several times slower than the
 /// rest. An ensemble that others run is not warmed up: it gets no load that was not asked for, save for that of the floor.
-pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Result<(), Error> {
+pub async fn warm_up(
+    ensemble: &OpenEnsemble,
+    environment: &Environment,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    if ensemble.is_external() || ensemble.is_cold || stop.is_cancelled() {
+        return Ok(());
+    }
+    progress.note("warming up the servers, up to 12 s");
     let parsed = parse(NAME, &warm_up_scenario(NAME, ROUND), &load::catalog()).map_err(Error::usage)?;
     let mut acquired = 0;
     for spec in Plan::of(&parsed.scenario).trials.iter().cycle().take(ROUNDS_AT_MOST) {
@@ -58,8 +67,12 @@ pub async fn warm_up(environment: &Environment, stop: &CancellationToken) -> Res
 const WITHIN: Duration = Duration::from_millis(1_200);
 
 /// Measures the floor. A run goes on without one, and says why it has none.
-pub async fn measure_floor(environment: &Environment, cold: bool, stop: &CancellationToken) -> Floor {
-    if cold {
+pub async fn measure_floor(
+    ensemble: &OpenEnsemble,
+    environment: &Environment,
+    stop: &CancellationToken,
+) -> Floor {
+    if ensemble.is_cold {
         return Floor::not_measured("the servers were not warmed up (--cold)");
     }
     if stop.is_cancelled() {

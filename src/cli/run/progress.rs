@@ -16,7 +16,7 @@ use crate::report::document::violated_word;
 use crate::run::RunEvent;
 use crate::scenario::{Plan, TrialSpec};
 use crate::words::measure::Measure;
-use crate::words::units::{contenders, counted, format_duration, format_micros};
+use crate::words::units::{contenders, counted, format_micros, whole_seconds};
 use crate::words::verdict::Verdict;
 
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl Progress {
     }
 
     pub fn expected(&self) -> String {
-        seconds(self.now().expected)
+        whole_seconds(self.now().expected)
     }
 
     pub fn note(&self, text: &str) {
@@ -180,7 +180,7 @@ fn bar(expected: Duration) -> ProgressBar {
 
 /// What stands beside the bar. A narrow terminal cuts off its end, so that what everybody wants to know comes first.
 fn message(now: &Now, left: Duration, what: &str) -> String {
-    format!("{}/{}, {} left: {}: {what}", now.number, now.trials, seconds(left), now.name)
+    format!("{}/{}, {} left: {}: {what}", now.number, now.trials, whole_seconds(left), now.name)
 }
 
 fn line(trial: &Trial, number: usize, of: usize) -> String {
@@ -208,10 +208,6 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
         text += &format!(", partial: {}", cut.why);
     }
     text
-}
-
-fn seconds(time: Duration) -> String {
-    format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
 //! The ensemble that a run uses: a fresh local one, the kept one, or one that others run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 
 use super::capabilities::Needs;
 use super::host;
 use super::progress::Progress;
 use crate::cli::output;
 use crate::cli::shared_args::OpeningArgs;
-use crate::load::{Environment, TOP, Workspace};
+use crate::load::{Environment, TOP, Workspace, make_chroot};
 use crate::record::{EnsembleInfo, ServerInfo};
 use crate::scenario::{EnsembleChoice, Scenario};
 use crate::words::error::Error;
@@ -19,7 +22,21 @@ use crate::world::ensemble::{
 };
 use crate::world::zk::{Access, Secret, Target, admin, keep_awake};
 
-pub enum OpenEnsemble {
+/// An ensemble that is open.
+pub struct OpenEnsemble {
+    servers: Servers,
+    /// How sessions to it are opened.
+    pub target: Target,
+    pub addresses: Vec<String>,
+    /// The servers themselves, if they were started for this run and go with it.
+    pub started: Option<Arc<dyn Started>>,
+    /// Whether servers of ours stay as they are after a start.
+    pub is_cold: bool,
+    /// The directory of the servers' logs.
+    logs: PathBuf,
+}
+
+enum Servers {
     Fresh(Arc<Local>),
     Contained(Arc<Compose>),
     /// Kept by `ensemble up`.
@@ -28,17 +45,152 @@ pub enum OpenEnsemble {
 }
 
 impl OpenEnsemble {
-    /// Starts or finds what the scenario asks for. Servers that it starts write their logs into that directory.
+    /// Starts or finds what the scenario asks for, unless it is to stop meanwhile. Servers that it starts write their logs into
+    /// that directory.
+    ///
+    /// On servers that are started sessions have an identity of their own where the user gave none: other users of this host
+    /// reach these servers, and may not delete what decides who holds a lock.
     ///
     /// # Errors
     /// When options don't fit, ZooKeeper is not found or does not start, or the connect string is wrong.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
-        needs: &Needs,
+        access: Access,
+        logs: PathBuf,
+        progress: &Progress,
+        stop: &CancellationToken,
+    ) -> Result<Self, Error> {
+        let opening = async {
+            let servers = Servers::open(scenario, args, &logs, progress).await?;
+            let started = servers.started();
+            let digest = access.digest.or_else(|| started.is_some().then(Secret::drawn));
+            let (connect, addresses) = match &servers {
+                Servers::Fresh(local) => (local.connect(), local.addresses()),
+                Servers::Contained(compose) => (compose.connect(), compose.addresses()),
+                Servers::Kept(Kept { connect, servers, .. }) => {
+                    (connect.clone(), servers.iter().map(|server| server.address.clone()).collect())
+                }
+                Servers::External(external) => (external.connect.clone(), external.addresses.clone()),
+            };
+            let target = Target { connect, access: Access { digest, ..access } };
+            if args.create_chroot {
+                make_chroot(&target).await?;
+            }
+            Ok::<_, Error>(Self { servers, target, addresses, started, is_cold: args.cold, logs })
+        };
+        stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))
+    }
+
+    pub fn is_external(&self) -> bool {
+        matches!(self.servers, Servers::External(_))
+    }
+
+    /// How often these servers get a read, if they are ours and of a version that can forget a request.
+    pub fn keep_awake(&self, servers: &[ServerInfo]) -> Option<Duration> {
+        let is_needed = servers.iter().any(|server| keep_awake::is_needed(&server.version));
+        (is_needed && !self.is_external()).then_some(keep_awake::EVERY)
+    }
+
+    /// Where requests are sent to it that belong to no trial: to warm it up, or to measure it.
+    pub fn environment(&self, workspace: Workspace, servers: &[ServerInfo]) -> Environment {
+        let chroot = if let Servers::External(external) = &self.servers { &external.chroot } else { "" };
+        Environment {
+            target: self.target.clone(),
+            workspace,
+            servers: self.addresses.clone(),
+            namespace: namespace_of(chroot, TOP),
+            threads: (host::cores() / 4).max(1),
+            keep_awake: self.keep_awake(servers),
+            local: self.started.clone(),
+            keeps_history: false,
+            scratch: std::env::temp_dir(),
+            proxy: None,
+            rendezvous: None,
+        }
+    }
+
+    /// Removes what such requests have left; where that cannot be done, says how to do it later.
+    pub async fn clear(&self, workspace: &Workspace) {
+        if let Err(error) = workspace.close().await {
+            let name = workspace.root().rsplit('/').next().unwrap_or_default();
+            output::note(&format!(
+                "warning: {error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
+                self.target.connect
+            ));
+        }
+    }
+
+    pub fn ended(&self) -> Option<String> {
+        match &self.servers {
+            Servers::Fresh(local) => local.ended(),
+            Servers::Contained(compose) => compose.ended(),
+            Servers::Kept(_) | Servers::External(_) => None,
+        }
+    }
+
+    pub async fn answers(&self) -> bool {
+        roles(&self.addresses).await.iter().any(|role| role.state.is_ok())
+    }
+
+    pub async fn describe(&self) -> EnsembleInfo {
+        let roles = roles(&self.addresses).await;
+        let (kind, placement, shares_host, mut config) = match &self.servers {
+            Servers::Fresh(local) => ("local", local.placement().to_owned(), true, local.config()),
+            Servers::Contained(compose) => {
+                let config = [compose.config().await, told(&self.addresses).await].concat();
+                ("compose", compose.placement(), true, config)
+            }
+            Servers::Kept(kept) => ("kept", kept.placement.clone(), true, kept.config.clone()),
+            Servers::External(external) => {
+                ("external", "not known".to_owned(), external.shares_host(), told(&self.addresses).await)
+            }
+        };
+        let servers: Vec<ServerInfo> = roles.iter().map(server_info).collect();
+        if let Some(every) = self.keep_awake(&servers) {
+            let how = format!("a read every {} ms on each server (ZOOKEEPER-4537)", every.as_millis());
+            config.push(("kept awake by".to_owned(), how));
+        }
+        if self.started.is_some() {
+            config.push(("nodes may be touched by".to_owned(), "an identity of the run".to_owned()));
+        }
+        EnsembleInfo {
+            kind: kind.into(),
+            connect: self.target.connect.clone(),
+            servers,
+            placement,
+            shares_host,
+            config,
+            starts_cold: self.is_cold && !self.is_external(),
+        }
+    }
+
+    /// Ends what was started for this run. What servers in containers said is kept first; those of other kinds have done so
+    /// themselves.
+    pub fn close(self) {
+        match self.servers {
+            Servers::Fresh(local) => local.close(),
+            Servers::Contained(compose) => {
+                if let Err(error) = compose.save_logs(&self.logs) {
+                    output::note(&format!("warning: the servers' logs could not be kept: {error}"));
+                }
+                if let Err(why) = compose.close() {
+                    output::note(&format!("warning: containers stay behind until the next run: {why}"));
+                }
+            }
+            Servers::Kept(_) | Servers::External(_) => {}
+        }
+    }
+}
+
+impl Servers {
+    async fn open(
+        scenario: &Scenario,
+        args: &OpeningArgs,
         logs: &Path,
         progress: &Progress,
     ) -> Result<Self, Error> {
+        let needs = Needs::of(scenario);
         match &scenario.ensemble {
             EnsembleChoice::Connect(connect) => {
                 let external = External::parse(connect)?;
@@ -77,145 +229,11 @@ impl OpenEnsemble {
         }
     }
 
-    /// The connect string, chroot included.
-    pub fn connect(&self) -> String {
-        match self {
-            Self::Fresh(local) => local.connect(),
-            Self::Contained(compose) => compose.connect(),
-            Self::Kept(kept) => kept.connect.clone(),
-            Self::External(external) => external.connect.clone(),
-        }
-    }
-
-    /// How sessions to it are let in. On servers that were started for this run it has an identity of its own where the user
-    /// gave none: other users of this host reach these servers, and may not delete what decides who holds a lock.
-    pub fn access(&self, given: Access) -> Access {
-        let digest = given.digest.or_else(|| self.is_fresh().then(Secret::drawn));
-        Access { digest, ..given }
-    }
-
-    pub fn addresses(&self) -> Vec<String> {
-        match self {
-            Self::Fresh(local) => local.addresses(),
-            Self::Contained(compose) => compose.addresses(),
-            Self::Kept(kept) => kept.servers.iter().map(|server| server.address.clone()).collect(),
-            Self::External(external) => external.addresses.clone(),
-        }
-    }
-
-    pub fn started(&self) -> Option<Arc<dyn Started>> {
+    fn started(&self) -> Option<Arc<dyn Started>> {
         match self {
             Self::Fresh(local) => Some(Arc::clone(local) as Arc<dyn Started>),
             Self::Contained(compose) => Some(Arc::clone(compose) as Arc<dyn Started>),
             Self::Kept(_) | Self::External(_) => None,
-        }
-    }
-
-    /// The chroot, empty for none.
-    pub fn chroot(&self) -> String {
-        if let Self::External(external) = self { external.chroot.clone() } else { String::new() }
-    }
-
-    /// Whether it was started for this run and goes with it.
-    pub fn is_fresh(&self) -> bool {
-        matches!(self, Self::Fresh(_) | Self::Contained(_))
-    }
-
-    pub fn is_external(&self) -> bool {
-        matches!(self, Self::External(_))
-    }
-
-    /// Whether these servers are ours and of a version that can forget a request.
-    pub fn keep_awake(&self, servers: &[ServerInfo]) -> bool {
-        !self.is_external() && servers.iter().any(|server| keep_awake::is_needed(&server.version))
-    }
-
-    /// Where requests are sent to it that belong to no trial: to warm it up, or to measure it.
-    pub fn environment(&self, target: Target, workspace: Workspace, servers: &[ServerInfo]) -> Environment {
-        Environment {
-            target,
-            workspace,
-            servers: self.addresses(),
-            namespace: namespace_of(&self.chroot(), TOP),
-            threads: (host::cores() / 4).max(1),
-            keep_awake: self.keep_awake(servers).then_some(keep_awake::EVERY),
-            local: self.started(),
-            keeps_history: false,
-            scratch: std::env::temp_dir(),
-            proxy: None,
-            rendezvous: None,
-        }
-    }
-
-    /// Removes what such requests have left; where that cannot be done, says how to do it later.
-    pub async fn clear(&self, environment: &Environment, name: &str) {
-        if let Err(error) = environment.workspace.close().await {
-            output::note(&format!(
-                "warning: {error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
-                self.connect()
-            ));
-        }
-    }
-
-    pub fn ended(&self) -> Option<String> {
-        match self {
-            Self::Fresh(local) => local.ended(),
-            Self::Contained(compose) => compose.ended(),
-            Self::Kept(_) | Self::External(_) => None,
-        }
-    }
-
-    pub async fn answers(&self) -> bool {
-        roles(&self.addresses()).await.iter().any(|role| role.state.is_ok())
-    }
-
-    pub async fn describe(&self) -> EnsembleInfo {
-        let roles = roles(&self.addresses()).await;
-        let (kind, placement, shares_host, mut config) = match self {
-            Self::Fresh(local) => ("local", local.placement().to_owned(), true, local.config()),
-            Self::Contained(compose) => {
-                let config = [compose.config().await, told(&compose.addresses()).await].concat();
-                ("compose", compose.placement(), true, config)
-            }
-            Self::Kept(kept) => ("kept", kept.placement.clone(), true, kept.config.clone()),
-            Self::External(external) => {
-                ("external", "not known".to_owned(), external.shares_host(), told(&external.addresses).await)
-            }
-        };
-        let servers: Vec<ServerInfo> = roles.iter().map(server_info).collect();
-        if self.keep_awake(&servers) {
-            let how =
-                format!("a read every {} ms on each server (ZOOKEEPER-4537)", keep_awake::EVERY.as_millis());
-            config.push(("kept awake by".to_owned(), how));
-        }
-        if self.is_fresh() {
-            config.push(("nodes may be touched by".to_owned(), "an identity of the run".to_owned()));
-        }
-        EnsembleInfo {
-            kind: kind.into(),
-            connect: self.connect(),
-            servers,
-            placement,
-            shares_host,
-            config,
-            ..EnsembleInfo::default()
-        }
-    }
-
-    /// Ends what was started for this run. What servers in containers said is written into that directory first;
-    /// those of other kinds have done so themselves.
-    pub fn close(self, logs: &Path) {
-        match self {
-            Self::Fresh(local) => local.close(),
-            Self::Contained(compose) => {
-                if let Err(error) = compose.save_logs(logs) {
-                    output::note(&format!("warning: the servers' logs could not be kept: {error}"));
-                }
-                if let Err(why) = compose.close() {
-                    output::note(&format!("warning: containers stay behind until the next run: {why}"));
-                }
-            }
-            Self::Kept(_) | Self::External(_) => {}
         }
     }
 }

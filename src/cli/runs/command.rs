@@ -5,40 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::place::ReadyEnsemble;
-use crate::cli::output;
-use crate::cli::shared_args::{AccessArgs, CountingWhen, GeneratorArgs};
+use crate::cli::shared_args::{CountingWhen, GeneratorArgs};
 use crate::cli::worker_args::JobArgs;
+use crate::cli::{drivers, output};
 use crate::load::Job;
+use crate::run::series::RunPlace;
 use crate::words::error::Error;
-use crate::world::zk::{Secret, Target};
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunPlace {
-    pub parent: PathBuf,
-    pub name: String,
-}
-
-impl RunPlace {
-    pub fn directory(&self) -> PathBuf {
-        self.parent.join(&self.name)
-    }
-
-    /// As `run` is told.
-    pub fn options(&self) -> [OsString; 4] {
-        ["--run-id".into(), self.name.clone().into(), "--out".into(), self.parent.clone().into()]
-    }
-}
+use crate::world::zk::Target;
 
 pub fn own_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
-}
-
-/// A program, and the ensemble that is kept for all its runs.
-pub struct OnKeptEnsemble<'a> {
-    pub program: &'a Path,
-    pub ensemble: &'a ReadyEnsemble,
-    pub access: &'a AccessArgs,
 }
 
 #[derive(Debug, Clone)]
@@ -70,14 +47,10 @@ pub fn parts_of(out: &Path, job: &str) -> PathBuf {
     out.join(format!("{job}-parts"))
 }
 
-impl LoadOptions {
+impl GeneratorArgs {
+    /// As options say it.
     pub fn words(&self) -> Vec<OsString> {
-        self.shared_words().into_iter().chain(["--no-progress".into()]).collect()
-    }
-
-    /// What `run` and `worker` are told alike.
-    fn shared_words(&self) -> Vec<OsString> {
-        let GeneratorArgs { allow_faults, threads, counting } = &self.generator;
+        let Self { allow_faults, threads, counting } = self;
         let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
         let faults = allow_faults.then(|| "--allow-faults".into());
         // As another binary of the suite may not know.
@@ -87,69 +60,76 @@ impl LoadOptions {
     }
 }
 
-impl OnKeptEnsemble<'_> {
+impl ReadyEnsemble {
+    /// A run on it.
     pub fn run(
-        self,
+        &self,
+        program: &Path,
         scenario: &Path,
         place: &RunPlace,
-        mut load: LoadOptions,
+        load: LoadOptions,
         more: Vec<OsString>,
     ) -> Command {
+        let LoadOptions { mut generator, job } = load;
         // Servers of ours are there to be broken.
-        load.generator.allow_faults |= !self.ensemble.is_external();
+        generator.allow_faults |= !self.world.is_external();
         let mut words: Vec<OsString> = Vec::new();
-        match &load.job {
+        match &job {
             None => {
-                words.extend(["run".into(), scenario.into()]);
-                words.extend(place.options());
-                words.extend(load.words());
+                words.extend(["run".into(), scenario.into(), "--no-progress".into()]);
+                words.extend(options_of(place));
             }
             Some(JobOptions { name, workers, parts }) => {
-                words.extend([
-                    "worker".into(),
-                    scenario.into(),
-                    "--run-id".into(),
-                    place.name.clone().into(),
-                ]);
+                words.extend(["worker".into(), scenario.into()]);
+                words.extend(["--run-id".into(), place.name.clone().into()]);
                 words.extend(["--job".into(), name.into(), "--out".into(), parts.into()]);
                 words.extend(["--index".into(), "0".into(), "--of".into(), workers.to_string().into()]);
                 words.extend(["--merge-into".into(), place.directory().into()]);
-                words.extend(load.shared_words());
             }
         }
-        words.extend(more);
-        self.command(words)
+        words.extend(generator.words().into_iter().chain(more));
+        self.command(program, words)
     }
 
-    pub fn command(self, words: Vec<OsString>) -> Command {
-        let mut command = Command::new(self.program);
-        command.args(words).args(["--connect", &self.ensemble.connect(), "--quiet"]);
-        let_in(&mut command, self.access, self.ensemble.identity());
-        without_extras(&mut command);
-        command
+    /// A command that measures on it. Secrets stand in no list of processes.
+    pub fn command(&self, program: &Path, words: Vec<OsString>) -> Command {
+        let mut command = Command::new(program);
+        let (target, access) = (&self.world.target, &self.access);
+        command.args(words).args(["--connect", &target.connect, "--quiet"]);
+        command.args(with_paths(&[
+            ("--tls-ca", &access.tls_ca),
+            ("--tls-cert", &access.tls_cert),
+            ("--tls-key", &access.tls_key),
+        ]));
+        command.args(access.tls.then_some("--tls"));
+        command.envs(target.access.digest.as_ref().map(|identity| ("ZKLOCKBENCH_AUTH", identity.told())));
+        without_extras(command)
     }
 }
 
-/// A run of several needs no floor of its own and no charts. Older binaries pass over variables that they do not know.
-pub fn without_extras(command: &mut Command) {
+/// A run on servers of its own.
+pub fn run_apart(scenario: &Path, place: &RunPlace, more: Vec<OsString>) -> Result<Command, Error> {
+    let mut command = Command::new(own_program()?);
+    command.arg("run").arg(scenario).args(options_of(place)).arg("--no-progress").args(more);
+    Ok(without_extras(command))
+}
+
+fn options_of(place: &RunPlace) -> [OsString; 4] {
+    ["--run-id".into(), place.name.clone().into(), "--out".into(), place.parent.clone().into()]
+}
+
+/// Those of the options that have a path.
+pub fn with_paths(options: &[(&str, &Option<PathBuf>)]) -> Vec<OsString> {
+    let given = |(name, path): &(&str, &Option<PathBuf>)| Some([name.into(), path.as_ref()?.into()]);
+    options.iter().filter_map(given).flatten().collect()
+}
+
+/// A run of several has their drivers, and needs no floor of its own and no charts. Older binaries pass over variables that they
+/// do not know.
+fn without_extras(mut command: Command) -> Command {
+    drivers::pass_on(&mut command);
     command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
-}
-
-/// Tells a run what it needs to be let in, where it goes by that identity; secrets stand in no list of processes.
-fn let_in(command: &mut Command, access: &AccessArgs, identity: Option<&Secret>) {
-    let files =
-        [("--tls-ca", &access.tls_ca), ("--tls-cert", &access.tls_cert), ("--tls-key", &access.tls_key)];
-    for (option, file) in files {
-        if let Some(file) = file {
-            command.arg(option).arg(file);
-        }
-    }
-    if access.tls {
-        command.arg("--tls");
-    }
-    if let Some(identity) = identity {
-        command.env("ZKLOCKBENCH_AUTH", identity.told());
-    }
+    command
 }
 
 /// What a command says that is to share its load and names no ensemble.

@@ -5,24 +5,23 @@ use std::path::PathBuf;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::run::capabilities::Needs;
 use crate::cli::run::prepare;
 use crate::cli::run::progress::Progress;
 use crate::cli::run::world::OpenEnsemble;
-use crate::cli::shared_args::OpeningArgs;
-use crate::load::{Workspace, make_chroot};
+use crate::cli::shared_args::{AccessArgs, OpeningArgs};
+use crate::load::Workspace;
 use crate::record::{EnsembleInfo, Floor};
 use crate::scenario::{Plan, Scenario};
 use crate::words::error::Error;
-use crate::world::zk::{Access, Secret, Target, keep_awake, reactor};
+use crate::world::zk::{Access, Target, keep_awake, reactor};
 
 pub struct ReadyEnsemble {
-    world: OpenEnsemble,
-    access: Access,
+    pub world: OpenEnsemble,
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once.
     pub floor: Floor,
-    logs: PathBuf,
+    /// What its runs are told, to be let in.
+    pub access: AccessArgs,
     _awake: Option<Awake>,
 }
 
@@ -30,70 +29,30 @@ impl ReadyEnsemble {
     /// Starts or finds the ensemble of a scenario, warms it up if it is ours, and measures its floor.
     pub async fn open(
         scenario: &Scenario,
-        needs: &Needs,
         args: &OpeningArgs,
-        access: &Access,
+        access: Access,
         logs: PathBuf,
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
         let progress = Progress::new(&Plan::of(scenario), args.quiet, false);
-        let opening = OpenEnsemble::open(scenario, args, needs, &logs, &progress);
-        let world = stop.run_until_cancelled(opening).await.unwrap_or(Err(Error::Interrupted))?;
-        let access = world.access(access.clone());
-        let target = Target { connect: world.connect(), access: access.clone() };
-        let mut ensemble = world.describe().await;
-        ensemble.starts_cold = args.cold && !world.is_external();
-        if args.create_chroot {
-            make_chroot(&target).await?;
-        }
-        let floor = prepare(&world, &target, &ensemble, args, &progress, stop).await?;
-        let needs_reads = world.keep_awake(&ensemble.servers);
-        let awake = needs_reads.then(|| Awake::begin(&world, &access)).transpose()?;
-        Ok(Self { world, access, ensemble, floor, logs, _awake: awake })
-    }
-
-    pub fn connect(&self) -> String {
-        self.world.connect()
-    }
-
-    pub fn identity(&self) -> Option<&Secret> {
-        self.access.digest.as_ref()
-    }
-
-    pub fn is_external(&self) -> bool {
-        self.world.is_external()
-    }
-
-    pub fn ended(&self) -> Option<String> {
-        self.world.ended()
+        let world = OpenEnsemble::open(scenario, args, access, logs, &progress, stop).await?;
+        let ensemble = world.describe().await;
+        let name = format!("ab-{:08x}-floor", rand::random::<u32>());
+        let workspace = Workspace::create(world.target.clone(), &name).await?;
+        let environment = world.environment(workspace, &ensemble.servers);
+        prepare::warm_up(&world, &environment, &progress, stop).await?;
+        let floor = prepare::measure_floor(&world, &environment, stop).await;
+        world.clear(&environment.workspace).await;
+        let needs_reads = world.keep_awake(&ensemble.servers).is_some();
+        let awake = needs_reads.then(|| Awake::begin(&world)).transpose()?;
+        Ok(Self { world, ensemble, floor, access: args.access.clone(), _awake: awake })
     }
 
     pub fn close(self) {
-        let Self { world, logs, _awake: awake, .. } = self;
+        let Self { world, _awake: awake, .. } = self;
         drop(awake);
-        world.close(&logs);
+        world.close();
     }
-}
-
-/// Warms the servers up and measures their floor.
-async fn prepare(
-    world: &OpenEnsemble,
-    target: &Target,
-    ensemble: &EnsembleInfo,
-    args: &OpeningArgs,
-    progress: &Progress,
-    stop: &CancellationToken,
-) -> Result<Floor, Error> {
-    let name = format!("ab-{:08x}-floor", rand::random::<u32>());
-    let workspace = Workspace::create(target.clone(), &name).await?;
-    let environment = world.environment(target.clone(), workspace, &ensemble.servers);
-    if !world.is_external() && !args.cold && !stop.is_cancelled() {
-        progress.note(prepare::NOTE);
-        prepare::warm_up(&environment, stop).await?;
-    }
-    let floor = prepare::measure_floor(&environment, args.cold, stop).await;
-    world.clear(&environment, &name).await;
-    Ok(floor)
 }
 
 /// Reads that keep servers of ours awake which could forget a request. Runs that are told a connect string take the
@@ -101,10 +60,10 @@ async fn prepare(
 struct Awake(CancellationToken);
 
 impl Awake {
-    fn begin(world: &OpenEnsemble, access: &Access) -> Result<Self, Error> {
+    fn begin(world: &OpenEnsemble) -> Result<Self, Error> {
         let stop = CancellationToken::new();
-        let target = |connect| Target { connect, access: access.clone() };
-        let targets: Vec<Target> = world.addresses().into_iter().map(target).collect();
+        let target = |connect| Target { connect, access: world.target.access.clone() };
+        let targets: Vec<Target> = world.addresses.iter().cloned().map(target).collect();
         let until = stop.clone();
         let reading = move || {
             let each = |target| keep_awake::keep_awake(target, keep_awake::EVERY, until.clone());

@@ -8,8 +8,7 @@
 pub mod args;
 mod question;
 
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::{Duration, Instant, SystemTime};
@@ -19,12 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::capabilities::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
-use super::runs::child::{self, Ended};
-use super::runs::command::{self, JobOptions, LoadOptions, OnKeptEnsemble, RunPlace};
-use super::runs::command::{NEEDS_CONNECT, leading};
+use super::runs::command::{JobOptions, LoadOptions, NEEDS_CONNECT, leading, own_program};
 use super::runs::place::ReadyEnsemble;
-use super::runs::series::{free, lock};
-use super::runs::{SeriesEnd, whole_seconds};
+use super::runs::{SeriesEnd, tell_resumed, to_resume};
 use super::shared_args::{GeneratorArgs, PlaceArgs};
 use super::{drivers, output};
 use crate::answer::sweep::{
@@ -33,11 +29,12 @@ use crate::answer::sweep::{
 };
 use crate::lock::DrivenLocks;
 use crate::report;
-use crate::results::{self, layout};
+use crate::results;
+use crate::run::series::{DoneRun, Folders, RunPlace, SeriesDirectory};
 use crate::scenario::{EnsembleChoice, Plan, Scenario};
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
-use crate::words::units::{as_a_word, format_duration};
+use crate::words::units::{as_a_word, format_duration, whole_seconds};
 use crate::world::zk::Target;
 use args::SweepArgs;
 use question::{SweepQuestion, announcement};
@@ -53,9 +50,7 @@ const COVERING: f64 = 0.3;
 const PRECISE: f64 = 0.1;
 /// Where a run's directory grows until it is whole.
 const UNDER_WAY: &str = ".under-way";
-/// The folders of the scenarios that the runs had, and of what they said.
-const SCENARIOS: &str = "scenarios";
-const LOGS: &str = "logs";
+const FOLDERS: Folders = Folders { runs: POINTS, logs: "logs", scenarios: "scenarios" };
 
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.join(FILE).is_file());
@@ -63,15 +58,13 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         Some(directory) => resume(&args, directory)?,
         None => begin(&args)?,
     };
-    let lock = lock(&directory)?;
+    let directory = SeriesDirectory::take(directory, FOLDERS)?;
+    directory.check(&format!("{POINTS}/{UNDER_WAY}"))?;
     let grid = file.grid.clone();
     if !args.opening.quiet {
         output::note(&announcement(&question, &grid, Duration::from_micros(file.budget_us)));
-        let done = file.runs.len();
-        if done > 0 {
-            output::note(&format!("going on after {done} runs, which are not repeated"));
-        }
     }
+    tell_resumed(file.runs.len(), args.opening.quiet);
     let ask = Ask {
         over: question.over[0].clone(),
         grid,
@@ -94,7 +87,6 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
         began: Instant::now(),
         spent_before,
         name,
-        _lock: lock,
     };
     let measured = leading(&session.args.job.clone(), session.target(), session.measure(stop)).await;
     session.conclude(
@@ -105,10 +97,9 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
 
 fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
     let question = SweepQuestion::read(args)?;
-    let needs = Needs::of(&question.scenario);
-    let wants_tls = args.opening.access.wants_tls();
-    needs.check(&question.scenario, args.generator.allow_faults, wants_tls)?;
-    drivers::check_tls(&question.scenario, DrivenLocks::registered(), wants_tls)?;
+    let (scenario, allow_faults) = (&question.scenario, args.generator.allow_faults);
+    let (driven, wants_tls) = (DrivenLocks::registered(), args.opening.access.wants_tls());
+    Needs::of(scenario).check(scenario, driven, allow_faults, wants_tls)?;
     args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
     let budget = args.budget.unwrap_or(BUDGET);
     let points_at_most = usize::from(args.points_at_most);
@@ -148,10 +139,6 @@ fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error>
             path
         }
     };
-    for folder in [POINTS, SCENARIOS, LOGS] {
-        let path = directory.join(folder);
-        fs::create_dir(&path).map_err(Error::cannot("create", &path))?;
-    }
     file.write(&directory)?;
     Ok((question, file, directory))
 }
@@ -172,7 +159,6 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(SweepQuestion, SweepF
     }
     args.overrides.check_containers(&directory.join(FILE).display().to_string(), &question.scenario)?;
     args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
-    check_folders(&directory)?;
     if question.strategies != file.strategies {
         return Err(at("its strategies are not those of its scenario"));
     }
@@ -190,27 +176,6 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(SweepQuestion, SweepF
     }
     file.threads = args.generator.threads.or(file.threads);
     Ok((question, file, directory))
-}
-
-/// Refuses a directory whose folders lead elsewhere.
-fn check_folders(directory: &Path) -> Result<(), Error> {
-    let under_way = format!("{POINTS}/{UNDER_WAY}");
-    for folder in [POINTS, SCENARIOS, LOGS, layout::SERVER_LOGS, &under_way] {
-        let path = directory.join(folder);
-        match path.symlink_metadata() {
-            Ok(found) if !found.is_dir() => {
-                return Err(Error::usage(format!(
-                    "{} is no directory, and no link is followed: restore it from a copy, or start the sweep again",
-                    path.display()
-                )));
-            }
-            Err(_) if folder != under_way => {
-                fs::create_dir_all(&path).map_err(Error::cannot("create", &path))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// The values to begin with: fewer where covering the range with all of them would take too much of the time.
@@ -256,14 +221,12 @@ struct SweepInProgress {
     question: SweepQuestion,
     ask: Ask,
     file: SweepFile,
-    directory: PathBuf,
+    directory: SeriesDirectory,
     place: Option<SweepEnsemble>,
     began: Instant,
     spent_before: u64,
     /// What the names of its runs begin with on the ensemble.
     name: String,
-    /// So that it goes on only once at a time.
-    _lock: Option<File>,
 }
 
 impl SweepInProgress {
@@ -281,7 +244,7 @@ impl SweepInProgress {
             };
             self.step(&step, stop).await?;
             self.refresh(SeriesEnd::of(Ending::GoingOn));
-            self.file.write(&self.directory)?;
+            self.file.write(self.directory.path())?;
         }
     }
 
@@ -289,8 +252,8 @@ impl SweepInProgress {
     /// nor what others put there. All of that stays as it is.
     fn next_number(&self) -> Result<u32, Error> {
         let mut last = self.file.runs.iter().map(|run| run.number).max().unwrap_or(0);
-        for folder in [POINTS, SCENARIOS, LOGS] {
-            let path = self.directory.join(folder);
+        for folder in [FOLDERS.runs, FOLDERS.scenarios, FOLDERS.logs] {
+            let path = self.directory.folder(folder)?;
             let cannot = Error::cannot("read", &path);
             for entry in fs::read_dir(&path).map_err(&cannot)? {
                 let name = entry.map_err(&cannot)?.file_name();
@@ -299,7 +262,7 @@ impl SweepInProgress {
             }
         }
         last.checked_add(1).ok_or_else(|| {
-            let directory = self.directory.display();
+            let directory = self.directory.path().display();
             Error::usage(format!("{directory}: a file in it has the last number that there is: move it away"))
         })
     }
@@ -339,10 +302,9 @@ impl SweepInProgress {
         self.leave();
         let (_, scenario) = self.question.step(step)?;
         let number = self.file.ensembles.len();
-        let logs = free(&self.directory.join(layout::SERVER_LOGS), &number.to_string());
-        let needs = Needs::of(&scenario);
+        let logs = self.directory.server_logs(&number.to_string());
         let access = self.args.opening.access.access(self.args.overrides.unnamed(&scenario))?;
-        let place = ReadyEnsemble::open(&scenario, &needs, &self.args.opening, &access, logs, stop).await?;
+        let place = ReadyEnsemble::open(&scenario, &self.args.opening, access, logs, stop).await?;
         self.file.ensembles.push(place.ensemble.clone());
         self.place = Some(SweepEnsemble { place, servers, number });
         Ok(())
@@ -360,20 +322,14 @@ impl SweepInProgress {
         let number = self.next_number()?;
         self.tell(number, step);
         let (text, _) = self.question.step(step)?;
-        let scenario = self.directory.join(SCENARIOS).join(format!("{number:03}.toml"));
-        let written = File::create_new(&scenario).and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(Error::cannot("write", &scenario))?;
-        let name = format!("{}-{number:03}", self.name);
-        let said = self.directory.join(LOGS).join(format!("{number:03}.txt"));
+        let key = format!("{number:03}");
+        let scenario = self.directory.scenario(&key, &text)?;
         let seed = self.file.seed.wrapping_add(u64::from(number)) % super::shared_args::SEEDS;
-        let ended = child::run(self.command(&scenario, &name, seed)?, &said, stop).await?;
-        if stop.is_cancelled() {
-            return Err(Error::Interrupted);
-        }
-        let under_way = self.directory.join(POINTS).join(UNDER_WAY);
-        let directory = self.directory.join(POINTS).join(format!("{number:03}"));
-        let found = if under_way.join(&name).is_dir() {
-            fs::rename(under_way.join(&name), &directory).map_err(Error::cannot("move", &directory))?;
+        let place = RunPlace { parent: self.under_way(), name: format!("{}-{key}", self.name) };
+        let run = self.directory.run(&place, &key, self.command(&scenario, &place, seed)?, stop).await?;
+        let found = if run.directory.is_dir() {
+            let directory = self.directory.path().join(POINTS).join(&key);
+            fs::rename(&run.directory, &directory).map_err(Error::cannot("move", &directory))?;
             let stored = results::read(&directory)?;
             samples(
                 &stored,
@@ -382,7 +338,7 @@ impl SweepInProgress {
                 self.question.objective.as_ref().map(|objective| objective.figure),
             )
         } else {
-            self.failed(step, number, &ended, &said)?
+            self.failed(step, number, &run)?
         };
         self.file.samples.extend(found);
         self.file.runs.push(RunRecord {
@@ -390,22 +346,22 @@ impl SweepInProgress {
             at: step.at,
             strategies: step.strategies.clone(),
             seed,
-            took_us: micros(ended.took),
-            exit_code: ended.code,
+            took_us: micros(run.ended.took),
+            exit_code: run.ended.code,
             ensemble: self.place.as_ref().map_or(0, |ground| ground.number),
         });
         Ok(())
     }
 
     /// A run that left no results. Where others had some, it is the load that was too much; otherwise the sweep ends.
-    fn failed(&self, step: &Step, number: u32, ended: &Ended, said: &Path) -> Result<Vec<Sample>, Error> {
-        let server = self.place.as_ref().and_then(|ground| ground.place.ended());
+    fn failed(&self, step: &Step, number: u32, run: &DoneRun) -> Result<Vec<Sample>, Error> {
+        let server = self.place.as_ref().and_then(|ground| ground.place.world.ended());
         let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);
-        let is_usage = ended.code == Some(Exit::Usage as i32);
+        let is_usage = run.ended.code == Some(Exit::Usage as i32);
         if server.is_some() || !any_sound || is_usage {
-            return Err(ended.without_results(&format!("run {number}"), server, said));
+            return Err(run.without_results(&format!("run {number}"), server));
         }
-        let (how, last) = (ended.how(), child::last_words(said));
+        let (how, last) = (run.ended.how(), run.last_words());
         let sample = |strategy: &String| Sample {
             run: number,
             strategy: strategy.clone(),
@@ -421,22 +377,23 @@ impl SweepInProgress {
         Ok(step.strategies.iter().map(sample).collect())
     }
 
-    fn command(&self, scenario: &Path, name: &str, seed: u64) -> Result<Process, Error> {
-        let program = command::own_program()?;
+    fn under_way(&self) -> PathBuf {
+        self.directory.path().join(POINTS).join(UNDER_WAY)
+    }
+
+    fn command(&self, scenario: &Path, place: &RunPlace, seed: u64) -> Result<Process, Error> {
         let Some(SweepEnsemble { place: ensemble, .. }) = &self.place else {
             return Err(Error::environment("no ensemble is open"));
         };
-        let place = RunPlace { parent: self.directory.join(POINTS).join(UNDER_WAY), name: name.to_owned() };
         let load = LoadOptions {
             generator: GeneratorArgs { threads: self.file.threads, ..self.args.generator.clone() },
             job: JobOptions::of(&self.args.job, &self.args.out),
         };
-        let on = OnKeptEnsemble { program: &program, ensemble, access: &self.args.opening.access };
         let mut more = vec!["--seed".into(), seed.to_string().into()];
         if let Some(hosts) = &self.args.overrides.hosts {
             more.extend(["--hosts".into(), hosts.into()]);
         }
-        Ok(on.run(scenario, &place, load, more))
+        Ok(ensemble.run(&own_program()?, scenario, place, load, more))
     }
 
     fn tell(&self, number: u32, step: &Step) {
@@ -468,14 +425,15 @@ impl SweepInProgress {
     fn conclude(mut self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         self.leave();
         self.refresh(end);
-        self.file.write(&self.directory)?;
+        let directory = self.directory.path();
+        self.file.write(directory)?;
         // Where a run was broken off, its trials are in there.
-        let _ = fs::remove_dir(self.directory.join(POINTS).join(UNDER_WAY));
+        let _ = fs::remove_dir(self.under_way());
         let charts = if self.args.no_charts {
             Vec::new()
         } else {
-            super::report::write_into(&self.directory, report::page::of_sweep(&self.file));
-            report::chart::draw_sweep(&self.file, &self.directory)?
+            super::report::write_into(directory, report::page::of_sweep(&self.file));
+            super::report::drawn(report::chart::draw_sweep(&self.file, directory))
         };
         let notes = self.question.notes();
         let exit = self.file.ending.of_a_run().exit(&self.file.judged());
@@ -491,25 +449,20 @@ impl SweepInProgress {
                 }
                 EnsembleChoice::Local { .. } => String::new(),
             };
-            let directory = as_a_word(&self.directory.display().to_string());
+            let directory = as_a_word(&directory.display().to_string());
             format!("zklockbench sweep --resume {directory}{place}{}", drivers::options())
         });
         let error = (self.file.ending == Ending::Aborted)
             .then(|| Error::environment(self.file.why.clone().unwrap_or_default()));
-        if output::as_json() {
-            let found = json!({ "results": self.directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
-            return output::conclude("sweep", exit, error, &found);
-        }
-        output::outcome(self.args.opening.quiet, &report::sweep_headline(&self.file), || {
-            let mut text = report::sweep(&self.file, &notes, output::style());
-            text.push_str(&format!("\n{}", where_results_are(&self.directory)));
-            if let Some(hint) = hint {
-                let more =
-                    if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };
-                text.push_str(&format!("\nresume with: {hint}{more}"));
-            }
-            text
-        })?;
-        error.map_or(Ok(exit), Err)
+        let found = || json!({ "results": directory, "charts": charts, "notes": notes, "resume": hint, "sweep": self.file });
+        let whole = || {
+            let more = if self.file.ending == Ending::OutOfTime { " --budget TIME, for more" } else { "" };
+            let (text, resume) =
+                (report::sweep(&self.file, &notes, output::style()), to_resume(hint.as_deref()));
+            format!("{text}\n{}{resume}{more}", where_results_are(directory))
+        };
+        output::conclude("sweep", exit, error, found, || {
+            output::outcome(self.args.opening.quiet, &report::sweep_headline(&self.file), whole)
+        })
     }
 }

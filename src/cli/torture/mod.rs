@@ -7,19 +7,19 @@
 mod draw;
 mod outcome;
 
-use std::fmt::Write as _;
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command as Process;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::TortureArgs;
-use super::runs::command::{self, RunPlace};
-use super::runs::series::{Folders, Opening, Series};
+use super::runs::command::{run_apart, with_paths};
+use super::runs::{tell_resumed, to_resume};
 use super::{drivers, listing, output};
 use crate::lock;
+use crate::run::series::{Folders, Opening, RunPlace, Series};
 use crate::words::catalog::LockCard;
 use crate::words::catalog::fault::{Capability, FaultCard};
 use crate::words::error::{Error, Exit};
@@ -60,9 +60,7 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
         shares_ensemble: false,
     })?;
     output::note(&format!("seed {seed}; the same rounds again: {}", again(seed, &args)));
-    if series.count() > 0 {
-        output::note(&series.going_on());
-    }
+    tell_resumed(series.count(), false);
     let left_out = std::mem::take(&mut rounds.left_out);
     tell_left_out(&left_out);
     let mut session = TortureInProgress { args, seed, series, left_out, outcomes: Vec::new() };
@@ -89,7 +87,8 @@ fn again(seed: u64, args: &TortureArgs) -> String {
         named if named.is_empty() => named,
         named => format!(" --strategies {}", as_a_word(&named)),
     };
-    format!("zklockbench torture --minutes {minutes} --seed {seed}{strategies}{}{drivers}", servers(args))
+    let servers = told(&servers(args));
+    format!("zklockbench torture --minutes {minutes} --seed {seed}{strategies}{servers}{drivers}")
 }
 
 /// The locks of these names, or all.
@@ -113,14 +112,13 @@ fn key(round: &Round) -> String {
 }
 
 /// The options that say on which servers.
-fn servers(args: &TortureArgs) -> String {
-    let mut options = String::new();
-    for (option, path) in [("--data-dir", &args.data_dir), ("--compose", &args.compose)] {
-        if let Some(path) = path {
-            let _ = write!(options, " {option} {}", as_a_word(&path.display().to_string()));
-        }
-    }
-    options
+fn servers(args: &TortureArgs) -> Vec<OsString> {
+    with_paths(&[("--data-dir", &args.data_dir), ("--compose", &args.compose)])
+}
+
+/// Options as a shell takes them, each after a space.
+fn told(options: &[OsString]) -> String {
+    options.iter().map(|word| format!(" {}", as_a_word(&word.to_string_lossy()))).collect()
 }
 
 fn why_not(args: &TortureArgs) -> impl Fn(&FaultCard) -> Option<String> {
@@ -170,16 +168,8 @@ impl TortureInProgress {
 
     async fn round(&mut self, round: &Round, stop: &CancellationToken) -> Result<RoundOutcome, Error> {
         let scenario = self.series.scenario(&key(round), &round.text)?;
-        let TortureArgs { data_dir, compose, .. } = &self.args;
-        let command = |place: &RunPlace| {
-            let mut command = Process::new(command::own_program()?);
-            command.arg("run").arg(&scenario).args(place.options()).args(RUN_OPTIONS);
-            command.args(["--no-progress", "--no-charts"]);
-            for (option, path) in [("--data-dir", data_dir), ("--compose", compose)] {
-                command.args(path.iter().flat_map(|path| [option.as_ref(), path.as_os_str()]));
-            }
-            Ok(command)
-        };
+        let options = RUN_OPTIONS.map(OsString::from).into_iter().chain(servers(&self.args)).collect();
+        let command = |place: &RunPlace| run_apart(&scenario, place, options);
         let run = self.series.run(&key(round), command, stop).await?;
         RoundOutcome::of(round.number, scenario.clone(), &run)
     }
@@ -193,8 +183,8 @@ impl TortureInProgress {
 
     fn run_again(&self, scenario: &Path) -> String {
         let scenario = as_a_word(&scenario.display().to_string());
-        let (options, drivers) = (RUN_OPTIONS.join(" "), drivers::options());
-        format!("zklockbench run {scenario} {options}{}{drivers}", servers(&self.args))
+        let (options, servers) = (RUN_OPTIONS.join(" "), told(&servers(&self.args)));
+        format!("zklockbench run {scenario} {options}{servers}{}", drivers::options())
     }
 
     fn how_to_resume(&self) -> String {
@@ -208,26 +198,25 @@ impl TortureInProgress {
         let page = tally.document(self.seed, &self.left_out, &again(self.seed, &self.args));
         super::report::write_into(self.series.path(), page);
         let resume = error.is_some().then(|| self.how_to_resume());
-        if output::as_json() {
-            let found = json!({
+        let found = || {
+            json!({
                 "results": self.series.path(),
                 "seed": self.seed,
                 "resume": resume,
                 "rounds": self.outcomes,
                 "left_out": self.left_out,
                 "faults": tally.faults,
-            });
-            return output::conclude("torture", exit, error, &found);
-        }
-        let scenario = self.series.path().join(ROUNDS).join("NNN.toml");
-        let resume = resume.map_or_else(String::new, |how| format!("\nresume with: {how}"));
-        output::text(&format!(
-            "{}\nto run round NNN again: {}\nresults: {}{resume}",
-            tally.text(self.seed),
-            self.run_again(&scenario),
-            self.series.path().display()
-        ))?;
-        error.map_or(Ok(exit), Err)
+            })
+        };
+        output::conclude("torture", exit, error, found, || {
+            output::text(&format!(
+                "{}\nto run round NNN again: {}\nresults: {}{}",
+                tally.text(self.seed),
+                self.run_again(&self.series.path().join(ROUNDS).join("NNN.toml")),
+                self.series.path().display(),
+                to_resume(resume.as_deref())
+            ))
+        })
     }
 }
 

@@ -1,23 +1,21 @@
 //! What became of the rounds of `torture`, each by itself and all together.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::draw::LeftOut;
 use crate::check;
-use crate::cli::runs::child::{self, Ended};
-use crate::cli::runs::series::DoneRun;
-use crate::cli::runs::whole_seconds;
 use crate::lock;
 use crate::record::{RunEnding, Trial};
 use crate::report::document::{Block, Document, Finding, Link, Section, Table, Value, numbers, words};
 use crate::results;
+use crate::run::series::DoneRun;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
-use crate::words::units::{counted, grouped, listed};
+use crate::words::units::{counted, grouped, listed, whole_seconds};
 use crate::words::verdict::Verdict;
 use crate::world::fault;
 
@@ -48,7 +46,7 @@ impl RoundOutcome {
     /// # Errors
     /// When the run could not begin: the next one could not either. Or when its results cannot be read.
     pub fn of(number: u64, scenario: PathBuf, run: &DoneRun) -> Result<Self, Error> {
-        let DoneRun { directory, ended, said } = run;
+        let DoneRun { directory, ended, .. } = run;
         let mut outcome = Self {
             number,
             scenario,
@@ -65,9 +63,9 @@ impl RoundOutcome {
         let code = ended.code.and_then(|code| u8::try_from(code).ok());
         if !directory.is_dir() {
             if [Exit::Usage, Exit::Environment].iter().any(|exit| code == Some(*exit as u8)) {
-                return Err(ended.without_results(&format!("round {number}"), None, said));
+                return Err(run.without_results(&format!("round {number}"), None));
             }
-            outcome.fails(ended, said);
+            outcome.fails(run);
             return Ok(outcome);
         }
         let known = Exit::ALL.iter().any(|(exit, _)| code == Some(*exit as u8));
@@ -76,13 +74,13 @@ impl RoundOutcome {
         }
         outcome.results = Some(directory.clone());
         if !known {
-            outcome.fails(ended, said);
+            outcome.fails(run);
         }
         Ok(outcome)
     }
 
-    fn fails(&mut self, ended: &Ended, said: &Path) {
-        let why = format!("the program failed ({}): {}", ended.how(), child::last_words(said));
+    fn fails(&mut self, run: &DoneRun) {
+        let why = format!("the program failed ({}): {}", run.ended.how(), run.last_words());
         self.and(Verdict::Violated(vec![why]));
     }
 

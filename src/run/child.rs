@@ -1,4 +1,4 @@
-//! One run of a side, as a process of its own: it ends with this one, and is asked to end when the user stops.
+//! One run of a series, as a process of its own: it ends with this one, and is asked to end when the user stops.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::drivers;
 use crate::words::disk;
 use crate::words::error::Error;
 use crate::world::ensemble::spawn_mortal;
@@ -32,13 +31,6 @@ impl Ended {
     pub fn how(&self) -> String {
         self.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"))
     }
-
-    /// The error of a run that left no results, with which of the servers has ended and with the end of what the run said.
-    pub fn without_results(&self, run: &str, server: Option<String>, said: &Path) -> Error {
-        let server = server.map_or_else(String::new, |server| format!("; {server}"));
-        let (how, file, last) = (self.how(), said.display(), last_words(said));
-        Error::environment(format!("{run} left no results ({how}){server}; the end of {file}:\n  {last}"))
-    }
 }
 
 /// Runs a command to its end; what it says on stderr goes to that file. When `stop` is cancelled it is asked to end.
@@ -47,7 +39,6 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
     let cannot =
         |error: std::io::Error| Error::environment(format!("cannot run {}: {error}", program.display()));
     let said = disk::create_anew(said).map_err(Error::cannot("write", said))?;
-    drivers::pass_on(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
     let began = Instant::now();
     let mut running = Running(spawn_mortal(command).map_err(cannot)?);
@@ -66,12 +57,6 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
             Some(_) => tokio::time::sleep(LOOK_EVERY).await,
         }
     }
-}
-
-pub fn last_words(said: &Path) -> String {
-    let text = std::fs::read_to_string(said).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(3)..].join("\n  ")
 }
 
 /// A process that is killed when its handle is dropped.

@@ -1,4 +1,4 @@
-//! A series of runs in one directory, each listed in one file as it ends.
+//! A series of runs in one directory, each as a process of its own, and listed in one file as it ends.
 //!
 //! The command that was cut short goes on when it is given again with `--resume DIR`: it asks for the same runs in the same
 //! order, and those that are listed are not run again.
@@ -20,12 +20,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::child::{self, Ended};
-use super::command::RunPlace;
 use crate::results::{self, VersionedFile, layout};
 use crate::words::clock::micros;
 use crate::words::disk::{self, MIB};
 use crate::words::error::Error;
-use crate::words::units::{as_a_word, as_utc, counted};
+use crate::words::units::as_utc;
 
 pub const FILE: &str = "series.json";
 const VERSION: u32 = 1;
@@ -51,6 +50,19 @@ pub struct Opening<'a> {
     pub folders: Folders,
     /// Whether names of its runs have to differ from those of all others, because they share an ensemble.
     pub shares_ensemble: bool,
+}
+
+/// Where a run puts its results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunPlace {
+    pub parent: PathBuf,
+    pub name: String,
+}
+
+impl RunPlace {
+    pub fn directory(&self) -> PathBuf {
+        self.parent.join(&self.name)
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -82,9 +94,16 @@ struct ListedRun {
     took_us: u64,
 }
 
-pub struct Series {
+/// The directory of several runs, with the scenarios that they had and what they said.
+pub struct SeriesDirectory {
     path: PathBuf,
     folders: Folders,
+    /// Held as long as they go on; `None` on a file system that has no locks.
+    _lock: Option<File>,
+}
+
+pub struct Series {
+    directory: SeriesDirectory,
     file: SeriesFile,
     spent_before: u64,
     began: Instant,
@@ -92,8 +111,6 @@ pub struct Series {
     prefix: String,
     /// Nothing has run: dropping it removes the directory.
     is_new: bool,
-    /// Held as long as it goes on; `None` on a file system that has no locks.
-    _lock: Option<File>,
 }
 
 /// A run that has ended, now or before the series was resumed.
@@ -112,7 +129,91 @@ impl DoneRun {
     pub fn results(&self, run: &str, server: Option<String>) -> Result<&Path, Error> {
         match self.directory.is_dir() {
             true => Ok(&self.directory),
-            false => Err(self.ended.without_results(run, server, &self.said)),
+            false => Err(self.without_results(run, server)),
+        }
+    }
+
+    /// The error of a run that left no results.
+    pub fn without_results(&self, run: &str, server: Option<String>) -> Error {
+        let server = server.map_or_else(String::new, |server| format!("; {server}"));
+        let (how, file, last) = (self.ended.how(), self.said.display(), self.last_words());
+        Error::environment(format!("{run} left no results ({how}){server}; the end of {file}:\n  {last}"))
+    }
+
+    pub fn last_words(&self) -> String {
+        let text = fs::read_to_string(&self.said).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(3)..].join("\n  ")
+    }
+}
+
+impl SeriesDirectory {
+    /// Takes it, so that no other series goes on there.
+    ///
+    /// # Errors
+    /// A usage error when one does, and when a folder of it leads elsewhere.
+    pub fn take(path: PathBuf, folders: Folders) -> Result<Self, Error> {
+        let directory = Self { _lock: lock(&path)?, path, folders };
+        let Folders { runs, logs, scenarios } = folders;
+        [runs, logs, scenarios, layout::SERVER_LOGS].iter().try_for_each(|name| directory.check(name))?;
+        Ok(directory)
+    }
+
+    /// Refuses a folder that leads elsewhere. Those that are missing are made when they are needed.
+    pub fn check(&self, folder: &str) -> Result<(), Error> {
+        let path = self.path.join(folder);
+        match path.symlink_metadata() {
+            Ok(found) if !found.is_dir() => Err(Error::usage(format!(
+                "{} is no directory, and no link is followed: restore it from a copy, or start again without --resume",
+                path.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn folder(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.path.join(name);
+        fs::create_dir_all(&path).map_err(Error::cannot("create", &path))?;
+        Ok(path)
+    }
+
+    /// A directory for the logs of servers that is not there yet.
+    pub fn server_logs(&self, of: &str) -> PathBuf {
+        free(&self.path.join(layout::SERVER_LOGS), of)
+    }
+
+    /// Writes the scenario of a run; gives its file.
+    pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
+        let file = self.folder(self.folders.scenarios)?.join(format!("{key}.toml"));
+        results::replace(&file, text.as_bytes()).map(|()| file)
+    }
+
+    /// Where it is kept what a run said.
+    fn said(&self, name: &str) -> Result<PathBuf, Error> {
+        Ok(self.folder(self.folders.logs)?.join(format!("{name}.txt")))
+    }
+
+    /// Runs a command, which leaves its results at that place, and keeps what it says under that name. When `stop` is cancelled
+    /// it is asked to end.
+    ///
+    /// # Errors
+    /// When it cannot be run, or the user has stopped it.
+    pub async fn run(
+        &self,
+        place: &RunPlace,
+        name: &str,
+        command: Process,
+        stop: &CancellationToken,
+    ) -> Result<DoneRun, Error> {
+        let said = self.said(name)?;
+        let ended = child::run(command, &said, stop).await?;
+        match stop.is_cancelled() {
+            true => Err(Error::Interrupted),
+            false => Ok(DoneRun { directory: place.directory(), ended, said }),
         }
     }
 }
@@ -142,43 +243,19 @@ impl Series {
         };
         let mut series = Self {
             is_new: opening.resume.is_none(),
-            _lock: lock(&path)?,
-            folders: opening.folders,
+            directory: SeriesDirectory::take(path, opening.folders)?,
             spent_before: file.spent_us,
             began: Instant::now(),
-            path,
             file,
             prefix,
         };
-        let Folders { runs, logs, scenarios } = series.folders;
-        for folder in [runs, logs, scenarios] {
-            series.check_folder(folder)?;
-        }
         // Before anything runs, so that a series that is killed can go on.
         series.write()?;
         Ok(series)
     }
 
-    /// Refuses a folder that leads elsewhere. Those that are missing are made when they are needed.
-    fn check_folder(&self, name: &str) -> Result<(), Error> {
-        let path = self.path.join(name);
-        match path.symlink_metadata() {
-            Ok(found) if !found.is_dir() => Err(Error::usage(format!(
-                "{} is no directory, and no link is followed: restore it from a copy, or start again without --resume",
-                path.display()
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    fn folder(&self, name: &str) -> Result<PathBuf, Error> {
-        let path = self.path.join(name);
-        fs::create_dir_all(&path).map_err(Error::cannot("create", &path))?;
-        Ok(path)
-    }
-
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.directory.path
     }
 
     pub fn started_at(&self) -> SystemTime {
@@ -218,11 +295,11 @@ impl Series {
     /// # Errors
     /// A usage error when it isn't; an environment error when the disk refuses.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
-        let (folder, name) = (self.folder(self.folders.scenarios)?, format!("{key}.toml"));
-        let file = folder.join(&name);
         if !self.has(key) {
-            return results::replace(&file, text.as_bytes()).map(|()| file);
+            return self.directory.scenario(key, text);
         }
+        let (folder, name) = (self.path().join(self.directory.folders.scenarios), format!("{key}.toml"));
+        let file = folder.join(&name);
         match disk::read(&folder, &name, MIB) {
             Ok(before) if before == text.as_bytes() => Ok(file),
             _ => Err(Error::usage(format!(
@@ -233,9 +310,8 @@ impl Series {
         }
     }
 
-    /// A directory for the logs of servers that is not there yet.
     pub fn server_logs(&self, of: &str) -> PathBuf {
-        free(&self.path.join(layout::SERVER_LOGS), of)
+        self.directory.server_logs(of)
     }
 
     /// Runs a command as the run of that key, unless that run is listed. When `stop` is cancelled it is asked to end.
@@ -248,11 +324,14 @@ impl Series {
         command: impl FnOnce(&RunPlace) -> Result<Process, Error>,
         stop: &CancellationToken,
     ) -> Result<DoneRun, Error> {
-        let (runs, logs) = (self.folder(self.folders.runs)?, self.folder(self.folders.logs)?);
-        let said = |name: &str| logs.join(format!("{name}.txt"));
+        let runs = self.directory.folder(self.directory.folders.runs)?;
         if let Some(ListedRun { directory, exit_code, took_us }) = self.file.runs.get(key) {
             let ended = Ended { code: *exit_code, took: Duration::from_micros(*took_us) };
-            return Ok(DoneRun { directory: runs.join(directory), said: said(directory), ended });
+            return Ok(DoneRun {
+                directory: runs.join(directory),
+                said: self.directory.said(directory)?,
+                ended,
+            });
         }
         if stop.is_cancelled() {
             return Err(Error::Interrupted);
@@ -261,55 +340,30 @@ impl Series {
         let directory = free(&runs, &format!("{}{key}", self.prefix));
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let place = RunPlace { parent: runs, name: name.clone() };
-        let said = said(&name);
-        let ended = child::run(command(&place)?, &said, stop).await?;
-        if stop.is_cancelled() {
-            self.write()?;
-            return Err(Error::Interrupted);
-        }
-        let listed = ListedRun { directory: name, exit_code: ended.code, took_us: micros(ended.took) };
+        let done = self.directory.run(&place, &name, command(&place)?, stop).await;
         // One that left nothing is worth another try.
-        if directory.is_dir() {
+        if let Ok(DoneRun { ended: Ended { code, took }, .. }) = &done
+            && directory.is_dir()
+        {
+            let listed = ListedRun { directory: name, exit_code: *code, took_us: micros(*took) };
             self.file.runs.insert(key.to_owned(), listed);
         }
         self.write()?;
-        Ok(DoneRun { directory, ended, said })
+        done
     }
 
     fn write(&mut self) -> Result<(), Error> {
         self.file.spent_us = micros(self.spent());
-        results::replace_json(&self.path.join(FILE), &self.file)
-    }
-
-    pub fn how_to_resume(&self) -> String {
-        let words = command_line();
-        let resume = format!("--resume {}", as_a_word(&self.path.display().to_string()));
-        let given = words.iter().any(|word| word == "--resume" || word.starts_with("--resume="));
-        let told: Vec<String> = words.iter().map(|word| as_a_word(word)).collect();
-        if given { told.join(" ") } else { format!("{} {resume}", told.join(" ")) }
-    }
-
-    pub fn going_on(&self) -> String {
-        format!("going on after {}, which are not repeated", counted(self.count(), "run", "runs"))
+        results::replace_json(&self.path().join(FILE), &self.file)
     }
 }
 
 impl Drop for Series {
     fn drop(&mut self) {
         if self.is_new {
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = fs::remove_dir_all(self.path());
         }
     }
-}
-
-pub fn command_line() -> Vec<String> {
-    let mut hides = false;
-    let kept = std::env::args().filter_map(|word| {
-        let hidden = hides || word == "--auth" || word.starts_with("--auth=");
-        hides = word == "--auth";
-        (!hidden).then_some(word)
-    });
-    kept.collect()
 }
 
 fn begun(opening: &Opening<'_>, started_at: SystemTime) -> SeriesFile {
@@ -347,7 +401,7 @@ fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
 }
 
 /// Takes a series for itself, where the file system has locks.
-pub fn lock(path: &Path) -> Result<Option<File>, Error> {
+fn lock(path: &Path) -> Result<Option<File>, Error> {
     let lock = File::open(path).map_err(Error::cannot("open", path))?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(lock)),
@@ -359,7 +413,7 @@ pub fn lock(path: &Path) -> Result<Option<File>, Error> {
 }
 
 /// A path below a folder that is not there yet: of that name, or with a number behind it.
-pub fn free(folder: &Path, name: &str) -> PathBuf {
+fn free(folder: &Path, name: &str) -> PathBuf {
     let names = std::iter::once(name.to_owned()).chain((2_u32..).map(|again| format!("{name}-{again}")));
     names.map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_err()).unwrap_or_default()
 }
