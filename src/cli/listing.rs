@@ -8,6 +8,7 @@ use super::output;
 use super::scenario_source::{SHIPPED, Shipped};
 use crate::lock;
 use crate::scenario::nearest;
+use crate::words::catalog::after::{After, Event, Outcome};
 use crate::words::catalog::fault::{Ends, FaultCard};
 use crate::words::catalog::{LockCard, Param};
 use crate::words::error::{Error, Exit};
@@ -119,6 +120,13 @@ impl Listing for LockCard {
 
     fn describe(&self) -> String {
         let mut text = head(&self.marked_name(), self.summary, self.source, &self.described());
+        for after in self.after {
+            let with = after.with.map(|with| format!(", with {with}")).unwrap_or_default();
+            text += &format!("\nWhat comes after{with}:\n");
+            text.extend(
+                after.rows(&self.after[0]).iter().map(|row| format!("  {}: {}\n", row.after, row.it)),
+            );
+        }
         text += &format!("\nGives: {}\n", promises(self).join(", "));
         for param in self.params {
             text += &parameter(param, &self.only_with(param));
@@ -141,9 +149,20 @@ impl Listing for LockCard {
                 "protection": given.protection,
                 "watches": given.watches,
             },
+            "after": self.after.iter().map(after).collect::<Vec<_>>(),
             "params": params(self.params),
         })
     }
+}
+
+/// What comes after each event that can happen.
+fn after(after: &After) -> Value {
+    let can_happen = Event::ALL.into_iter().filter(|event| after.outcome(*event) != Outcome::Never);
+    let outcomes: serde_json::Map<String, Value> = can_happen
+        .map(|event| (event.name().to_owned(), after.outcome(event).in_words(event).into()))
+        .collect();
+    let with = after.with.map(|with| json!({ with.param: with.word }));
+    json!({ "with": with, "outcomes": outcomes })
 }
 
 fn promises(card: &LockCard) -> Vec<&'static str> {

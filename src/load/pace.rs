@@ -126,6 +126,7 @@ mod tests {
             source: "",
             details: "",
             guarantees: Guarantees::QUEUE,
+            after: &[],
             params: &[],
             system: crate::words::catalog::LockCard::ZOOKEEPER,
             batch_cost: None,

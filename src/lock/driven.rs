@@ -149,6 +149,7 @@ fn lock(
             holders,
             queue: "",
         },
+        after: &[],
         params: Box::leak(params.into_boxed_slice()),
         system: &program.ready.system,
         batch_cost: None,

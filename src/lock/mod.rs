@@ -5,6 +5,7 @@
 //!
 //! Uses: words, world.
 
+mod after;
 mod articles;
 mod clients;
 mod cost;

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use super::driven::{self, DrivenLock, Program};
 use super::{Entry, articles, clients, curator, kazoo, mixed, ours};
+use crate::words::catalog::after::Event;
 use crate::words::catalog::{LockCard, MIXED_WITH, Params, Protection, members};
 use crate::words::units::capitalised;
 
@@ -133,8 +134,20 @@ pub fn reference() -> String {
          |---|---|---|---|---|---|---|---|\n",
     );
     text.extend(STRATEGIES.iter().map(|entry| row(&entry.card)));
+    text += &events();
     text.extend(STRATEGIES.iter().map(|entry| section(&entry.card)));
     text
+}
+
+fn events() -> String {
+    let rows = Event::ALL.iter().map(|event| format!("| {} | {} |\n", event.name(), event.meaning()));
+    format!(
+        "\nThe table under each card says what the lock does after these events, as far as they can happen to it, and with \
+         which\nerror an acquire fails. `tests/locks/matrix/cards.rs` brings each about before a real server and compares. \
+         Whose acquire or\nrelease fails on a lost connection ends its session.\n\n\
+         | event | what happens |\n|---|---|\n{}",
+        rows.collect::<String>()
+    )
 }
 
 fn row(card: &LockCard) -> String {
@@ -173,13 +186,40 @@ fn section(card: &LockCard) -> String {
         let values = param.kind.in_words("`");
         text += &format!("| `{}` | {values} | `{}` | {meaning} |\n", param.name, param.default);
     }
+    for after in card.after {
+        let with = after.with.map(|with| format!(" with `{with}`")).unwrap_or_default();
+        text += &format!("\n| after{with} | what comes of it |\n|---|---|\n");
+        text.extend(after.rows(&card.after[0]).iter().map(|row| format!("| {} | {} |\n", row.after, row.it)));
+    }
     text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::words::catalog::ParamValue;
+    use crate::words::catalog::after::Outcome;
+    use crate::words::catalog::{Param, ParamValue};
+
+    #[test]
+    fn a_card_that_promises_protection_says_that_it_goes_on_after_a_lost_create() {
+        for LockCard { name, guarantees, after, .. } in STRATEGIES.iter().map(|entry| entry.card) {
+            let outcome = after.first().map(|after| after.outcome(Event::CreateReplyLost));
+            assert_eq!(outcome == Some(Outcome::GoesOn), guarantees.protection != Protection::None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_card_says_what_its_lock_does_by_default_first_and_then_what_a_parameter_of_its_own_changes() {
+        for LockCard { name, params, after, .. } in STRATEGIES.iter().map(|entry| entry.card) {
+            let Some((by_default, others)) = after.split_first() else { continue };
+            assert_eq!(by_default.with, None, "{name}");
+            for other in others {
+                let set = other.with.unwrap();
+                let takes = |param: &Param| param.name == set.param && param.kind.words().contains(&set.word);
+                assert!(params.iter().any(takes) && !other.rows(by_default).is_empty(), "{name}: {set}");
+            }
+        }
+    }
 
     #[test]
     fn contenders_use_its_locks_in_turns_with_their_own_parameters() {

@@ -3,6 +3,7 @@
 //! The registry in `lock` builds these cards; the scenario reader, the documentation and the accounting
 //! check read them, so none of the three can disagree with the code.
 
+pub mod after;
 pub mod fault;
 mod mixed;
 
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use self::after::After;
 use crate::words::measure::RequestKind;
 
 /// Everything that is known of a lock strategy before it runs.
@@ -26,6 +28,9 @@ pub struct LockCard {
     /// Request sequence, fan-out, what it gives, where it breaks; printed by `strategies NAME`.
     pub details: &'static str,
     pub guarantees: Guarantees,
+    /// What it does after each event: as it is by default first, then with each parameter that changes that. Of another
+    /// program's lock nothing is said.
+    pub after: &'static [After],
     pub params: &'static [Param],
     pub system: &'static str,
     /// The exact cost of one batch of that many contenders, where a proof gives it.

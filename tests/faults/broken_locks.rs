@@ -93,6 +93,7 @@ const fn card() -> LockCard {
         source: "",
         details: "",
         guarantees: Guarantees::QUEUE,
+        after: &[],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: None,

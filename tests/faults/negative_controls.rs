@@ -209,6 +209,7 @@ const fn card(holders: Holders) -> LockCard {
         source: "",
         details: "",
         guarantees: Guarantees { holders, ..Guarantees::QUEUE },
+        after: &[],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: None,

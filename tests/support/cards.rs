@@ -12,6 +12,7 @@ const PLAIN: LockCard = LockCard {
     source: "a test",
     details: "",
     guarantees: WATCHES,
+    after: &[],
     params: &[],
     system: LockCard::ZOOKEEPER,
     batch_cost: None,

@@ -28,3 +28,4 @@ pub mod skip;
 pub mod story;
 pub mod trials;
 pub mod views;
+pub mod ways;

@@ -1,5 +1,9 @@
 //! What the classes of the three-strategy comparison share beside the recipe: their flag, and their flaws.
 
+use crate::lock::after::{
+    After, ConnectionLoss, ENDS, Event, Fails, GoesOn, NoDirectory, Outcome, OwnNodeDeleted, SessionMoved,
+    TimedOutInBackOff, TimesOut, WithoutNode,
+};
 use crate::lock::queue::directories::make_directory;
 use crate::lock::queue::joining::JOIN;
 use crate::lock::wait::{FLAG_INTERVAL, Flag};
@@ -30,6 +34,16 @@ pub const CLASS: Param = Param {
     default: "textbook",
     doc: "Whether it is the recipe, or the three-strategy article's class with its flaws.",
 };
+
+/// What the class does otherwise than the recipe.
+pub const OTHERWISE: [(Event, Outcome); 4] = [
+    (SessionMoved, Fails(ConnectionLoss)),
+    (TimedOutInBackOff, TimesOut),
+    (OwnNodeDeleted, WithoutNode),
+    (NoDirectory, GoesOn),
+];
+
+pub const AFTER: After = ENDS.but(OTHERWISE).with(CLASS.name, ARTICLE);
 
 pub fn is_asked_for(config: &LockConfig) -> bool {
     config.is(CLASS.name, ARTICLE)

@@ -5,6 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::race::Race;
+use crate::lock::after::{
+    CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, GoesOn, ListReplyLost, Never, OwnNodeDeleted,
+    TimedOutInBackOff,
+};
 use crate::lock::queue::node::watch_data;
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
 use crate::words::catalog::{
@@ -21,6 +25,16 @@ pub const ENTRY: Entry = Entry {
         source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
         details: include_str!("ephemeral_node.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
+        after: &[ENDS
+            .but([
+                (CreateReplyLost, GoesOn),
+                (CreateRequestLost, GoesOn),
+                (CreatesExhausted, GoesOn),
+                (ListReplyLost, Never),
+                (TimedOutInBackOff, Never),
+                (OwnNodeDeleted, Never),
+            ])
+            .trying_creates(None)],
         params: &[
             Param {
                 name: "node",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::OwnedMutexGuard;
 
+use crate::lock::after::GOES_ON;
 use crate::lock::curator::mutex::CuratorMutex;
 use crate::lock::in_process::InProcess;
 use crate::lock::queue::retry::{self, Retry};
@@ -30,6 +31,7 @@ pub const ENTRY: Entry = Entry {
         source: "lock requirements article: reentrancy and protection, the text (its code as printed does not exclude)",
         details: include_str!("local_then_remote.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        after: &[GOES_ON],
         params: &joined::<1, 5, 6>([TASKS_PER_PROCESS], retry::PARAMS),
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

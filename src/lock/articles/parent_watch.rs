@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::class::{self, WATCHING_CLASS};
+use crate::lock::after::ENDS;
 use crate::lock::queue::joining::{Joined, Joining};
 use crate::lock::queue::{Habits, Queue, Watches};
 use crate::lock::wait::{FLAG_INTERVAL, Flag, WAKE};
@@ -20,6 +21,7 @@ pub const ENTRY: Entry = Entry {
         source: "watch-lock article, first lock; three-strategy comparison article, second lock",
         details: concat!(include_str!("parent_watch.md"), include_str!("class.md")).trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
+        after: &[ENDS, class::AFTER],
         params: &[
             WATCHING_CLASS,
             Param {

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use rand::Rng;
 
 use super::class::{self, CLASS};
+use crate::lock::after::{After, ENDS, Never, TimedOutInBackOff, WatchReplyLost};
 use crate::lock::queue::joining::{Joined, Joining};
 use crate::lock::queue::{Habits, Queue, Waiter, Wakes, WatchOn, Watches};
 use crate::lock::{Acquired, Entry, LockConfig, Patience, Strategy, has_word};
@@ -23,6 +24,10 @@ pub const ENTRY: Entry = Entry {
         source: "three-strategy comparison article, first lock",
         details: concat!(include_str!("polling.md"), include_str!("class.md")).trim_ascii_end(),
         guarantees: Guarantees { watches: false, ..Guarantees::QUEUE },
+        after: &[
+            AFTER,
+            AFTER.but(class::OTHERWISE).but([(TimedOutInBackOff, Never)]).with(CLASS.name, class::ARTICLE),
+        ],
         params: &[
             CLASS,
             Param {
@@ -50,6 +55,9 @@ pub const ENTRY: Entry = Entry {
         Box::new(Polling { queue, is_article: class::is_asked_for(config) })
     },
 };
+
+/// Its first look comes after a pause: a short patience is over before.
+const AFTER: After = ENDS.but([(WatchReplyLost, Never), (TimedOutInBackOff, Never)]);
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
     let jitters = has_word(params, "jitter", "half");

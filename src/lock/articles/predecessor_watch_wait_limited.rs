@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::lock::after::{
+    DirectoryDeleted, ENDS, GoesOn, NoDirectory, OwnNodeDeleted, TimedOut, TimesOutAndLeaves, WithoutNode,
+};
 use crate::lock::queue::directories::make_directory;
 use crate::lock::queue::joining::Joining;
 use crate::lock::queue::{Habits, Queue, Waiter, Wakes, WatchOn, Watches, fired};
@@ -23,6 +26,12 @@ pub const ENTRY: Entry = Entry {
         source: "watch-lock article, its Java class",
         details: include_str!("predecessor_watch_wait_limited.md").trim_ascii_end(),
         guarantees: Guarantees { exclusive: false, ..Guarantees::QUEUE },
+        after: &[ENDS.but([
+            (TimedOut, TimesOutAndLeaves),
+            (OwnNodeDeleted, WithoutNode),
+            (NoDirectory, GoesOn),
+            (DirectoryDeleted, WithoutNode),
+        ])],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -1,6 +1,7 @@
 //! `shared-parent-watch`: readers together; every waiter watches the whole queue.
 
 use super::shared_predecessor_watch::SharedWatch;
+use crate::lock::after::ENDS;
 use crate::lock::queue::Watches;
 use crate::lock::queue::sides::READ_WRITE;
 use crate::lock::{Entry, LockConfig, cost};
@@ -13,6 +14,7 @@ pub const ENTRY: Entry = Entry {
         source: "shared and exclusive lock article, first version",
         details: include_str!("shared_parent_watch.md").trim_ascii_end(),
         guarantees: READ_WRITE,
+        after: &[ENDS],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

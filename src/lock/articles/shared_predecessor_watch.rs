@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use crate::lock::after::ENDS;
 use crate::lock::queue::joining::Joining;
 use crate::lock::queue::sides::{BARE, READ_WRITE, Watched};
 use crate::lock::queue::{Habits, Queue, Watches};
@@ -17,6 +18,7 @@ pub const ENTRY: Entry = Entry {
         source: "ZooKeeper's recipes page; shared and exclusive lock article, improved version",
         details: include_str!("shared_predecessor_watch.md").trim_ascii_end(),
         guarantees: READ_WRITE,
+        after: &[ENDS],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::lock::after::{
+    ConnectionLoss, CreatesExhausted, DeleteReplyLost, DeleteRequestLost, Fails, FailsAndLeaves, GOES_ON,
+};
 use crate::lock::queue::directories::make_directory;
 use crate::lock::queue::protection::node_named;
 use crate::lock::wait::AnyEvent;
@@ -25,6 +28,13 @@ pub const ENTRY: Entry = Entry {
         source: "Apache ZooKeeper, zookeeper-recipes-lock, WriteLock",
         details: include_str!("apache_write_lock.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        after: &[GOES_ON
+            .but([
+                (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
+                (DeleteReplyLost, Fails(ConnectionLoss)),
+                (DeleteRequestLost, FailsAndLeaves(ConnectionLoss)),
+            ])
+            .trying_creates(Some(TRIES))],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

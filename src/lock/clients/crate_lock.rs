@@ -2,6 +2,10 @@
 
 use async_trait::async_trait;
 
+use crate::lock::after::{
+    ConnectionLoss, CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, Fails, GoesOn, ListReplyLost,
+    TimedOutInBackOff, TimesOut, WatchReplyLost,
+};
 use crate::lock::queue::protection::{MarkedName, delete_marked};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::words::catalog::{Guarantees, LockCard, Mode};
@@ -17,6 +21,16 @@ pub const ENTRY: Entry = Entry {
         source: "zookeeper-client 0.11.2, Client::lock with LockPrefix::new_custom",
         details: include_str!("crate_lock.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
+        after: &[ENDS
+            .but([
+                (CreateReplyLost, Fails(ConnectionLoss)),
+                (CreateRequestLost, GoesOn),
+                (CreatesExhausted, Fails(ConnectionLoss)),
+                (ListReplyLost, GoesOn),
+                (WatchReplyLost, GoesOn),
+                (TimedOutInBackOff, TimesOut),
+            ])
+            .trying_creates(None)],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: None,

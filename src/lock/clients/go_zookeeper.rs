@@ -2,6 +2,10 @@
 
 use async_trait::async_trait;
 
+use crate::lock::after::{
+    ConnectionLoss, CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, FailsAndLeaves, GoesOn,
+    ListReplyLost, NoDirectory, OwnNodeDeleted, TimedOutInBackOff, WatchReplyLost, WithoutNode,
+};
 use crate::lock::queue::directories::make_from_top;
 use crate::lock::queue::joining::{Joined, Joining};
 use crate::lock::queue::protection::{MarkedName, find_marked};
@@ -23,6 +27,18 @@ pub const ENTRY: Entry = Entry {
         source: "go-zookeeper/zk, lock.go and CreateProtectedEphemeralSequential; the article on the paper's locks",
         details: include_str!("go_zookeeper.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        after: &[ENDS
+            .but([
+                (CreateReplyLost, GoesOn),
+                (CreateRequestLost, GoesOn),
+                (CreatesExhausted, GoesOn),
+                (ListReplyLost, FailsAndLeaves(ConnectionLoss)),
+                (WatchReplyLost, FailsAndLeaves(ConnectionLoss)),
+                (TimedOutInBackOff, FailsAndLeaves(ConnectionLoss)),
+                (OwnNodeDeleted, WithoutNode),
+                (NoDirectory, GoesOn),
+            ])
+            .trying_creates(Some(TRIES))],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::mutex::CuratorMutex;
+use crate::lock::after::GOES_ON;
 use crate::lock::queue::retry::{self, Retry};
 use crate::lock::{
     AcquireError, Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, count_of, has_word,
@@ -39,6 +40,7 @@ pub const ENTRY: Entry = Entry {
         source: "Apache Curator, InterProcessMultiLock",
         details: include_str!("multi.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        after: &[GOES_ON],
         params: &joined::<2, 5, 7>(PARAMS, retry::PARAMS),
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use super::queue::CuratorQueue;
 use super::revocation::{self, Revocation};
 use super::shared_object::SharedObject;
+use crate::lock::after::GOES_ON;
 use crate::lock::queue::joining::{JOIN, Joining, is_count};
 use crate::lock::queue::retry::{self, Retry};
 use crate::lock::{
@@ -32,6 +33,7 @@ pub const ENTRY: Entry = Entry {
         source: "Apache Curator, InterProcessMutex and LockInternals",
         details: include_str!("mutex.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        after: &[GOES_ON],
         params: &joined::<7, 2, 9>(
             joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS),
             [SHARED_OBJECT, JOIN],

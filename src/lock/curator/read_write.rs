@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::queue::{CuratorQueue, DATA};
+use crate::lock::after::GOES_ON;
 use crate::lock::queue::Queue;
 use crate::lock::queue::joining::{JOIN, Joining, is_count};
 use crate::lock::queue::protection::MarkedName;
@@ -22,6 +23,7 @@ pub const ENTRY: Entry = Entry {
         source: "Apache Curator, InterProcessReadWriteLock",
         details: include_str!("read_write.md").trim_ascii_end(),
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..READ_WRITE },
+        after: &[GOES_ON],
         params: &joined::<5, 1, 6>(retry::PARAMS, [JOIN]),
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use super::mutex::CuratorMutex;
 use super::queue::protected;
+use crate::lock::after::{After, DirectoryDeleted, Fails, GOES_ON, NoNode};
 use crate::lock::queue::directories::{create_unless_there, in_containers};
 use crate::lock::queue::joining::Joining;
 use crate::lock::queue::protection::leave_for_certain;
@@ -30,6 +31,7 @@ pub const ENTRY: Entry = Entry {
         source: "Apache Curator, InterProcessSemaphoreV2",
         details: include_str!("semaphore.md").trim_ascii_end(),
         guarantees: GUARANTEES,
+        after: &[AFTER],
         params: &joined::<3, 5, 8>(PARAMS, retry::PARAMS),
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
@@ -39,6 +41,8 @@ pub const ENTRY: Entry = Entry {
         Box::new(CuratorSemaphore::new(config, leases, permits))
     },
 };
+
+pub const AFTER: After = GOES_ON.but([(DirectoryDeleted, Fails(NoNode))]);
 
 const PARAMS: [Param; 3] = [
     Param {

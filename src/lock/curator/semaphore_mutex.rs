@@ -1,6 +1,6 @@
 //! `curator-semaphore-mutex`: Apache Curator's InterProcessSemaphoreMutex.
 
-use super::semaphore::{CuratorSemaphore, GUARANTEES};
+use super::semaphore::{AFTER, CuratorSemaphore, GUARANTEES};
 use crate::lock::queue::retry;
 use crate::lock::{Entry, LockConfig, cost};
 use crate::words::catalog::{Guarantees, Holders, LockCard};
@@ -12,6 +12,7 @@ pub const ENTRY: Entry = Entry {
         source: "Apache Curator, InterProcessSemaphoreMutex",
         details: include_str!("semaphore_mutex.md").trim_ascii_end(),
         guarantees: Guarantees { holders: Holders::One, ..GUARANTEES },
+        after: &[AFTER],
         params: &retry::PARAMS,
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(|_, n| cost::semaphore(1, n)),

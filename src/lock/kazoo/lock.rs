@@ -5,6 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rand::Rng;
 
+use crate::lock::after::{After, CreatesExhausted, DirectoryDeleted, Fails, GOES_ON, GoesOn, NoNode};
 use crate::lock::queue::directories::make_from_leaf;
 use crate::lock::queue::joining::{Joined, Joining};
 use crate::lock::queue::protection::{delete_marked, node_named};
@@ -30,6 +31,7 @@ pub const ENTRY: Entry = Entry {
         source: "Python's kazoo, recipe/lock.py",
         details: include_str!("lock.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..Guarantees::QUEUE },
+        after: &[AFTER],
         params: &[
             Param {
                 name: "extra_patterns",
@@ -45,6 +47,9 @@ pub const ENTRY: Entry = Entry {
     },
     build: |config: &LockConfig| Box::new(Kazoo::of(config)),
 };
+
+pub const AFTER: After =
+    GOES_ON.but([(CreatesExhausted, GoesOn), (DirectoryDeleted, Fails(NoNode))]).trying_creates(None);
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if !blocks(params) {

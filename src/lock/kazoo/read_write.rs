@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::lock::{Kazoo, OWN_PATTERN};
+use super::lock::{AFTER, Kazoo, OWN_PATTERN};
 use crate::lock::queue::sides::READ_WRITE;
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost};
 use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
@@ -19,6 +19,7 @@ pub const ENTRY: Entry = Entry {
         source: "kazoo, ReadLock and WriteLock as of version 2.9",
         details: include_str!("read_write.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..READ_WRITE },
+        after: &[AFTER],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -2,8 +2,12 @@
 
 use async_trait::async_trait;
 
+use crate::lock::after::{
+    After, ConnectionLoss, CreatesExhausted, DirectoryDeleted, FailsAndLeaves, GOES_ON, OwnNodeDeleted,
+    WithoutNode,
+};
 use crate::lock::curator::queue::DATA;
-use crate::lock::queue::joining::{JOIN, Joining, is_count};
+use crate::lock::queue::joining::{COUNT, JOIN, Joining, is_count};
 use crate::lock::queue::retry::Retry;
 use crate::lock::queue::{Habits, Queue};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
@@ -22,6 +26,7 @@ pub const ENTRY: Entry = Entry {
         source: "this suite; its nodes, names and release are those of Curator's InterProcessMutex",
         details: include_str!("ahead.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
+        after: &[AFTER, AFTER.trying_creates(Some(4)).with(JOIN.name, COUNT)],
         params: &[
             Param {
                 name: "flush",
@@ -40,6 +45,15 @@ pub const ENTRY: Entry = Entry {
         Box::new(Ahead { queue: Queue::new(&config.path, HABITS, joining), kind: "lock-", watched: 2 })
     },
 };
+
+/// Its first create goes along with a list, and is none of those of the policy.
+const AFTER: After = GOES_ON
+    .but([
+        (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
+        (OwnNodeDeleted, WithoutNode),
+        (DirectoryDeleted, WithoutNode),
+    ])
+    .trying_creates(Some(5));
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if is_count(&JOIN, params) { cost::counted_two_back_queue(n) } else { cost::two_back_queue(n) }

@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::lock::after::GOES_ON;
 use crate::lock::curator::queue::CuratorQueue;
 use crate::lock::in_process::InProcess;
 use crate::lock::queue::joining::Joining;
@@ -64,6 +65,7 @@ pub const ENTRY: Entry = Entry {
             protection: Protection::Unsynced,
             ..Guarantees::QUEUE
         },
+        after: &[GOES_ON],
         params: &joined::<3, 5, 8>([CONTENDERS_PER_PROCESS, MAX_LOCAL_TURNS, MAX_LOCAL_TIME], retry::PARAMS),
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

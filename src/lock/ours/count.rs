@@ -1,6 +1,6 @@
 //! `count`: most locks are free when they are asked for, and then one request is enough.
 
-use super::baton::{self, Baton};
+use super::baton::{self, Baton, COUNTED};
 use super::leaving::RELEASE;
 use crate::lock::queue::joining::COUNTING;
 use crate::lock::wait::BLOCKING;
@@ -14,6 +14,7 @@ pub const ENTRY: Entry = Entry {
         source: "this suite",
         details: include_str!("count.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
+        after: &[COUNTED],
         params: &[COUNTING, RELEASE, BLOCKING],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| baton::batch_cost(&COUNTING, params, n)),

@@ -1,6 +1,10 @@
 //! `count-semaphore`: as many inside as there are leases, each let in by one write while there is room.
 
 use super::ahead::{Ahead, joining};
+use crate::lock::after::{
+    ConnectionLoss, CreatesExhausted, DirectoryDeleted, Fails, FailsAndLeaves, GOES_ON, NoNode,
+    OwnNodeDeleted, OwnNodeMissing,
+};
 use crate::lock::queue::joining::{COUNTING, Joining, is_count};
 use crate::lock::queue::retry::Retry;
 use crate::lock::queue::{Habits, Queue};
@@ -25,6 +29,11 @@ pub const ENTRY: Entry = Entry {
             holders: Holders::Leases("leases"),
             ..Guarantees::QUEUE
         },
+        after: &[GOES_ON.but([
+            (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
+            (OwnNodeDeleted, Fails(OwnNodeMissing)),
+            (DirectoryDeleted, Fails(NoNode)),
+        ])],
         params: &[LEASES, COUNTING],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use crate::lock::after::{ENDS, OwnNodeDeleted, WithoutNode};
 use crate::lock::queue::node::{if_there, watch_data};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params};
@@ -15,6 +16,7 @@ pub const ENTRY: Entry = Entry {
         source: "this suite, after the ticket lock of shared-memory systems",
         details: include_str!("ticket.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
+        after: &[ENDS.but([(OwnNodeDeleted, WithoutNode)])],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -21,7 +21,7 @@ use crate::lock::{LockConfig, QueueNode, has_word};
 use crate::words::catalog::{LockCard, Param, ParamKind, Params, Protection};
 use crate::world::zk::{Failure, Names, Session, sequence_of};
 
-const COUNT: &str = "count";
+pub const COUNT: &str = "count";
 const CREATE: &str = "create";
 
 /// How a lock joins its queue, where it can be chosen.

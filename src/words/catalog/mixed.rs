@@ -51,6 +51,7 @@ impl LockCard {
                 holders: first.guarantees.holders,
                 queue: first.guarantees.queue,
             },
+            after: &[],
             params: Box::leak(params.collect()),
             system: Self::ZOOKEEPER,
             batch_cost: None,

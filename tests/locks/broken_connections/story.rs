@@ -4,15 +4,16 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::future::{join, join3};
-use zklockbench::lock::{AcquireError, Entry, Held, find};
-use zklockbench::words::catalog::{Mode, ParamKind, ParamValue, Params};
+use zklockbench::lock::{AcquireError, Held};
+use zklockbench::words::catalog::Mode;
 use zklockbench::world::zk::{Failure, reactor};
 
-use super::expected::{Expected, Gone};
+use super::expected;
 use crate::support::contender::{Contender, SETTLE, Waiting, settled};
 use crate::support::ensemble::shared;
 use crate::support::proxy::{Fate, Proxy, Request};
 use crate::support::sessions::{Scene, scene};
+use crate::support::ways::Way;
 
 /// A contender that takes longer is stuck.
 const BOUND: Duration = Duration::from_secs(25);
@@ -85,13 +86,17 @@ impl Strike {
 
 impl Told {
     /// Complaints, with those about an outcome that is another than expected.
-    pub fn judged(self, of: &Expected, strike: Strike, story: Story) -> Vec<String> {
+    pub fn judged(self, of: Way, strike: Strike, story: Story) -> Vec<String> {
         let mut complaints = self.complaints;
         if !self.has_struck {
             complaints.push("the request never came".into());
         }
         let is_lost = |failure: &Failure| *failure == Failure::ConnectionLoss;
-        let survives = if strike.in_release { of.release } else { of.survives(strike.kind(), strike.fate) };
+        let survives = if strike.in_release {
+            expected::releases(of, strike.fate)
+        } else {
+            expected::survives(of, strike.kind(), strike.fate)
+        };
         let as_expected = match (&self.acquired, &self.released) {
             (Some(Ok(())), Some(Ok(()))) => survives,
             (Some(Ok(())), Some(Err(failure))) => strike.in_release && !survives && is_lost(failure),
@@ -115,39 +120,19 @@ impl Told {
     }
 }
 
-fn entry(of: &Expected) -> &'static Entry {
-    find(of.name).unwrap()
-}
-
 /// Whether two inside at once are a fault, and not what the card says.
-fn excludes(of: &Expected) -> bool {
-    entry(of).card.guarantees.exclusive
+fn excludes(of: Way) -> bool {
+    of.entry.card.guarantees.exclusive
 }
 
 /// Whether a waiter looks by the clock, and not because it was told.
-fn polls(of: &Expected) -> bool {
-    entry(of).card.params.iter().any(|param| param.name == "poll_interval")
+fn polls(of: Way) -> bool {
+    of.entry.card.params.iter().any(|param| param.name == "poll_interval")
 }
 
-/// A contender with a number of its own, on a quick lock.
-async fn contender(connect: &str, of: &Expected, number: usize, scene: &Scene) -> Contender {
-    let mut params = Params::new();
-    for param in entry(of).card.params {
-        match (param.name, param.kind) {
-            ("join", _) if of.joins_by_count => {
-                params.insert(param.name.into(), ParamValue::Word("count".into()));
-            }
-            ("poll_interval", _) => {
-                params.insert(param.name.into(), ParamValue::Duration(POLL));
-            }
-            // Each is a process of its own, so that it queues.
-            ("tasks_per_process" | "contenders_per_process", ParamKind::Count(..)) => {
-                params.insert(param.name.into(), ParamValue::Count(1));
-            }
-            _ => {}
-        }
-    }
-    Contender::numbered(connect, (of.name, number), &params, scene).await
+/// A contender with a number of its own.
+async fn contender(connect: &str, of: Way, number: usize, scene: &Scene) -> Contender {
+    Contender::numbered(connect, (of.name(), number), &of.params(POLL), scene).await
 }
 
 async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> Result<T, String> {
@@ -156,7 +141,7 @@ async fn bounded<T>(what: &str, work: impl Future<Output = T>) -> Result<T, Stri
 
 /// As [`tell`] with a request that is lost, until that request has come: how often a contender looks depends on what it
 /// is told while it waits, and a story in which nothing was lost says nothing.
-pub async fn tell_struck(of: &'static Expected, story: Story, strike: Strike) -> Told {
+pub async fn tell_struck(of: Way, story: Story, strike: Strike) -> Told {
     for _ in 0..5 {
         let told = tell(of, story, Some(strike)).await;
         if told.has_struck || !told.complaints.is_empty() {
@@ -167,7 +152,7 @@ pub async fn tell_struck(of: &'static Expected, story: Story, strike: Strike) ->
 }
 
 /// A contender acquires and releases, by a connection that breaks at that request.
-pub async fn tell(of: &'static Expected, story: Story, strike: Option<Strike>) -> Told {
+pub async fn tell(of: Way, story: Story, strike: Option<Strike>) -> Told {
     let mut told = Told::default();
     let ended = match story {
         Story::Alone => alone(of, strike, &mut told).await,
@@ -185,7 +170,7 @@ fn proxy_with(strike: Option<Strike>) -> Proxy {
     proxy
 }
 
-async fn alone(of: &Expected, strike: Option<Strike>, told: &mut Told) -> Result<(), String> {
+async fn alone(of: Way, strike: Option<Strike>, told: &mut Told) -> Result<(), String> {
     let scene = scene(shared()).await;
     let proxy = proxy_with(strike);
     let mut one = contender(&proxy.connect, of, 0, &scene).await;
@@ -212,7 +197,7 @@ async fn end(mut one: Contender, held: Result<Held, AcquireError>, told: &mut To
     bounded("close", one.die()).await
 }
 
-async fn contended(of: &Expected, mode: Mode, strike: Option<Strike>, told: &mut Told) -> Result<(), String> {
+async fn contended(of: Way, mode: Mode, strike: Option<Strike>, told: &mut Told) -> Result<(), String> {
     let scene = scene(shared()).await;
     let mut holder = contender(shared(), of, 0, &scene).await;
     let held = bounded("the holder", holder.acquire(Mode::Write)).await?.unwrap();
@@ -287,7 +272,7 @@ impl Room {
 }
 
 /// A newcomer is served, and then nothing is left.
-async fn serves_another(of: &Expected, scene: &Scene) -> Result<(), String> {
+async fn serves_another(of: Way, scene: &Scene) -> Result<(), String> {
     let mut another = contender(shared(), of, 9, scene).await;
     let held = bounded("another", another.acquire(Mode::Write)).await?;
     let held = held.map_err(|why| format!("another is not served: {why}"))?;
@@ -307,13 +292,13 @@ async fn is_empty(scene: &Scene) -> Result<(), String> {
 }
 
 /// A complaint begins with the lock's name.
-fn complaints(of: &Expected, ended: Result<Vec<String>, String>) -> Vec<String> {
+fn complaints(of: Way, ended: Result<Vec<String>, String>) -> Vec<String> {
     let all = ended.unwrap_or_else(|complaint| vec![complaint]);
     all.into_iter().map(|complaint| format!("{}: {complaint}", of.label())).collect()
 }
 
 /// The session of the first in line ends: it is told, and whoever is behind it is let in after the holder.
-pub async fn waiters_session_ends(of: &'static Expected) -> Vec<String> {
+pub async fn waiters_session_ends(of: Way) -> Vec<String> {
     let story = async {
         let mut complaints = Vec::new();
         let scene = scene(shared()).await;
@@ -342,7 +327,7 @@ pub async fn waiters_session_ends(of: &'static Expected) -> Vec<String> {
 }
 
 /// The session of a holder ends: those who wait are let in, one by one, whatever the former holder does.
-pub async fn holders_session_ends(of: &'static Expected) -> Vec<String> {
+pub async fn holders_session_ends(of: Way) -> Vec<String> {
     let story = async {
         let scene = scene(shared()).await;
         let proxy = Proxy::before(shared());
@@ -361,105 +346,6 @@ pub async fn holders_session_ends(of: &'static Expected) -> Vec<String> {
         is_empty(&scene).await?;
         let is_crowded = room.is_crowded.get() && excludes(of);
         Ok(if is_crowded { vec!["two inside".to_owned()] } else { Vec::new() })
-    };
-    complaints(of, story.await)
-}
-
-/// What became of an acquire when something was gone, in the words of the expectations.
-fn outcome(ended: &Result<Held, AcquireError>) -> Option<Gone> {
-    match ended {
-        Ok(_) => Some(Gone::GoesOn),
-        Err(AcquireError::Failed(failure)) if failure.is_definite() => Some(Gone::Fails),
-        Err(_) => None,
-    }
-}
-
-/// Nobody has made the lock's directory.
-pub async fn directory_is_missing(of: &'static Expected) -> Vec<String> {
-    let story = async {
-        let scene = scene(shared()).await;
-        scene.delete_all().await;
-        let mut one = contender(shared(), of, 0, &scene).await;
-        let ended = bounded("acquire", one.acquire(Mode::Write)).await?;
-        let as_expected = outcome(&ended) == Some(of.directory[0]);
-        let complaints = if as_expected { vec![] } else { vec![format!("{ended:?}")] };
-        if let Ok(held) = ended {
-            bounded("release", one.release(held)).await?.unwrap();
-        }
-        one.die().await;
-        scene.restore().await;
-        serves_another(of, &scene).await?;
-        Ok(complaints)
-    };
-    complaints(of, story.await)
-}
-
-/// The lock is deleted by hand, with all that is in it, while one holds and another waits.
-pub async fn directory_goes(of: &'static Expected) -> Vec<String> {
-    let story = async {
-        let scene = scene(shared()).await;
-        let mut holder = contender(shared(), of, 0, &scene).await;
-        let held = bounded("the holder", holder.acquire(Mode::Write)).await?.unwrap();
-        let waiter = contender(shared(), of, 1, &scene).await.queue_up().await;
-        scene.delete_all().await;
-        let (mut waiter, ended) = bounded("the waiter", waiter.over()).await?;
-        let nodes = scene.nodes().await;
-        let as_expected = match of.directory[1] {
-            Gone::Unnoticed => ended.is_ok() && nodes == 0,
-            Gone::GoesOn => ended.is_ok() && nodes > 0,
-            other => outcome(&ended) == Some(other),
-        };
-        let complaints = if as_expected { vec![] } else { vec![format!("{ended:?}, {nodes} nodes")] };
-        if let Ok(held) = ended {
-            let _ = bounded("the waiter's release", waiter.release(held)).await?;
-        }
-        let _ = bounded("the holder's release", holder.release(held)).await?;
-        waiter.die().await;
-        holder.die().await;
-        scene.restore().await;
-        serves_another(of, &scene).await?;
-        Ok(complaints)
-    };
-    complaints(of, story.await)
-}
-
-/// A waiter's own node is deleted by hand.
-pub async fn own_node_goes(of: &'static Expected) -> Vec<String> {
-    let story = async {
-        let mut complaints = Vec::new();
-        let scene = scene(shared()).await;
-        let mut holder = contender(shared(), of, 0, &scene).await;
-        let held = bounded("the holder", holder.acquire(Mode::Write)).await?.unwrap();
-        let waiter = contender(shared(), of, 1, &scene).await;
-        let session = waiter.session.id();
-        let waiter = waiter.queue_up().await;
-        let own = scene.nodes_of(session).await;
-        if own.is_empty() != (of.own_node == Gone::HasNone) {
-            complaints.push(format!("its nodes: {own:?}"));
-        }
-        scene.delete(own).await;
-        settled([&waiter]).await;
-        if waiter.is_over() && of.own_node != Gone::Fails {
-            complaints.push("over while the holder holds".into());
-        }
-        bounded("the holder's release", holder.release(held)).await?.unwrap();
-        let (mut waiter, ended) = bounded("the waiter", waiter.over()).await?;
-        let nodes = scene.nodes_of(session).await.len();
-        let as_expected = match of.own_node {
-            Gone::Fails => outcome(&ended) == Some(Gone::Fails),
-            Gone::Unnoticed => ended.is_ok() && nodes == 0,
-            Gone::GoesOn | Gone::HasNone => ended.is_ok() && nodes > 0,
-        };
-        if !as_expected {
-            complaints.push(format!("{ended:?}, {nodes} nodes"));
-        }
-        if let Ok(held) = ended {
-            let _ = bounded("the waiter's release", waiter.release(held)).await?;
-        }
-        waiter.die().await;
-        holder.die().await;
-        serves_another(of, &scene).await?;
-        Ok(complaints)
     };
     complaints(of, story.await)
 }

@@ -1,25 +1,27 @@
 //! What may happen to a contender, as data, and how it is played before a real server: what goes over the wire then.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use zklockbench::lock::AcquireError;
 use zklockbench::words::catalog::Mode::Write;
-use zklockbench::world::zk::reactor;
+use zklockbench::words::catalog::after::Event as Named;
+use zklockbench::words::catalog::{Mode, Params};
+use zklockbench::world::zk::{Failure, reactor, sequence_of};
 
-use super::pair::{Pair, Side};
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::proxy::{Fate, Proxy, Request};
 use crate::support::rehearsal::shortened;
-use crate::support::sessions::scene;
+use crate::support::sessions::{Scene, scene};
 
 /// A wait that ends in vain, and one that is shorter than any pause before another try.
 const SHORT: Duration = Duration::from_secs(2);
 const BRIEF: Duration = Duration::from_millis(40);
 /// For how long servers can't be reached: longer than a client of Java's takes for two tries to connect.
 const AWAY: Duration = Duration::from_secs(4);
-/// For so long nothing comes any more from a client that has no connection and no acquire under way.
-const GONE: Duration = Duration::from_secs(3);
+/// How the protocol numbers it.
+const MULTI: i32 = 14;
 /// Longer than a client takes for anything.
 const STUCK: Duration = Duration::from_secs(60);
 
@@ -27,6 +29,8 @@ pub struct Event {
     pub name: &'static str,
     /// Whether another holds the lock at first, until all has come to rest.
     is_contended: bool,
+    /// Whether a node that is nobody's place is in the lock's directory.
+    has_stranger: bool,
     happens: Happens,
 }
 
@@ -43,8 +47,8 @@ enum Happens {
     /// The list's reply is lost, and the time is over before the pause that follows.
     TimesOutInBackOff,
     OwnNodeGoes,
-    ForeignChild,
     NoDirectory,
+    DirectoryGoes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,20 +64,30 @@ enum What {
 impl What {
     fn is(self, request: &Request) -> bool {
         match self {
-            Self::Create => matches!(request.kind, 1 | 15),
-            Self::List => matches!(request.kind, 8 | 12),
+            Self::Create => matches!(request.kind, 1 | 14 | 15),
+            // Not of a node in a queue, of which a child watch tells the end.
+            Self::List => matches!(request.kind, 8 | 12) && !is_of_queue_node(request),
             Self::Watch => request.watches && matches!(request.kind, 3 | 4 | 8 | 12),
-            Self::Delete => matches!(request.kind, 2 | 20),
+            Self::Delete => matches!(request.kind, 2 | 14 | 20),
         }
     }
 }
 
+/// The name of the lock's directory, which comes first, ends with a number as well.
+fn is_of_queue_node(request: &Request) -> bool {
+    request.path.split('/').skip(2).last().is_some_and(|name| sequence_of(name).is_some())
+}
+
 const fn alone(name: &'static str, happens: Happens) -> Event {
-    Event { name, is_contended: false, happens }
+    Event { name, is_contended: false, has_stranger: false, happens }
 }
 
 const fn waiting(name: &'static str, happens: Happens) -> Event {
-    Event { name, is_contended: true, happens }
+    Event { is_contended: true, ..alone(name, happens) }
+}
+
+const fn beside_stranger(name: &'static str, happens: Happens) -> Event {
+    Event { has_stranger: true, ..waiting(name, happens) }
 }
 
 pub const EVENTS: [Event; 16] = [
@@ -91,14 +105,36 @@ pub const EVENTS: [Event; 16] = [
     waiting("timed out", Happens::TimesOut),
     waiting("timed out in back-off", Happens::TimesOutInBackOff),
     waiting("own node deleted", Happens::OwnNodeGoes),
-    waiting("foreign child", Happens::ForeignChild),
+    beside_stranger("foreign child", Happens::Nothing),
     alone("no directory", Happens::NoDirectory),
 ];
 
 impl Event {
-    /// Whether it can happen to that lock.
-    pub fn concerns(&self, pair: &Pair) -> bool {
-        !pair.skips.contains(&self.name)
+    /// As the tables under the cards name it.
+    pub fn named(event: Named) -> Self {
+        use Fate::{ReplyLost, RequestLost};
+        use Happens::{
+            CreatesExhausted, DirectoryGoes, Expired, Lost, Moved, NoDirectory, Nothing, OwnNodeGoes,
+        };
+        let name = event.name();
+        match event {
+            Named::CreateReplyLost => alone(name, Lost(ReplyLost, What::Create)),
+            Named::CreateRequestLost => alone(name, Lost(RequestLost, What::Create)),
+            Named::CreatesExhausted => alone(name, CreatesExhausted),
+            // Beside a stranger those list, too, that know without a list who is before them.
+            Named::ListReplyLost => beside_stranger(name, Lost(ReplyLost, What::List)),
+            Named::WatchReplyLost => waiting(name, Lost(ReplyLost, What::Watch)),
+            Named::DeleteReplyLost => alone(name, Lost(ReplyLost, What::Delete)),
+            Named::DeleteRequestLost => alone(name, Lost(RequestLost, What::Delete)),
+            Named::SessionMoved => waiting(name, Moved),
+            Named::SessionExpired => waiting(name, Expired),
+            Named::TimedOut => waiting(name, Happens::TimesOut),
+            Named::TimedOutInBackOff => beside_stranger(name, Happens::TimesOutInBackOff),
+            Named::OwnNodeDeleted => waiting(name, OwnNodeGoes),
+            Named::ForeignChild => beside_stranger(name, Nothing),
+            Named::NoDirectory => alone(name, NoDirectory),
+            Named::DirectoryDeleted => waiting(name, DirectoryGoes),
+        }
     }
 
     fn limit(&self) -> Duration {
@@ -110,11 +146,72 @@ impl Event {
     }
 }
 
-/// Plays an event to one side of a pair; what its contender sent, line by line, with what happened in between.
-pub async fn play(event: &Event, pair: &Pair, side: &Side, number: usize, connect: &str) -> Vec<String> {
+/// What has to be known of a lock to play events to it.
+pub struct Terms {
+    pub lock: &'static str,
+    pub params: Params,
+    pub mode: Mode,
+    /// How many creates are lost when they are exhausted.
+    pub creates: usize,
+    /// Whether what is to be lost is sure to come.
+    pub comes: bool,
+    /// Longer than it pauses between two requests.
+    pub calm: Duration,
+    /// For so long nothing comes any more when it has no connection and no acquire under way.
+    pub gone: Duration,
+}
+
+/// How it went with a contender to which an event was played.
+pub struct Course {
+    pub scene: Scene,
+    requests: Vec<Request>,
+    /// What happened, and after how many requests.
+    marks: Vec<(usize, String)>,
+    /// Whether all has happened that was to.
+    pub has_happened: bool,
+    pub ended: Ended,
+    /// How many of its nodes were left in the end, its session being alive unless it was to end.
+    pub left: usize,
+}
+
+/// How its acquire ended.
+pub enum Ended {
+    Waits,
+    Failed(AcquireError),
+    Entered(Entered),
+}
+
+/// That it was let in.
+pub struct Entered {
+    /// How many nodes it had then.
+    pub nodes: usize,
+    /// Whether the holder had not released by then.
+    pub is_beside: bool,
+    pub released: Result<(), Failure>,
+}
+
+impl Ended {
+    fn in_words(&self) -> &'static str {
+        match self {
+            Self::Waits => "still waits",
+            Self::Failed(AcquireError::TimedOut) => "timed out",
+            Self::Failed(_) => "failed",
+            Self::Entered(Entered { released: Ok(()), .. }) => "released",
+            Self::Entered(_) => "the release failed",
+        }
+    }
+}
+
+/// Plays an event to a contender that is made with the address by which it is to connect.
+pub async fn play(
+    event: &Event,
+    terms: &Terms,
+    connect: &str,
+    contender: impl AsyncFnOnce(&str, &Scene) -> Contender,
+) -> Course {
     let scene = scene(connect).await;
     // By its first acquire all directories are made.
-    let mut one = Contender::with(pair.ours, &pair.params(), &scene).await;
+    let mut one = Contender::with(terms.lock, &terms.params, &scene).await;
     let held = one.acquire(Write).await.unwrap();
     let mut holder = Some((one, held));
     if !event.is_contended
@@ -123,68 +220,44 @@ pub async fn play(event: &Event, pair: &Pair, side: &Side, number: usize, connec
         holder.release(held).await.unwrap();
         holder.die().await;
     }
-    match event.happens {
-        Happens::ForeignChild => scene.add_foreign_child().await,
-        Happens::NoDirectory => scene.delete_all().await,
-        _ => {}
+    if event.has_stranger {
+        scene.add_foreign_child().await;
+    }
+    if event.happens == Happens::NoDirectory {
+        scene.delete_all().await;
     }
     let proxy = Proxy::before(connect);
-    let subject = side.contender(pair, &proxy.connect, &scene, number).await;
+    let subject = contender(&proxy.connect, &scene).await;
     let session = subject.session.id();
-    let mut stage = Stage { proxy, event, pair, lock: scene.lock.clone(), marks: Vec::new() };
+    let mut stage = Stage { proxy, connect, terms, scene: &scene, marks: Vec::new() };
     stage.prepare(event.happens);
-    let waits = Waiting::start_within(subject, pair.mode, event.limit());
+    let waits = Waiting::start_within(subject, terms.mode, event.limit());
     stage.rest(&waits).await;
-    match event.happens {
-        Happens::Moved => {
-            stage.mark("the connection breaks; the next one is to another server");
-            stage.proxy.move_to(connect.rsplit(',').next().unwrap());
-        }
-        Happens::Expired => {
-            stage.mark("the session ends");
-            stage.proxy.end_session();
-        }
-        Happens::OwnNodeGoes => {
-            stage.mark("its node is deleted");
-            scene.delete(scene.nodes_of(session).await).await;
-        }
-        Happens::TimesOut => reactor::sleep(SHORT).await,
-        Happens::Lost(Fate::CutOff, _) => {
-            reactor::sleep(AWAY).await;
-            stage.mark("servers can be reached again");
-            stage.proxy.mend();
-        }
-        Happens::CreatesExhausted => {
-            // WriteLock pauses once more before it fails.
-            let over = async {
-                while !waits.is_over() {
-                    reactor::sleep(GONE).await;
-                }
-            };
-            let _ = reactor::timeout(STUCK, over).await;
-        }
-        _ => {}
-    }
+    let mut has_happened = stage.bring_about(event.happens, &waits, session).await;
     stage.rest(&waits).await;
+    let is_beside = waits.is_over() && holder.is_some();
     if !waits.is_over()
         && let Some((holder, held)) = &mut holder
     {
         stage.mark("the holder releases");
-        holder.release(held.clone()).await.unwrap();
+        let released = holder.release(held.clone()).await;
+        assert!(released.is_ok() || event.happens == Happens::DirectoryGoes, "{}: {released:?}", terms.lock);
         stage.rest(&waits).await;
     }
-    let (ended, subject) = stage.end(event.happens, waits).await;
+    let (ended, subject) = stage.end(event.happens, waits, is_beside).await;
     let holders = match &holder {
         Some((holder, _)) => scene.nodes_of(holder.session.id()).await.len(),
         None => 0,
     };
     let left = scene.nodes().await - holders;
+    let words = ended.in_words();
     stage.mark(match left {
-        0 => ended.to_owned(),
-        1 => format!("{ended}; its node is left"),
-        more => format!("{ended}; {more} nodes are left"),
+        0 => words.to_owned(),
+        1 => format!("{words}; its node is left"),
+        more => format!("{words}; {more} nodes are left"),
     });
-    let lines = stage.lines(side);
+    has_happened &= stage.proxy.is_done_striking();
+    let (requests, marks) = (stage.proxy.requests(), stage.marks);
     match subject {
         Subject::Ended(subject) => subject.die().await,
         Subject::Waits(waits) => {
@@ -192,10 +265,12 @@ pub async fn play(event: &Event, pair: &Pair, side: &Side, number: usize, connec
             waits.over().await.0.die().await;
         }
     }
-    if let Some((holder, _)) = holder {
+    if let Some((mut holder, held)) = holder {
+        // It may have released, or its node may have been deleted.
+        let _ = holder.release(held).await;
         holder.die().await;
     }
-    lines
+    Course { scene, requests, marks, has_happened, ended, left }
 }
 
 /// A contender whose acquire is over, or not.
@@ -206,9 +281,10 @@ enum Subject {
 
 struct Stage<'a> {
     proxy: Proxy,
-    event: &'a Event,
-    pair: &'a Pair,
-    lock: String,
+    /// The servers behind it.
+    connect: &'a str,
+    terms: &'a Terms,
+    scene: &'a Scene,
     /// What happened, and after how many requests.
     marks: Vec<(usize, String)>,
 }
@@ -225,18 +301,64 @@ impl Stage<'_> {
             Happens::Lost(fate, what) => self.lose(fate, what),
             Happens::TimesOutInBackOff => self.lose(Fate::ReplyLost, What::List),
             Happens::CreatesExhausted => {
-                (1..self.pair.creates).for_each(|_| self.lose(Fate::RequestLost, What::Create));
+                (1..self.terms.creates).for_each(|_| self.lose(Fate::RequestLost, What::Create));
                 self.lose(Fate::ReplyLost, What::Create);
             }
             _ => {}
         }
     }
 
+    /// What happens while it waits, or has ended; whether it could happen to it.
+    async fn bring_about(&mut self, happens: Happens, waits: &Waiting, session: i64) -> bool {
+        match happens {
+            Happens::Moved => {
+                self.mark("the connection breaks; the next one is to another server");
+                self.proxy.move_to(self.connect.rsplit(',').next().unwrap());
+            }
+            Happens::Expired => {
+                self.mark("the session ends");
+                self.proxy.end_session();
+            }
+            Happens::OwnNodeGoes => {
+                self.mark("its node is deleted");
+                let own = self.scene.nodes_of(session).await;
+                let has_one = !own.is_empty();
+                self.scene.delete(own).await;
+                return has_one;
+            }
+            Happens::DirectoryGoes => self.scene.delete_all().await,
+            Happens::TimesOut => reactor::sleep(SHORT).await,
+            Happens::Lost(Fate::CutOff, _) => {
+                reactor::sleep(AWAY).await;
+                self.mark("servers can be reached again");
+                self.proxy.mend();
+            }
+            Happens::CreatesExhausted => {
+                // WriteLock pauses once more before it fails.
+                let over = async {
+                    while !waits.is_over() {
+                        reactor::sleep(self.terms.gone).await;
+                    }
+                };
+                let _ = reactor::timeout(STUCK, over).await;
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// That becomes of the next request of a kind; of a list, of the next one after a create.
     fn lose(&self, fate: Fate, what: What) {
-        let lock = self.lock.clone();
-        let is = move |request: &Request| request.path.starts_with(&lock) && what.is(request);
-        let n = if what == What::List { self.pair.lists_before_create + 1 } else { 1 };
-        self.proxy.strike_where(fate, n, is);
+        let lock = self.scene.lock.clone();
+        let has_created = AtomicBool::new(what != What::List);
+        self.proxy.strike_where(fate, 1, move |request| {
+            // The path of a multi can't be told.
+            let is_of_lock = request.kind == MULTI || request.path.starts_with(&lock);
+            if is_of_lock && What::Create.is(request) {
+                has_created.store(true, Ordering::Relaxed);
+            }
+            is_of_lock && what.is(request) && has_created.load(Ordering::Relaxed)
+        });
     }
 
     async fn rest(&self, waits: &Waiting) {
@@ -248,7 +370,8 @@ impl Stage<'_> {
         const STEP: Duration = Duration::from_millis(20);
         let look = || (self.proxy.requests().len(), self.proxy.is_connected());
         let (began, mut since, mut seen) = (Instant::now(), Instant::now(), look());
-        loop {
+        // Who gets there has not sent what was to be lost, or sends for ever, and what comes of it is told.
+        while began.elapsed() < STUCK {
             let late = Instant::now();
             reactor::sleep(STEP).await;
             // Where this process is not served in time nobody is, and that nothing has moved says nothing.
@@ -256,53 +379,52 @@ impl Stage<'_> {
                 (since, seen) = (Instant::now(), look());
             }
             let (_, is_connected) = seen;
-            let is_lost = is_over() || self.proxy.is_done_striking();
+            let is_lost = !self.terms.comes || is_over() || self.proxy.is_done_striking();
             if is_lost && self.proxy.is_cut() {
                 return;
             }
-            let quiet = if is_connected { self.pair.calm } else { GONE };
+            let quiet = if is_connected { self.terms.calm } else { self.terms.gone };
             if is_lost && (is_connected || is_over()) && since.elapsed() >= quiet {
                 return;
             }
-            let requests = self.proxy.requests();
-            assert!(began.elapsed() < STUCK, "{}, {}: {requests:?}", self.pair.name, self.event.name);
         }
     }
 
     /// How the acquire ended and, if it was granted, the release.
-    async fn end(&mut self, happens: Happens, waits: Waiting) -> (&'static str, Subject) {
+    async fn end(&mut self, happens: Happens, waits: Waiting, is_beside: bool) -> (Ended, Subject) {
         if !waits.is_over() {
-            return ("still waits", Subject::Waits(waits));
+            return (Ended::Waits, Subject::Waits(waits));
         }
         let (mut subject, ended) = waits.over().await;
-        let word = match ended {
-            Err(AcquireError::TimedOut) => "timed out",
-            Err(_) => "failed",
+        let ended = match ended {
+            Err(why) => Ended::Failed(why),
             Ok(held) => {
                 self.mark("acquired");
                 if let Happens::Lost(fate, what @ What::Delete) = happens {
                     self.lose(fate, what);
                 }
+                let nodes = self.scene.nodes_of(subject.session.id()).await.len();
                 let released = subject.release(held).await;
                 self.calm(|| false).await;
-                if released.is_ok() { "released" } else { "the release failed" }
+                Ended::Entered(Entered { nodes, is_beside, released })
             }
         };
-        (word, Subject::Ended(Box::new(subject)))
+        (ended, Subject::Ended(Box::new(subject)))
     }
+}
 
-    /// What was sent, each request with what became of it, and what happened in between.
-    fn lines(&self, side: &Side) -> Vec<String> {
-        let requests = self.proxy.requests();
-        let own = self.own_ids(&requests);
+impl Course {
+    /// What was sent, each request with what became of it, and what happened in between; without the looks of a driver.
+    pub fn lines(&self, is_original: bool) -> Vec<String> {
+        let own = self.own_ids();
         let mut marks = self.marks.iter().peekable();
         let mut lines = Vec::new();
-        for (at, request) in requests.iter().enumerate() {
+        for (at, request) in self.requests.iter().enumerate() {
             while let Some((_, mark)) = marks.next_if(|(before, _)| *before <= at) {
                 lines.push(format!("-- {mark}"));
             }
-            let is_of_lock = request.path.starts_with(&self.lock);
-            if is_of_lock && !(side.is_original() && self.tells_token(request, &own)) {
+            let is_of_lock = request.path.starts_with(&self.scene.lock);
+            if is_of_lock && !(is_original && tells_token(request, &own)) {
                 lines.push(self.written(request, &own));
             }
         }
@@ -311,9 +433,9 @@ impl Stage<'_> {
     }
 
     /// The identifiers in the names of its own nodes, in the order of their creates.
-    fn own_ids(&self, requests: &[Request]) -> Vec<String> {
+    fn own_ids(&self) -> Vec<String> {
         let own = RefCell::new(Vec::new());
-        for request in requests.iter().filter(|request| What::Create.is(request)) {
+        for request in self.requests.iter().filter(|request| What::Create.is(request)) {
             shortened(&request.path, |id| {
                 let mut own = own.borrow_mut();
                 if !own.iter().any(|known| known == id) {
@@ -323,11 +445,6 @@ impl Stage<'_> {
             });
         }
         own.into_inner()
-    }
-
-    /// Whether a driver looks at its own node there, which the lock itself never does.
-    fn tells_token(&self, request: &Request, own: &[String]) -> bool {
-        matches!(request.kind, 3 | 4) && !request.watches && own.iter().any(|id| request.path.contains(id))
     }
 
     fn written(&self, request: &Request, own: &[String]) -> String {
@@ -356,7 +473,7 @@ impl Stage<'_> {
             };
             format!("{before}<{name}>{after}")
         };
-        let below = request.path.replace(&format!("{}/", self.lock), "").replace(&self.lock, ".");
+        let below = request.path.replace(&format!("{}/", self.scene.lock), "").replace(&self.scene.lock, ".");
         let fate = match request.fate {
             Some(Fate::RequestLost) => " [lost]",
             Some(_) => " [reply lost]",
@@ -364,4 +481,9 @@ impl Stage<'_> {
         };
         format!("{kind}{watch} {}{fate}", shortened(&below, named))
     }
+}
+
+/// Whether a driver looks at its own node there, which the lock itself never does.
+fn tells_token(request: &Request, own: &[String]) -> bool {
+    matches!(request.kind, 3 | 4) && !request.watches && own.iter().any(|id| request.path.contains(id))
 }

@@ -1,8 +1,10 @@
 //! Locks that are written after others' code, and that code itself by its driver, before the same real server: whatever
 //! happens to them, they send the same requests in the same order, or the lock's card says why not.
 //!
-//! `docs/conformance.md` is made of it: `scripts/conformance`.
+//! `docs/conformance.md` is made of it: `scripts/conformance`. What every lock's card says of such events is compared in
+//! `cards`.
 
+mod cards;
 mod event;
 mod page;
 mod pair;
@@ -17,6 +19,7 @@ use zklockbench::world::ensemble::roles;
 use zklockbench::world::zk::reactor;
 
 use crate::support::ensemble::shared;
+use crate::support::sessions::Scene;
 
 /// How many events are played at the same time; mostly they wait for calm.
 const AT_ONCE: usize = 20;
@@ -54,12 +57,17 @@ impl Column {
         let original = pair.original()?;
         let connect = shared();
         let play = async |number, event| {
-            let ours = event::play(event, pair, &Side::Ours, number, connect);
-            let (ours, theirs) = join(ours, event::play(event, pair, &original, number, connect)).await;
+            let sent = async |side: &Side| {
+                let contender =
+                    async |address: &str, scene: &Scene| side.contender(pair, address, scene, number).await;
+                let course = event::play(event, &pair.terms(), connect, contender).await;
+                course.lines(side.is_original())
+            };
+            let (ours, theirs) = join(sent(&Side::Ours), sent(&original)).await;
             Played { event, ours, theirs }
         };
         let played = reactor::block_on(async {
-            let events = EVENTS.iter().enumerate().filter(|(_, event)| event.concerns(pair));
+            let events = EVENTS.iter().enumerate().filter(|(_, event)| pair.meets(event));
             iter(events.map(|(number, event)| play(number, event))).buffered(AT_ONCE).collect().await
         });
         Some(Self { pair, original: original.described(pair), played })

@@ -10,11 +10,14 @@ use zklockbench::words::catalog::{Mode, ParamValue, Params};
 use zklockbench::world::driver::{DriverCommand, Process, Processes};
 use zklockbench::world::zk::{Access, Target};
 
+use super::event::{Event, Terms};
 use crate::support::contender::Contender;
 use crate::support::sessions::Scene;
 use crate::support::{foreign, skip};
 
 const SESSION: Duration = Duration::from_secs(10);
+/// After it nothing comes from any of these clients that has no connection and no acquire under way.
+const GONE: Duration = Duration::from_secs(3);
 
 pub struct Pair {
     /// How the page calls it.
@@ -24,15 +27,13 @@ pub struct Pair {
     driver: &'static str,
     needs: &'static str,
     original: &'static str,
-    pub mode: Mode,
+    mode: Mode,
     /// After how many lost creates an acquire ends.
-    pub creates: usize,
-    /// How many lists come before the first create.
-    pub lists_before_create: usize,
+    creates: usize,
     /// Longer than it pauses between two requests.
-    pub calm: Duration,
+    calm: Duration,
     /// Events that can't happen to it.
-    pub skips: &'static [&'static str],
+    skips: &'static [&'static str],
     /// Events in which it differs, with the words in its card that say so, or in that of the lock that it is made of.
     differs: &'static [(&'static str, &'static str)],
     made_of: &'static str,
@@ -54,7 +55,6 @@ const CURATOR: Pair = Pair {
     original: "InterProcessMutex",
     mode: Write,
     creates: 2,
-    lists_before_create: 0,
     calm: Duration::from_millis(800),
     skips: &[],
     differs: &[
@@ -129,7 +129,6 @@ pub const PAIRS: &[Pair] = &[
         original: "WriteLock",
         creates: 10,
         skips: &["timed out in back-off"],
-        lists_before_create: 1,
         calm: Duration::from_millis(1500),
         differs: &[
             (
@@ -194,12 +193,12 @@ pub const PAIRS: &[Pair] = &[
 /// Who takes a pair's lock.
 pub enum Side {
     Ours,
-    Original { entry: Entry, processes: Arc<Processes>, versions: String },
+    Original { entry: Box<Entry>, processes: Arc<Processes>, versions: String },
 }
 
 impl Pair {
     /// Of both sides.
-    pub fn params(&self) -> Params {
+    fn params(&self) -> Params {
         let mut params = Params::new();
         if self.driver == "curator" {
             params.insert("retry_times".into(), ParamValue::Count(1));
@@ -211,6 +210,23 @@ impl Pair {
             _ => None,
         };
         params
+    }
+
+    pub fn terms(&self) -> Terms {
+        Terms {
+            lock: self.ours,
+            params: self.params(),
+            mode: self.mode,
+            creates: self.creates,
+            comes: true,
+            calm: self.calm,
+            gone: GONE,
+        }
+    }
+
+    /// Whether that can happen to it.
+    pub fn meets(&self, event: &Event) -> bool {
+        !self.skips.contains(&event.name)
     }
 
     /// Its original, in a process of its own; `None` where this machine can't run it.
@@ -234,7 +250,7 @@ impl Pair {
         let driven = DrivenLocks::of(vec![Program { command, ready }]).unwrap();
         let (entry, lock) = driven.find_with_entry(&format!("{}:{}", self.driver, self.original)).unwrap();
         let processes = Arc::new(Processes::new(lock.wanted(&self.params(), 1)));
-        Some(Side::Original { entry: *entry, processes, versions: versions.join(", ") })
+        Some(Side::Original { entry: Box::new(*entry), processes, versions: versions.join(", ") })
     }
 
     /// Why it differs in that event.
@@ -268,7 +284,7 @@ impl Side {
 
     pub async fn contender(&self, pair: &Pair, connect: &str, scene: &Scene, number: usize) -> Contender {
         let Self::Original { entry, processes, .. } = self else {
-            return Contender::by_with(connect, pair.ours, &pair.params(), scene).await;
+            return Contender::numbered(connect, (pair.ours, 1), &pair.params(), scene).await;
         };
         let target = Target { connect: connect.into(), access: Access::default() };
         let link = processes.open(number, &target, SESSION, SESSION, &Arc::default()).await.unwrap();

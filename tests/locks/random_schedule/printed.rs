@@ -35,6 +35,7 @@ static PRINTED: Entry = Entry {
             protection: Protection::Complete,
             ..Guarantees::QUEUE
         },
+        after: &[],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: None,

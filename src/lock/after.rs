@@ -1,0 +1,50 @@
+//! What most locks do after each event, by what they do about a lost connection. A card says where its own differs.
+
+pub use crate::words::catalog::after::Event::{
+    CreateReplyLost, CreateRequestLost, CreatesExhausted, DeleteReplyLost, DeleteRequestLost,
+    DirectoryDeleted, ForeignChild, ListReplyLost, NoDirectory, OwnNodeDeleted, SessionExpired, SessionMoved,
+    TimedOut, TimedOutInBackOff, WatchReplyLost,
+};
+pub use crate::words::catalog::after::FailedWith::{ConnectionLoss, NoNode, OwnNodeMissing};
+pub use crate::words::catalog::after::Outcome::{
+    Fails, FailsAndLeaves, GoesOn, Never, TimesOut, TimesOutAndLeaves, WithoutNode,
+};
+pub use crate::words::catalog::after::{After, Event, FailedWith, Outcome};
+
+/// Takes every failure for the end of the acquire or the release.
+pub const ENDS: After = After::NOTHING
+    .but([
+        (CreateReplyLost, FailsAndLeaves(ConnectionLoss)),
+        (CreateRequestLost, Fails(ConnectionLoss)),
+        (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
+        (ListReplyLost, Fails(ConnectionLoss)),
+        (WatchReplyLost, Fails(ConnectionLoss)),
+        (DeleteReplyLost, Fails(ConnectionLoss)),
+        (DeleteRequestLost, FailsAndLeaves(ConnectionLoss)),
+        (SessionMoved, GoesOn),
+        (SessionExpired, Fails(FailedWith::SessionExpired)),
+        (TimedOut, TimesOut),
+        (TimedOutInBackOff, Fails(ConnectionLoss)),
+        (OwnNodeDeleted, Fails(OwnNodeMissing)),
+        (ForeignChild, GoesOn),
+        (NoDirectory, Fails(NoNode)),
+        (DirectoryDeleted, Fails(NoNode)),
+    ])
+    .trying_creates(Some(1));
+
+/// Finds its node again, and sends again what was lost, by Curator's policy.
+pub const GOES_ON: After = ENDS
+    .but([
+        (CreateReplyLost, GoesOn),
+        (CreateRequestLost, GoesOn),
+        (CreatesExhausted, Fails(ConnectionLoss)),
+        (ListReplyLost, GoesOn),
+        (WatchReplyLost, GoesOn),
+        (DeleteReplyLost, GoesOn),
+        (DeleteRequestLost, GoesOn),
+        (TimedOutInBackOff, TimesOut),
+        (OwnNodeDeleted, GoesOn),
+        (NoDirectory, GoesOn),
+        (DirectoryDeleted, GoesOn),
+    ])
+    .trying_creates(Some(4));

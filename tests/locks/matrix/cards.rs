@@ -1,0 +1,129 @@
+//! Every lock does after each event what the table under its card says.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::iter;
+use zklockbench::lock::AcquireError;
+use zklockbench::words::catalog::Mode;
+use zklockbench::words::catalog::after::{Event, FailedWith, Outcome};
+use zklockbench::world::zk::{Failure, reactor};
+
+use super::event::{self, Course, Ended, Entered, Terms};
+use crate::support::contender::Contender;
+use crate::support::ensemble::shared;
+use crate::support::sessions::Scene;
+use crate::support::ways::{self, Way};
+
+/// How many events are played at the same time; mostly they wait for calm.
+const AT_ONCE: usize = 120;
+/// Longer than any lock pauses here before it sends a request again.
+const CALM: Duration = Duration::from_millis(700);
+/// So many creates are lost of a lock that never gives up.
+const NOT_ENOUGH: u32 = 3;
+/// Longer than calm.
+const POLL: Duration = Duration::from_millis(1200);
+
+/// A lock, and as what it is asked for.
+#[derive(Clone, Copy)]
+struct Subject {
+    way: Way,
+    mode: Mode,
+}
+
+fn subjects() -> impl Iterator<Item = Subject> {
+    let sides = |way: Way| {
+        let reads = way.entry.card.guarantees.has_read_side().then_some(Mode::Read);
+        [Some(Mode::Write), reads].into_iter().flatten().map(move |mode| Subject { way, mode })
+    };
+    ways::all().flat_map(sides)
+}
+
+impl Subject {
+    fn terms(&self, event: Event) -> Terms {
+        Terms {
+            lock: self.way.name(),
+            params: self.way.params(POLL),
+            mode: self.mode,
+            creates: self.way.after.creates.unwrap_or(NOT_ENOUGH) as usize,
+            comes: self.way.after.outcome(event) != Outcome::Never,
+            calm: CALM,
+            gone: CALM,
+        }
+    }
+
+    /// What is otherwise than the card says; nothing where all is as it says.
+    async fn complaint(&self, event: Event) -> Option<String> {
+        let terms = self.terms(event);
+        let contender = async |address: &str, scene: &Scene| {
+            Contender::numbered(address, (terms.lock, 1), &terms.params, scene).await
+        };
+        let course = event::play(&event::Event::named(event), &terms, shared(), contender).await;
+        let said = self.way.after.outcome(event);
+        let wrong = match outcome(event, &course) {
+            Ok(seen) if seen == said => serves_another(&terms, course.scene).await.err()?,
+            seen => format!("its card says {said:?}, and it came to {seen:?}"),
+        };
+        Some(format!("{}, {:?}, {}: {wrong}", self.way.label(), self.mode, event.name()))
+    }
+}
+
+/// What it came to; an error where the tables have no word for it.
+fn outcome(event: Event, course: &Course) -> Result<Outcome, String> {
+    if !course.has_happened {
+        return Ok(Outcome::Never);
+    }
+    let fails = |failure: &Failure| {
+        let with = failed_with(failure)?;
+        Ok(if course.left == 0 { Outcome::Fails(with) } else { Outcome::FailsAndLeaves(with) })
+    };
+    match &course.ended {
+        Ended::Waits => Err("a wait without end".into()),
+        Ended::Failed(AcquireError::TimedOut) if course.left == 0 => Ok(Outcome::TimesOut),
+        Ended::Failed(AcquireError::TimedOut) => Ok(Outcome::TimesOutAndLeaves),
+        Ended::Failed(AcquireError::Failed(failure)) => fails(failure),
+        Ended::Failed(why) => Err(why.to_string()),
+        Ended::Entered(Entered { nodes: 0, .. }) => Ok(Outcome::WithoutNode),
+        // Who deletes all nodes has let go for the holder, too.
+        Ended::Entered(Entered { is_beside: true, .. }) if event != Event::DirectoryDeleted => {
+            Err("let in beside the holder".into())
+        }
+        Ended::Entered(Entered { released: Ok(()), .. }) if course.left == 0 => Ok(Outcome::GoesOn),
+        Ended::Entered(Entered { released: Ok(()), .. }) => Err(format!("{} nodes left", course.left)),
+        Ended::Entered(Entered { released: Err(failure), .. }) => fails(failure),
+    }
+}
+
+fn failed_with(failure: &Failure) -> Result<FailedWith, String> {
+    match failure {
+        Failure::ConnectionLoss => Ok(FailedWith::ConnectionLoss),
+        Failure::SessionExpired => Ok(FailedWith::SessionExpired),
+        Failure::NoNode => Ok(FailedWith::NoNode),
+        Failure::OwnNodeMissing => Ok(FailedWith::OwnNodeMissing),
+        other => Err(other.to_string()),
+    }
+}
+
+/// When its session has ended, a newcomer gets the lock, and then no node is left.
+async fn serves_another(terms: &Terms, scene: Scene) -> Result<(), String> {
+    scene.restore().await;
+    let mut another = Contender::with(terms.lock, &terms.params, &scene).await;
+    let served = another.acquire(Mode::Write).await;
+    let held = served.map_err(|why| format!("another is not served: {why}"))?;
+    another.release(held).await.map_err(|why| format!("another's release: {why}"))?;
+    another.die().await;
+    match scene.nodes().await {
+        0 => Ok(()),
+        left => Err(format!("{left} nodes are left")),
+    }
+}
+
+#[test]
+fn every_lock_does_what_its_card_says_whatever_happens() {
+    let plays = subjects().flat_map(|subject| Event::ALL.map(|event| (subject, event)));
+    let playing = plays.map(|(subject, event)| async move { subject.complaint(event).await });
+    let complaints: Vec<Option<String>> =
+        reactor::block_on(async { iter(playing).buffer_unordered(AT_ONCE).collect().await });
+    let complaints: Vec<String> = complaints.into_iter().flatten().collect();
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
+}

@@ -1,0 +1,66 @@
+//! Every lock, in each way in which it takes part in a queue: of each, its card says what it does after events.
+
+use std::time::Duration;
+
+use zklockbench::lock::{Entry, STRATEGIES};
+use zklockbench::words::catalog::after::{After, Set};
+use zklockbench::words::catalog::{ParamKind, ParamValue, Params};
+
+/// How long the article's classes take to look at their flag.
+const FLAG: Duration = Duration::from_millis(300);
+/// A way to join that some locks can be asked for.
+const BY_COUNT: Set = Set { param: "join", word: "count" };
+
+/// A lock with at most one parameter set.
+#[derive(Clone, Copy)]
+pub struct Way {
+    pub entry: &'static Entry,
+    pub after: &'static After,
+    set: Option<Set>,
+}
+
+/// As each is by default, as its card says that it does otherwise, and joining by count. One that asks for nothing is left out.
+pub fn all() -> impl Iterator<Item = Way> {
+    STRATEGIES.iter().flat_map(|entry| {
+        let said = entry.card.after;
+        let joins =
+            entry.card.params.iter().any(|param| param.name == BY_COUNT.param && param.default == "create");
+        let is_said = said.iter().any(|after| after.with == Some(BY_COUNT));
+        let by_count = said.first().filter(|_| joins && !is_said);
+        let by_count = by_count.map(|after| Way { entry, after, set: Some(BY_COUNT) });
+        said.iter().map(move |after| Way { entry, after, set: after.with }).chain(by_count)
+    })
+}
+
+impl Way {
+    pub fn name(&self) -> &'static str {
+        self.entry.card.name
+    }
+
+    pub fn label(&self) -> String {
+        let set = self.set.map(|set| format!(" with {set}")).unwrap_or_default();
+        format!("{}{set}", self.name())
+    }
+
+    /// Whether it does what it does by default, or joins by count.
+    pub fn is_recipe(&self) -> bool {
+        self.set.is_none_or(|set| set == BY_COUNT)
+    }
+
+    /// Of one that polls that often and does not keep a test waiting. Each contender is a process of its own, so that it queues.
+    pub fn params(&self, poll: Duration) -> Params {
+        let values = self.entry.card.params.iter().filter_map(|param| {
+            let value = match (param.name, param.kind) {
+                ("poll_interval", _) => ParamValue::Duration(poll),
+                ("flag_interval", _) => ParamValue::Duration(FLAG),
+                ("tasks_per_process" | "contenders_per_process", ParamKind::Count(..)) => {
+                    ParamValue::Count(1)
+                }
+                _ => return None,
+            };
+            Some((param.name.to_owned(), value))
+        });
+        let set = self.set.map(|set| (set.param.to_owned(), ParamValue::Word(set.word.to_owned())));
+        values.chain(set).collect()
+    }
+}
