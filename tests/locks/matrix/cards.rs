@@ -21,8 +21,11 @@ const AT_ONCE: usize = 120;
 const CALM: Duration = Duration::from_millis(700);
 /// So many creates are lost of a lock that never gives up.
 const NOT_ENOUGH: u32 = 3;
-/// Longer than calm.
-const POLL: Duration = Duration::from_millis(1200);
+/// How much longer than calm a lock that polls sleeps.
+const POLLS_AFTER_CALM: Duration = Duration::from_millis(500);
+/// With so many times the patience it is played once more if it came to something else: on a busy host a request may come later
+/// than calm, and what a lock does wrong it does again.
+const PATIENCE: u32 = 4;
 
 /// A lock, and as what it is asked for.
 #[derive(Clone, Copy)]
@@ -40,21 +43,26 @@ fn subjects() -> impl Iterator<Item = Subject> {
 }
 
 impl Subject {
-    fn terms(&self, event: Event) -> Terms {
+    fn terms(&self, event: Event, calm: Duration) -> Terms {
         Terms {
             lock: self.way.name(),
-            params: self.way.params(POLL),
+            params: self.way.params(calm + POLLS_AFTER_CALM),
             mode: self.mode,
             creates: self.way.after.creates.unwrap_or(NOT_ENOUGH) as usize,
             comes: self.way.after.outcome(event) != Outcome::Never,
-            calm: CALM,
-            gone: CALM,
+            calm,
+            gone: calm,
         }
     }
 
     /// What is otherwise than the card says; nothing where all is as it says.
     async fn complaint(&self, event: Event) -> Option<String> {
-        let terms = self.terms(event);
+        self.complaint_with(event, CALM).await?;
+        self.complaint_with(event, PATIENCE * CALM).await
+    }
+
+    async fn complaint_with(&self, event: Event, calm: Duration) -> Option<String> {
+        let terms = self.terms(event, calm);
         let contender = async |address: &str, scene: &Scene| {
             Contender::numbered(address, (terms.lock, 1), &terms.params, scene).await
         };
