@@ -88,3 +88,13 @@ target_directory() {
     cargo_here metadata --locked --no-deps --format-version 1 |
         sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p'
 }
+
+# The program that a script measures with: ZKLOCKBENCH or, if that is not set, the release build.
+program_to_measure_with() {
+    local program=${ZKLOCKBENCH:-$(target_directory)/release/zklockbench}
+    [ -x "$program" ] || environment_error "$program is missing: build it with cargo build --release"
+    printf '%s\n' "$program"
+}
+
+# Fails unless jq is there, by which scripts read results.
+needs_jq() { command -v jq >/dev/null || environment_error "jq is missing: apt-get install jq"; }

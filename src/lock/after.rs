@@ -48,3 +48,7 @@ pub const GOES_ON: After = ENDS
         (DirectoryDeleted, GoesOn),
     ])
     .trying_creates(Some(4));
+
+/// As [`ENDS`], joined by count: as the second it waits for the end of the one before and looks at nothing else.
+pub const ENDS_BY_COUNT: After =
+    ENDS.but([(OwnNodeDeleted, WithoutNode), (NoDirectory, GoesOn), (DirectoryDeleted, WithoutNode)]);

@@ -13,15 +13,10 @@ use zklockbench::world::zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::faults::WITHIN;
-use crate::support::proxy::Proxy;
+use crate::support::proxy::{Proxy, Request};
 use crate::support::sessions::{Scene, scene};
 use crate::support::skip::skipped;
 use crate::support::{breakable, ensemble};
-
-/// How the protocol numbers what can create a node.
-const CREATE: i32 = 1;
-const CREATE2: i32 = 15;
-const MULTI: i32 = 14;
 
 /// For that long the create stays uncommitted after its connection was made anew; the leader gives followers up after 5 s.
 const UNCOMMITTED_FOR: Duration = Duration::from_secs(1);
@@ -130,8 +125,7 @@ impl Loser {
         let Self { card, scene, proxy, one } = self;
         let before = proxy.requests().len();
         let acquiring = Waiting::start(one, Write);
-        let creates = |kind| [CREATE, CREATE2, MULTI].contains(&kind);
-        while !proxy.requests()[before..].iter().any(|request| creates(request.kind)) {
+        while !proxy.requests()[before..].iter().any(Request::may_create) {
             reactor::sleep(Duration::from_millis(5)).await;
         }
         reactor::sleep(SETTLE).await;

@@ -47,6 +47,17 @@ pub struct Request {
     pub fate: Option<Fate>,
 }
 
+impl Request {
+    pub fn is_multi(&self) -> bool {
+        self.kind == 14
+    }
+
+    /// Whether it makes a node or, being a multi, may.
+    pub fn may_create(&self) -> bool {
+        self.is_multi() || matches!(self.kind, 1 | 15)
+    }
+}
+
 /// The request that something happens to.
 struct Doom {
     fate: Fate,

@@ -31,26 +31,6 @@ const STARTS: Duration = Duration::from_secs(8);
 const LONGER: u32 = 3;
 const OUTAGE: &str = "outage";
 
-/// Kills leaders under a plan's load once more, on other servers, to compare with what was predicted of that.
-///
-/// # Errors
-/// Same errors as [`PlanRuns::run_apart`].
-pub async fn lose_leaders(
-    question: &Question,
-    strategies: &[String],
-    times: u32,
-    runs: &mut PlanRuns<'_>,
-) -> Result<PathBuf, Error> {
-    let failures = Failures::of_leaders(times);
-    if !runs.args.opening.quiet {
-        let last = format_duration(failures.last);
-        output::note(&format!("verifying what a leader's death costs, under each strategy: {last}"));
-    }
-    let name = format!("{VERIFIES}{OUTAGE}");
-    let text = failures.scenario(&name, question, strategies, runs.args.seed + VERIFIES_BY);
-    runs.run_apart(&name, &text).await
-}
-
 pub struct Measuring<'a> {
     pub question: &'a Question,
     pub runs: PlanRuns<'a>,
@@ -158,6 +138,26 @@ impl Measuring<'_> {
             output::note(what);
         }
     }
+}
+
+/// Kills leaders under a plan's load once more, on other servers, to compare with what was predicted of that.
+///
+/// # Errors
+/// Same errors as [`PlanRuns::run_apart`].
+pub async fn lose_leaders(
+    question: &Question,
+    strategies: &[String],
+    times: u32,
+    runs: &mut PlanRuns<'_>,
+) -> Result<PathBuf, Error> {
+    let failures = Failures::of_leaders(times);
+    if !runs.args.opening.quiet {
+        let last = format_duration(failures.last);
+        output::note(&format!("verifying what a leader's death costs, under each strategy: {last}"));
+    }
+    let name = format!("{VERIFIES}{OUTAGE}");
+    let text = failures.scenario(&name, question, strategies, runs.args.seed + VERIFIES_BY);
+    runs.run_apart(&name, &text).await
 }
 
 /// What is measured, and why it is not just what was asked about.

@@ -5,7 +5,7 @@ use std::future::pending;
 use async_trait::async_trait;
 
 use super::class::{self, Seen, WATCHING_CLASS as CLASS};
-use crate::lock::after::{DirectoryDeleted, ENDS, GoesOn, NoDirectory, OwnNodeDeleted, WithoutNode};
+use crate::lock::after::{ENDS, ENDS_BY_COUNT};
 use crate::lock::queue::joining::{COUNT, JOIN, Joined, Joining, is_count};
 use crate::lock::queue::{Habits, Queue, Watches, fired};
 use crate::lock::wait::{FLAG_INTERVAL, Flag, WAKE};
@@ -26,12 +26,7 @@ pub const ENTRY: Entry = Entry {
         source: "ZooKeeper's recipes page; three-strategy comparison article, third lock",
         details: concat!(include_str!("predecessor_watch.md"), include_str!("class.md")).trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
-        after: &[
-            ENDS,
-            class::AFTER,
-            ENDS.but([(OwnNodeDeleted, WithoutNode), (NoDirectory, GoesOn), (DirectoryDeleted, WithoutNode)])
-                .with(JOIN.name, COUNT),
-        ],
+        after: &[ENDS, class::AFTER, ENDS_BY_COUNT.with(JOIN.name, COUNT)],
         params: &[
             CLASS,
             Param {

@@ -6,9 +6,7 @@ use async_trait::async_trait;
 use futures_util::future::join;
 
 use super::leaving::{Leaving, RELEASE};
-use crate::lock::after::{
-    After, DirectoryDeleted, ENDS, Fails, GoesOn, NoDirectory, OwnNodeDeleted, OwnNodeMissing, WithoutNode,
-};
+use crate::lock::after::{DirectoryDeleted, ENDS, ENDS_BY_COUNT, Fails, OwnNodeMissing};
 use crate::lock::queue::joining::{COUNT, JOIN, Joined, Joining, is_count};
 use crate::lock::queue::node::{if_there, watch_data};
 use crate::lock::wait::{AnyEvent, blocks, cost_of_tries};
@@ -32,17 +30,13 @@ pub const ENTRY: Entry = Entry {
         source: "this suite, after the queue lock of shared-memory systems (MCS)",
         details: include_str!("baton.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
-        after: &[ENDS.but([(DirectoryDeleted, Fails(OwnNodeMissing))]), COUNTED.with(JOIN.name, COUNT)],
+        after: &[ENDS.but([(DirectoryDeleted, Fails(OwnNodeMissing))]), ENDS_BY_COUNT.with(JOIN.name, COUNT)],
         params: &[JOIN, RELEASE],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| batch_cost(&JOIN, params, n)),
     },
     build: |config: &LockConfig| Box::new(Baton::new(&JOIN, config)),
 };
-
-/// Joined by count, as the second it waits for the end of the one before and looks at nothing else.
-pub const COUNTED: After =
-    ENDS.but([(OwnNodeDeleted, WithoutNode), (NoDirectory, GoesOn), (DirectoryDeleted, WithoutNode)]);
 
 /// What a batch costs, by the parameter that says how the queue is joined.
 pub fn batch_cost(join: &Param, params: &Params, n: u64) -> BatchCost {

@@ -1,7 +1,8 @@
 //! `count`: most locks are free when they are asked for, and then one request is enough.
 
-use super::baton::{self, Baton, COUNTED};
+use super::baton::{self, Baton};
 use super::leaving::RELEASE;
+use crate::lock::after::ENDS_BY_COUNT;
 use crate::lock::queue::joining::COUNTING;
 use crate::lock::wait::BLOCKING;
 use crate::lock::{Entry, LockConfig};
@@ -14,7 +15,7 @@ pub const ENTRY: Entry = Entry {
         source: "this suite",
         details: include_str!("count.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
-        after: &[COUNTED],
+        after: &[ENDS_BY_COUNT],
         params: &[COUNTING, RELEASE, BLOCKING],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| baton::batch_cost(&COUNTING, params, n)),

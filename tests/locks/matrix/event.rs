@@ -20,8 +20,6 @@ const SHORT: Duration = Duration::from_secs(2);
 const BRIEF: Duration = Duration::from_millis(40);
 /// For how long servers can't be reached: longer than a client of Java's takes for two tries to connect.
 const AWAY: Duration = Duration::from_secs(4);
-/// How the protocol numbers it.
-const MULTI: i32 = 14;
 /// Longer than a client takes for anything.
 const STUCK: Duration = Duration::from_secs(60);
 
@@ -64,7 +62,7 @@ enum What {
 impl What {
     fn is(self, request: &Request) -> bool {
         match self {
-            Self::Create => matches!(request.kind, 1 | 14 | 15),
+            Self::Create => request.may_create(),
             // Not of a node in a queue, of which a child watch tells the end.
             Self::List => matches!(request.kind, 8 | 12) && !is_of_queue_node(request),
             Self::Watch => request.watches && matches!(request.kind, 3 | 4 | 8 | 12),
@@ -78,36 +76,40 @@ fn is_of_queue_node(request: &Request) -> bool {
     request.path.split('/').skip(2).last().is_some_and(|name| sequence_of(name).is_some())
 }
 
-const fn alone(name: &'static str, happens: Happens) -> Event {
+fn alone(name: &'static str, happens: Happens) -> Event {
     Event { name, is_contended: false, has_stranger: false, happens }
 }
 
-const fn waiting(name: &'static str, happens: Happens) -> Event {
+fn waiting(name: &'static str, happens: Happens) -> Event {
     Event { is_contended: true, ..alone(name, happens) }
 }
 
-const fn beside_stranger(name: &'static str, happens: Happens) -> Event {
+fn beside_stranger(name: &'static str, happens: Happens) -> Event {
     Event { has_stranger: true, ..waiting(name, happens) }
 }
 
-pub const EVENTS: [Event; 16] = [
-    alone("nothing", Happens::Nothing),
-    waiting("another holds", Happens::Nothing),
-    alone("create's reply lost", Happens::Lost(Fate::ReplyLost, What::Create)),
-    alone("create's request lost", Happens::Lost(Fate::RequestLost, What::Create)),
-    alone("list's reply lost", Happens::Lost(Fate::ReplyLost, What::List)),
-    waiting("no server for 4 s", Happens::Lost(Fate::CutOff, What::List)),
-    waiting("watch's reply lost", Happens::Lost(Fate::ReplyLost, What::Watch)),
-    alone("delete's reply lost", Happens::Lost(Fate::ReplyLost, What::Delete)),
-    alone("creates exhausted", Happens::CreatesExhausted),
-    waiting("session moved", Happens::Moved),
-    waiting("session expired", Happens::Expired),
-    waiting("timed out", Happens::TimesOut),
-    waiting("timed out in back-off", Happens::TimesOutInBackOff),
-    waiting("own node deleted", Happens::OwnNodeGoes),
-    beside_stranger("foreign child", Happens::Nothing),
-    alone("no directory", Happens::NoDirectory),
-];
+/// What is played to locks and their originals.
+pub fn of_pairs() -> [Event; 16] {
+    let named = Event::named;
+    [
+        alone("nothing", Happens::Nothing),
+        waiting("another holds", Happens::Nothing),
+        named(Named::CreateReplyLost),
+        named(Named::CreateRequestLost),
+        alone(Named::ListReplyLost.name(), Happens::Lost(Fate::ReplyLost, What::List)),
+        waiting("no server for 4 s", Happens::Lost(Fate::CutOff, What::List)),
+        named(Named::WatchReplyLost),
+        named(Named::DeleteReplyLost),
+        named(Named::CreatesExhausted),
+        named(Named::SessionMoved),
+        named(Named::SessionExpired),
+        named(Named::TimedOut),
+        waiting(Named::TimedOutInBackOff.name(), Happens::TimesOutInBackOff),
+        named(Named::OwnNodeDeleted),
+        named(Named::ForeignChild),
+        named(Named::NoDirectory),
+    ]
+}
 
 impl Event {
     /// As the tables under the cards name it.
@@ -353,7 +355,7 @@ impl Stage<'_> {
         let has_created = AtomicBool::new(what != What::List);
         self.proxy.strike_where(fate, 1, move |request| {
             // The path of a multi can't be told.
-            let is_of_lock = request.kind == MULTI || request.path.starts_with(&lock);
+            let is_of_lock = request.is_multi() || request.path.starts_with(&lock);
             if is_of_lock && What::Create.is(request) {
                 has_created.store(true, Ordering::Relaxed);
             }

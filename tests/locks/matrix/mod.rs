@@ -9,7 +9,7 @@ mod event;
 mod page;
 mod pair;
 
-use event::{EVENTS, Event};
+use event::Event;
 use futures_util::StreamExt;
 use futures_util::future::join;
 use futures_util::stream::iter;
@@ -33,7 +33,7 @@ struct Column {
 }
 
 struct Played {
-    event: &'static Event,
+    event: Event,
     ours: Vec<String>,
     theirs: Vec<String>,
 }
@@ -60,14 +60,15 @@ impl Column {
             let sent = async |side: &Side| {
                 let contender =
                     async |address: &str, scene: &Scene| side.contender(pair, address, scene, number).await;
-                let course = event::play(event, &pair.terms(), connect, contender).await;
+                let course = event::play(&event, &pair.terms(), connect, contender).await;
+                assert!(course.has_happened, "{}, {}: it did not happen", pair.name, event.name);
                 course.lines(side.is_original())
             };
             let (ours, theirs) = join(sent(&Side::Ours), sent(&original)).await;
             Played { event, ours, theirs }
         };
         let played = reactor::block_on(async {
-            let events = EVENTS.iter().enumerate().filter(|(_, event)| pair.meets(event));
+            let events = event::of_pairs().into_iter().enumerate().filter(|(_, event)| pair.meets(event));
             iter(events.map(|(number, event)| play(number, event))).buffered(AT_ONCE).collect().await
         });
         Some(Self { pair, original: original.described(pair), played })

@@ -4,7 +4,7 @@ use std::iter::once;
 
 use zklockbench::world::ensemble::Role;
 
-use super::event::EVENTS;
+use super::event;
 use super::{Column, Played, agree};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/conformance.md");
@@ -90,7 +90,7 @@ impl Page<'_> {
         let names: Vec<&str> =
             once("event").chain(self.columns.iter().map(|column| column.pair.name)).collect();
         let mut table = format!("| {} |\n|{}\n", names.join(" | "), "---|".repeat(names.len()));
-        for event in &EVENTS {
+        for event in event::of_pairs() {
             let cell = |column: &Column| {
                 let played = column.played.iter().find(|played| played.event.name == event.name);
                 match played {
