@@ -363,7 +363,7 @@ mod tests {
             let late = (number % 2 == 0 && due >= 5_000).then(|| 6_000 + (due - 5_000) / 2);
             arrivals.served(number, late.map_or(10, |served| served.saturating_sub(due).max(10)));
         }
-        let gap = Gap { begin: 5_000, end: 6_000 };
+        let gap = Gap { after: None, begin: 5_000, end: 6_000 };
         let found = arrivals.disturbed(1_000..5_000, &[Some(gap), None]).unwrap();
         // Then about twenty of it waited before the queue was as short as before, less than a thousand after the gap
         assert_eq!((found.locks, found.usual_wait_us), (1, Some(10)));
@@ -380,7 +380,7 @@ mod tests {
     fn a_queue_that_does_not_get_shorter_again_is_not_drained() {
         let arrivals = at(&[0, 100, 200, 300, 400], Late::Keep);
         (0..2).for_each(|number| arrivals.served(number, 10));
-        let gap = Gap { begin: 1_200, end: 1_450 };
+        let gap = Gap { after: None, begin: 1_200, end: 1_450 };
         let found = arrivals.disturbed(1_000..1_200, &[Some(gap)]);
         assert_eq!(found, None, "none of those that came was served");
         arrivals.served(2, 250);

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::control::Control;
 use super::elections::Elections;
 use super::environment::{Environment, EnvironmentEvent, Sink};
+use super::gaps::FaultTime;
 use super::shared::Shared;
 use crate::record::FaultRecord;
 use crate::scenario::Slice;
@@ -189,24 +190,31 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
 pub fn measure_gaps(shared: &Shared, begin: Stamp, faults: &mut [FaultRecord]) {
     let stamp = |at: i64| begin.saturating_add_signed(at);
     let now = clock::now();
+    let asked: Vec<Stamp> = faults.iter().map(|fault| stamp(fault.asked_us)).collect();
+    let next_after = |from| asked.iter().copied().filter(|at| *at > from).min().unwrap_or(Stamp::MAX);
     // From when on the load is as it usually is.
     let mut since = begin;
     for fault in faults {
         let from = stamp(fault.asked_us);
         let until = fault.ended_us.or(fault.effective_us).map_or(from, stamp);
-        let gaps = shared.gaps.between(from, until, now);
+        let next = next_after(from);
+        let gaps = shared.gaps.due_to(FaultTime { from, until, next }, now);
         fault.longest_gap_us = gaps.iter().flatten().map(|gap| gap.lasted_us()).max();
+        let gaps_end = gaps.iter().flatten().map(|gap| gap.end).max();
         // An arrival in a gap waits for longest.
-        let over = until.saturating_add(fault.longest_gap_us.unwrap_or(0));
+        let over = until.saturating_add(fault.longest_gap_us.unwrap_or(0)).max(gaps_end.unwrap_or(from));
         if let Some(open) = &shared.open {
             fault.wait_p99 = open.waits(from..over).map(|waits| waits.p99);
             fault.disturbance = open.disturbed(since..from, &gaps);
             let drained = fault.disturbance.and_then(|of| of.drained_us).unwrap_or(0);
-            let settled = gaps.iter().flatten().map(|gap| gap.end).max().unwrap_or(from) + drained;
+            let settled = gaps_end.unwrap_or(from) + drained;
             fault.meanwhile =
                 fault.ended_us.and_then(|ended| open.waits(settled.min(stamp(ended))..stamp(ended)));
         }
         since = over;
-        fault.recovered_us = fault.effective_us.and_then(|at| shared.gaps.recovered_after(stamp(at)));
+        fault.recovered_us = fault.effective_us.map(stamp).and_then(|effective| {
+            let fault = FaultTime { from: effective, until: effective, next };
+            shared.gaps.recovered_after(fault, now)
+        });
     }
 }

@@ -30,13 +30,31 @@ struct OfLock {
 /// From when a lock was wanted and not acquired, and until when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
+    /// The acquisition before it; without one, the lock had not been acquired yet.
+    pub after: Option<Stamp>,
     pub begin: Stamp,
     pub end: Stamp,
+}
+
+/// When a fault was in effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultTime {
+    pub from: Stamp,
+    pub until: Stamp,
+    /// When the next fault began: what begins after that may be due to it.
+    pub next: Stamp,
 }
 
 impl Gap {
     pub fn lasted_us(self) -> u64 {
         self.end - self.begin
+    }
+
+    /// Whether it was open meanwhile, or is the first that was seen of the lock since: one whose holder crashed stands still
+    /// before anyone asks for it.
+    fn is_due_to(self, fault: FaultTime) -> bool {
+        let is_first_since = self.begin < fault.next && self.after.is_none_or(|after| after <= fault.until);
+        self.end >= fault.from && (self.begin <= fault.until || is_first_since)
     }
 }
 
@@ -68,7 +86,7 @@ impl Gaps {
         self.change(lock, |of| {
             let began = of.since.unwrap_or(at);
             if at.saturating_sub(began) >= SHORTEST_GAP_US && of.long.len() < GAPS_KEPT {
-                of.long.push(Gap { begin: began, end: at });
+                of.long.push(Gap { after: of.acquired, begin: began, end: at });
             }
             of.waiting = of.waiting.saturating_sub(1);
             of.since = (of.waiting > 0 || self.always_wanted).then_some(at);
@@ -84,25 +102,27 @@ impl Gaps {
         });
     }
 
-    /// The longest gap of each lock that was open at any time between these two; `None` of one whose gaps were shorter than 5
-    /// ms. One that has not ended by now is as long as one has waited.
-    pub fn between(&self, from: Stamp, to: Stamp, now: Stamp) -> Vec<Option<Gap>> {
+    /// The longest gap of each lock that is due to a fault; `None` of one whose gaps were shorter than 5 ms. One that has not
+    /// ended by now is as long as one has waited.
+    pub fn due_to(&self, fault: FaultTime, now: Stamp) -> Vec<Option<Gap>> {
         self.each(|of| {
-            let open = of.open(now).filter(|gap| gap.lasted_us() >= SHORTEST_GAP_US);
-            let all = of.long.iter().copied().chain(open);
-            all.filter(|gap| gap.begin <= to && gap.end >= from).max_by_key(|gap| gap.lasted_us())
+            let all = of.long.iter().copied().chain(of.open(now));
+            all.filter(|gap| gap.is_due_to(fault)).max_by_key(|gap| gap.lasted_us())
         })
     }
 
-    /// How long after that time every lock with a gap then was acquired again; 0 when no gap of 5 ms was open. `None` when
-    /// one of them was acquired no more, or none was at all.
-    pub fn recovered_after(&self, at: Stamp) -> Option<u64> {
+    /// How long after a fault took effect every lock with a gap was acquired again, counted from when it was wanted; 0 if
+    /// there was no gap of 5 ms. `None` when one of them was acquired no more, or none was at all.
+    pub fn recovered_after(&self, fault: FaultTime, now: Stamp) -> Option<u64> {
         let of_lock = |of: &OfLock| {
-            let ended = of.long.iter().find(|gap| gap.begin <= at && gap.end >= at);
-            match ended {
-                Some(gap) => Recovery::After(gap.end - at),
-                None if of.since.is_some_and(|since| since <= at) => Recovery::Never,
-                None if of.acquired.is_some_and(|last| last > at) => Recovery::After(0),
+            let never = || {
+                of.since.is_some_and(|since| since <= fault.from)
+                    || of.open(now).is_some_and(|gap| gap.is_due_to(fault))
+            };
+            match of.long.iter().find(|gap| gap.is_due_to(fault)) {
+                Some(gap) => Recovery::After(gap.end - gap.begin.max(fault.from)),
+                None if never() => Recovery::Never,
+                None if of.acquired.is_some_and(|last| last > fault.from) => Recovery::After(0),
                 None => Recovery::NotWanted,
             }
         };
@@ -126,7 +146,9 @@ impl OfLock {
     /// The gap that has not ended, up to when a contender waited last.
     fn open(&self, now: Stamp) -> Option<Gap> {
         let begin = self.since?;
-        Some(Gap { begin, end: if self.waiting > 0 { now } else { self.given_up }.max(begin) })
+        let end = if self.waiting > 0 { now } else { self.given_up }.max(begin);
+        let gap = Gap { after: self.acquired, begin, end };
+        (gap.lasted_us() >= SHORTEST_GAP_US).then_some(gap)
     }
 }
 
@@ -145,8 +167,13 @@ mod tests {
         gaps
     }
 
-    fn longest(gaps: &Gaps, from: Stamp, to: Stamp, now: Stamp) -> Option<u64> {
-        gaps.between(from, to, now).into_iter().flatten().map(Gap::lasted_us).max()
+    /// With no other fault.
+    fn from_to(from: Stamp, until: Stamp) -> FaultTime {
+        FaultTime { from, until, next: Stamp::MAX }
+    }
+
+    fn longest(gaps: &Gaps, from: Stamp, until: Stamp, now: Stamp) -> Option<u64> {
+        gaps.due_to(from_to(from, until), now).into_iter().flatten().map(Gap::lasted_us).max()
     }
 
     #[test]
@@ -156,9 +183,10 @@ mod tests {
         assert_eq!(longest(20_000, 30_000), Some(490_000));
         assert_eq!(longest(505_000, 510_000), Some(19_000));
         assert_eq!(longest(1_200, 1_500), None);
-        assert_eq!(gaps.recovered_after(100_000), Some(400_000));
-        assert_eq!(gaps.recovered_after(1_500), Some(0));
-        assert_eq!(gaps.recovered_after(600_000), None);
+        let recovered = |at| gaps.recovered_after(from_to(at, at), 520_000);
+        assert_eq!(recovered(100_000), Some(400_000));
+        assert_eq!(recovered(1_500), Some(0));
+        assert_eq!(recovered(600_000), None);
     }
 
     #[test]
@@ -170,10 +198,36 @@ mod tests {
             gaps.acquired(0, at);
         }
         assert_eq!(longest(&gaps, 100_000, 200_000, 1_000_000), Some(950_000), "it does not end");
-        assert_eq!(gaps.recovered_after(100_000), None);
+        let recovered = |gaps: &Gaps, now| gaps.recovered_after(from_to(100_000, 100_000), now);
+        assert_eq!(recovered(&gaps, 1_000_000), None);
         gaps.acquired(1, 1_000_000);
         assert_eq!(longest(&gaps, 100_000, 200_000, 2_000_000), Some(950_000));
-        assert_eq!(gaps.recovered_after(100_000), Some(900_000));
+        assert_eq!(recovered(&gaps, 2_000_000), Some(900_000));
+    }
+
+    #[test]
+    fn a_lock_whose_holder_crashed_before_anyone_else_came_stands_still_from_the_next_on() {
+        // Given a lock whose holder crashed at 2,000, and one that is served
+        let gaps = Gaps::of(2, false);
+        for (lock, at) in [(0, 1_000), (1, 1_000), (1, 9_000), (1, 400_000)] {
+            gaps.asks(lock, at);
+            gaps.acquired(lock, at);
+        }
+        // When the next comes much later, and waits until the session has expired
+        gaps.asks(0, 300_000);
+        let crash = from_to(2_000, 2_000);
+        assert_eq!(gaps.recovered_after(crash, 310_000), None, "it is not acquired yet");
+        gaps.acquired(0, 1_000_000);
+        // Then the lock has a gap from then on, and no gap after it is the crash's
+        gaps.asks(0, 1_100_000);
+        gaps.acquired(0, 3_000_000);
+        let gap = Gap { after: Some(1_000), begin: 300_000, end: 1_000_000 };
+        assert_eq!(gaps.due_to(crash, 3_000_000), [Some(gap), None]);
+        assert_eq!(gaps.recovered_after(crash, 3_000_000), Some(700_000));
+        // And if another fault began before, this may be why
+        let before_another = FaultTime { next: 250_000, ..crash };
+        assert_eq!(gaps.due_to(before_another, 3_000_000), [None, None]);
+        assert_eq!(gaps.recovered_after(before_another, 3_000_000), Some(0));
     }
 
     #[test]

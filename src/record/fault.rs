@@ -32,13 +32,13 @@ pub struct FaultRecord {
     /// when none was until it had ended, or nobody looked because no fault hits servers.
     pub elected_us: Option<u64>,
     /// The longest time in which nobody acquired some lock although somebody wanted it, of those that reach into the fault's
-    /// time or begin in it.
+    /// time or begin in it, or before the next fault with the first that wants the lock again.
     pub longest_gap_us: Option<u64>,
     /// The 99th percentile of the waits of all arrivals of an open load that were due from when it was asked for to its end
     /// and the longest gap after that. `None` of other loads, and in results of older versions.
     #[serde(default)]
     pub wait_p99: Option<Bound>,
-    /// From when its effect was seen to the next acquisition.
+    /// From when its effect was seen, or the lock was first wanted after that, to the next acquisition.
     pub recovered_us: Option<u64>,
     /// What those got that came while it disturbed a lock. `None` of loads without arrivals, where no lock was interrupted for 5
     /// ms or more, and in results of older versions.

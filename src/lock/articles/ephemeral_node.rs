@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::race::Race;
 use crate::lock::after::{
-    CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, GoesOn, ListReplyLost, Never, OwnNodeDeleted,
+    After, CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, GoesOn, ListReplyLost, Never, OwnNodeDeleted,
     TimedOutInBackOff,
 };
 use crate::lock::queue::node::watch_data;
@@ -25,22 +25,20 @@ pub const ENTRY: Entry = Entry {
         source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
         details: include_str!("ephemeral_node.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
-        after: &[ENDS
-            .but([
-                (CreateReplyLost, GoesOn),
-                (CreateRequestLost, GoesOn),
-                (CreatesExhausted, GoesOn),
-                (ListReplyLost, Never),
-                (TimedOutInBackOff, Never),
-                (OwnNodeDeleted, Never),
-            ])
-            .trying_creates(None)],
+        after: &[AFTER, AFTER.with(OWNER, VALUE)],
         params: &[
             Param {
                 name: "node",
                 kind: ParamKind::OneOf(&["ephemeral", PERSISTENT]),
                 default: "ephemeral",
                 doc: "Whether the node goes with the holder's session, or stays, so that a holder that dies holds for ever.",
+            },
+            Param {
+                name: OWNER,
+                kind: ParamKind::OneOf(&["session", VALUE]),
+                default: "session",
+                doc: "By what it knows its node again after a lost reply: by the session that made it, or by an id of its own, \
+                      which is the node's value.",
             },
             Param {
                 name: "wait",
@@ -73,11 +71,24 @@ pub const ENTRY: Entry = Entry {
             kind: if config.is("node", PERSISTENT) { NodeKind::Persistent } else { NodeKind::Ephemeral },
             by_data: config.is("watch", "data"),
             retries: config.is("wait", "retry").then(|| config.duration("retry_interval", RETRY_INTERVAL)),
-            race: Race::default(),
+            race: if config.is(OWNER, VALUE) { Race::with_id() } else { Race::default() },
         })
     },
 };
 
+const AFTER: After = ENDS
+    .but([
+        (CreateReplyLost, GoesOn),
+        (CreateRequestLost, GoesOn),
+        (CreatesExhausted, GoesOn),
+        (ListReplyLost, Never),
+        (TimedOutInBackOff, Never),
+        (OwnNodeDeleted, Never),
+    ])
+    .trying_creates(None);
+
+const OWNER: &str = "owner";
+const VALUE: &str = "value";
 const PERSISTENT: &str = "persistent";
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -4,12 +4,17 @@ use std::time::Duration;
 
 use zklockbench::lock::AcquireError;
 use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::words::measure::RequestKind;
 use zklockbench::world::zk::reactor;
 
 use crate::support::contender::Contender;
 use crate::support::ensemble::shared;
+use crate::support::proxy::{Fate, Proxy};
 use crate::support::rehearsal::{Lines, lines, subject};
 use crate::support::sessions::scene;
+
+/// How the protocol numbers a create whose reply tells the node's stat.
+const CREATE2: i32 = 15;
 
 /// What a contender sends that is served after `lost` others.
 fn expected(own: &str, look: &str, lost: usize) -> Lines {
@@ -67,4 +72,33 @@ fn a_persistent_node_costs_the_same_and_is_still_there_when_its_holder_has_died(
         let left = other.session.exists(&format!("{}/lock", scene.lock)).await.unwrap();
         assert!(left.is_some());
     });
+}
+
+#[test]
+fn a_node_whose_value_is_its_owners_id_is_known_again_when_the_reply_to_its_create_was_lost() {
+    assert_eq!(
+        subject("ephemeral-node").word("owner", "value").alone(),
+        lines("create lock\n delete lock")
+    );
+    for kind in ["ephemeral", "persistent"] {
+        reactor::block_on(async {
+            // Given a lock whose directories are there
+            let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+            let word = |name: &str, word: &str| (name.to_owned(), ParamValue::Word(word.to_owned()));
+            let params = Params::from([word("owner", "value"), word("node", kind)]);
+            let mut one = Contender::by_with(&proxy.connect, "ephemeral-node", &params, &scene).await;
+            let held = one.acquire(Mode::Write).await.unwrap();
+            one.release(held).await.unwrap();
+            let sent = one.trace.borrow().len();
+            // When the reply to its create is lost
+            proxy.strike(Fate::ReplyLost, CREATE2, 1);
+            let held = one.acquire(Mode::Write).await.unwrap();
+            one.release(held).await.unwrap();
+            // Then it looks at the value that it finds, and is in
+            let kinds: Vec<RequestKind> = one.trace.borrow()[sent..].iter().map(|sent| sent.kind).collect();
+            let expected = [RequestKind::Create, RequestKind::Create, RequestKind::GetData, RequestKind::Delete];
+            assert_eq!(kinds, expected, "{kind}");
+            assert!(proxy.has_struck() && scene.nodes().await == 0, "{kind}");
+        });
+    }
 }

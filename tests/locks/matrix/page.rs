@@ -34,6 +34,7 @@ which releases when all has come to rest.
 - `timed out`: Go's lock knows no timeout; WriteLock's driver gives up for it, by `unlock`. Curator's
   semaphores ask about their watch then or not, depending on whether the event of their own delete has come by that time.
 - `timed out in back-off`: an acquire with 40 ms whose list's reply is lost. WriteLock does not pause after a first loss.
+- `session moved`: kazoo looks at the queue twice or once, depending on which of its threads is first; both count as the same.
 - `session expired`: what kazoo is granted by another session than it began with is released by its driver.
 
 Not played: a follower that lags where a reply was lost. None of these locks, here and there, asks for a `sync` before it looks

@@ -34,9 +34,29 @@ pub struct Pair {
     calm: Duration,
     /// Events that can't happen to it.
     skips: &'static [&'static str],
+    /// Events after which its original does one thing or another, as two of its threads happen to meet.
+    races: &'static [Race],
     /// Events in which it differs, with the words in its card that say so, or in that of the lock that it is made of.
     differs: &'static [(&'static str, &'static str)],
     made_of: &'static str,
+}
+
+/// An original that does something once more or not, where we always do.
+pub struct Race {
+    event: &'static str,
+    /// What comes again.
+    again: &'static [&'static str],
+    /// The words in the card that say so.
+    pub reason: &'static str,
+}
+
+impl Race {
+    /// Those lines as they are when the race is lost; `None` where nothing comes again.
+    pub fn lost(&self, lines: &[String]) -> Option<Vec<String>> {
+        let twice = self.again.repeat(2);
+        let at = lines.windows(twice.len()).position(|of| of == twice)?;
+        Some([&lines[..at], &lines[at + self.again.len()..]].concat())
+    }
 }
 
 const TOKEN: &str = "A node that is found again after a lost reply is looked at once, for its fencing token";
@@ -57,6 +77,7 @@ const CURATOR: Pair = Pair {
     creates: 2,
     calm: Duration::from_millis(800),
     skips: &[],
+    races: &[],
     differs: &[
         ("create's reply lost", TOKEN),
         ("no server for 4 s", NO_SERVER),
@@ -73,6 +94,12 @@ const KAZOO: Pair = Pair {
     original: "Lock",
     skips: &["creates exhausted"],
     calm: Duration::from_millis(1500),
+    races: &[Race {
+        event: "session moved",
+        again: &["getChildren .", "getData with watch <other>__lock__0"],
+        reason: "kazoo tells a waiter twice that its connection broke, on two threads, and it looks twice or, if both \
+                 come before it has begun to look, once; here always twice.",
+    }],
     differs: &[
         ("create's reply lost", TOKEN),
         (
@@ -251,6 +278,10 @@ impl Pair {
         let (entry, lock) = driven.find_with_entry(&format!("{}:{}", self.driver, self.original)).unwrap();
         let processes = Arc::new(Processes::new(lock.wanted(&self.params(), 1)));
         Some(Side::Original { entry: Box::new(*entry), processes, versions: versions.join(", ") })
+    }
+
+    pub fn race(&self, event: &str) -> Option<&'static Race> {
+        self.races.iter().find(|race| race.event == event)
     }
 
     /// Why it differs in that event.
