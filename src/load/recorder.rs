@@ -13,7 +13,7 @@ use super::missing::MissingPart;
 use super::observation::Observation;
 use super::pace::{Served, Turn};
 use super::shared::Shared;
-use crate::lock::{AcquireError, Held};
+use crate::lock::{AcquireError, Held, QueueNode};
 use crate::record::history::SessionState;
 use crate::record::{Deed, Doubt, Grant, LockClaim, Moment, Occupant, Overlap, Tally};
 use crate::scenario::Load;
@@ -239,7 +239,9 @@ impl Recorder {
             .occurrences
             .kept_out
             .entry(kept_out_us, acquired.saturating_sub(attempt.called));
-        let token = held.node.as_ref().map(token);
+        // Among those of other workers a number says nothing of when its node came: such a hold is ordered by a write.
+        let is_told = |node: &&QueueNode| node.czxid > 0 || !self.shared.orders_holds();
+        let token = held.node.as_ref().filter(is_told).map(token);
         self.note_of_hold(acquired, session, Deed::Enters { claim, token, zxid });
         let (contender, lock) = (self.id, self.shared.lock_of(self.id));
         let (called, entered) = (attempt.called, acquired);
@@ -304,7 +306,8 @@ impl Recorder {
         self.shared.orders_holds() && self.token.is_some()
     }
 
-    /// Whether the present hold has no node, so that it is ordered by what the holder writes.
+    /// Whether the present hold has no node, or one of which only the number is known, so that it is ordered by what the holder
+    /// writes.
     pub fn writes_as_witness(&self) -> bool {
         self.shared.orders_holds() && self.token.is_none()
     }
