@@ -671,7 +671,11 @@ fn claim_24_is_about_time_and_about_the_order_of_those_that_come_one_after_the_o
                 trial.measured.overtaken = overtaken;
             })
         };
-        of_runs(vec![run("articles-exact", vec![of(got, 15)]), run("articles-order", vec![of(20, apart)])])
+        of_runs(vec![
+            run("articles-exact", vec![of(got, 15)]),
+            run("articles-exact-3-servers", vec![of(20, 15)]),
+            run("articles-order", vec![of(20, apart)]),
+        ])
     };
     decided(
         24,
