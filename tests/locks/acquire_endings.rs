@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use zklockbench::lock::{AcquireError, Held, LockConfig, STRATEGIES, Strategy};
 use zklockbench::words::catalog::{Mode, Params};
 use zklockbench::words::clock;
-use zklockbench::world::zk::{Session, reactor};
+use zklockbench::world::zk::{Failure, Session, reactor};
 
 use crate::support::contender::Contender;
 use crate::support::ensemble;
@@ -127,6 +127,27 @@ fn apaches_write_lock_leaves_the_node_of_a_create_that_went_unanswered_until_it_
         assert_eq!(scene.nodes().await, 1);
         one.release(held).await.unwrap();
         assert_eq!(scene.nodes().await, 0);
+    });
+}
+
+#[test]
+fn a_look_that_is_refused_ends_a_wait_and_its_node_goes_where_the_sources_leave_theirs() {
+    reactor::block_on(async {
+        for name in ["apache-write-lock", "go-zookeeper"] {
+            // Given one that waits
+            let scene = scene(ensemble::shared()).await;
+            let mut holder = Contender::of(name, &scene).await;
+            let held = holder.acquire(Mode::Write).await.unwrap();
+            let waiting = Contender::of(name, &scene).await.queue_up().await;
+            // When it may not list the queue any more, and the holder releases
+            scene.forbid_listing().await;
+            holder.release(held).await.unwrap();
+            let (_waiter, ended) = waiting.over().await;
+            assert_eq!(ended.unwrap_err(), AcquireError::Failed(Failure::NoAuth), "{name}");
+            // Then no node is left, although its session lives
+            scene.allow_everything().await;
+            assert_eq!(scene.nodes().await, 0, "{name}");
+        }
     });
 }
 

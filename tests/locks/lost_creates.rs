@@ -1,6 +1,6 @@
 //! Creates that are lost more than once: each time their node is looked for.
 
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use zklockbench::lock::AcquireError;
 use zklockbench::words::catalog::Mode::Write;
 use zklockbench::words::catalog::{ParamValue, Params};
@@ -30,21 +30,6 @@ async fn acquire(name: &str, fates: &[Fate]) -> (Scene, Proxy, Contender, Result
     (scene, proxy, one, ended)
 }
 
-#[test]
-fn ahead_looks_after_a_sync_for_the_node_of_each_create_that_is_lost() {
-    reactor::block_on(async {
-        for fates in [&[ReplyLost][..], &[RequestLost, ReplyLost], &[RequestLost, RequestLost, ReplyLost]] {
-            let (scene, proxy, _one, ended) = acquire("ahead", fates).await;
-            assert_eq!(ended, Ok(()), "{fates:?}");
-            // Then a sync follows each create, and the only node is the one that was found
-            let sent: Vec<i32> = proxy.requests().iter().map(|request| request.kind).collect();
-            let of_interest = sent.into_iter().filter(|kind| [CREATE2, SYNC].contains(kind));
-            assert_eq!(of_interest.collect::<Vec<_>>(), [CREATE2, SYNC].repeat(fates.len()));
-            assert_eq!(scene.nodes().await, 1);
-        }
-    });
-}
-
 /// A lock that makes another node after a lost create.
 struct Protected {
     name: &'static str,
@@ -52,10 +37,12 @@ struct Protected {
     join: Option<&'static str>,
     /// The request that creates its node.
     create: i32,
+    /// Whether it looks for the node after a sync. Otherwise the next create shows it.
+    syncs: bool,
 }
 
 const fn protected(name: &'static str, create: i32) -> Protected {
-    Protected { name, join: None, create }
+    Protected { name, join: None, create, syncs: true }
 }
 
 const PROTECTED: [Protected; 6] = [
@@ -63,9 +50,43 @@ const PROTECTED: [Protected; 6] = [
     Protected { join: Some("count"), ..protected("curator-mutex", MULTI) },
     protected("count-semaphore", MULTI),
     protected("atomic-multi", MULTI),
-    protected("ephemeral-node", CREATE2),
-    protected("ephemeral-child", CREATE2),
+    Protected { syncs: false, ..protected("ephemeral-node", CREATE2) },
+    Protected { syncs: false, ..protected("ephemeral-child", CREATE2) },
 ];
+
+impl Protected {
+    fn params(&self) -> Params {
+        let word = |word: &str| ("join".to_owned(), ParamValue::Word(word.to_owned()));
+        self.join.map(word).into_iter().collect()
+    }
+
+    async fn syncs_after_each_lost_create(&self, fates: &[Fate]) {
+        // Given a lock whose directories are there
+        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+        let mut one = Contender::by_with(&proxy.connect, self.name, &self.params(), &scene).await;
+        let held = one.acquire(Write).await.unwrap();
+        let usual = scene.nodes().await;
+        one.release(held).await.unwrap();
+        let before = proxy.requests().len();
+        // When that becomes of its next creates
+        fates.iter().for_each(|fate| proxy.strike(*fate, self.create, 1));
+        one.acquire(Write).await.unwrap();
+        // Then a sync follows each, and the only nodes are those that were found
+        let sent = proxy.requests().split_off(before).into_iter().map(|request| request.kind);
+        let of_interest: Vec<i32> = sent.filter(|kind| [self.create, SYNC].contains(kind)).collect();
+        assert_eq!(of_interest, [self.create, SYNC].repeat(fates.len()), "{}, {fates:?}", self.name);
+        assert!(proxy.is_done_striking(), "{}, {fates:?}", self.name);
+        assert_eq!(scene.nodes().await, usual, "{}, {fates:?}", self.name);
+    }
+}
+
+#[test]
+fn the_node_of_each_create_that_is_lost_is_looked_for_after_a_sync() {
+    let fates = [&[ReplyLost][..], &[RequestLost, ReplyLost], &[RequestLost, RequestLost, ReplyLost]];
+    let locks = PROTECTED.iter().filter(|lock| lock.syncs);
+    let plays = locks.flat_map(|lock| fates.map(|fates| lock.syncs_after_each_lost_create(fates)));
+    reactor::block_on(join_all(plays));
+}
 
 /// Applies a create that was lost, as a server does that had stood still: the session is the same.
 async fn apply_late(one: &Contender, first: &Sent) {
@@ -81,10 +102,9 @@ async fn apply_late(one: &Contender, first: &Sent) {
 
 #[test]
 fn a_create_that_a_server_applies_when_its_contender_has_long_made_another_node_stops_nobody() {
-    for Protected { name, join: word, create } in PROTECTED {
+    for lock in PROTECTED {
         reactor::block_on(async {
-            let word = word.map(|word| ("join".to_owned(), ParamValue::Word(word.to_owned())));
-            let params: Params = word.into_iter().collect();
+            let (params, name, create) = (lock.params(), lock.name, lock.create);
             let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
             // Given a create that was lost, and an acquisition by another one
             let mut one = Contender::by_with(&proxy.connect, name, &params, &scene).await;

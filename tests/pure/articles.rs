@@ -371,23 +371,25 @@ fn claims_5_and_35_compare_with_a_lock_in_redis() {
 
 #[test]
 fn claim_7_needs_acquisitions_by_two_of_three_and_none_by_one() {
-    let majority = |one_gap: u64, two_gap: u64, recovered_us: Option<u64>| {
-        let trial = with(trial("curator-mutex", 5), |trial| {
+    let played = |one_gap: u64, two_gap: u64, recovered_us: Option<u64>| {
+        with(trial("curator-mutex", 5), |trial| {
             let of = |kind: &str, gap| FaultRecord { longest_gap_us: Some(gap), recovered_us, ..fault(kind) };
             trial.faults = vec![of("kill", one_gap), of("lose-majority", two_gap)];
             trial.spec.faults = vec![asked("kill", 3), asked("lose-majority", 4)];
-        });
-        of_run("articles-majority", vec![trial])
+        })
     };
+    let as_claimed = || played(100_000, 4_100_000, Some(1));
+    // A trial beside one that is as claimed.
+    let majority = |other: Trial| of_run("articles-majority", vec![as_claimed(), other]);
     decided(
         7,
         vec![
-            ("as claimed", majority(100_000, 4_100_000, Some(1)), Confirmed),
-            ("stopped with two", majority(3_000_000, 4_100_000, Some(1)), Refuted),
-            ("went on with one", majority(100_000, 100_000, Some(1)), Refuted),
+            ("as claimed", majority(as_claimed()), Confirmed),
+            ("stopped with two", majority(played(3_000_000, 4_100_000, Some(1))), Refuted),
+            ("went on with one", majority(played(100_000, 100_000, Some(1))), Refuted),
         ],
     );
-    let never_back = claim(7, &majority(100_000, 4_100_000, None));
+    let never_back = claim(7, &majority(played(100_000, 4_100_000, None)));
     assert_eq!(never_back.answer, NotDecided);
 }
 
@@ -669,7 +671,11 @@ fn claim_24_is_about_time_and_about_the_order_of_those_that_come_one_after_the_o
                 trial.measured.overtaken = overtaken;
             })
         };
-        of_runs(vec![run("articles-exact", vec![of(got, 15)]), run("articles-order", vec![of(20, apart)])])
+        of_runs(vec![
+            run("articles-exact", vec![of(got, 15)]),
+            run("articles-exact-3-servers", vec![of(20, 15)]),
+            run("articles-order", vec![of(20, apart)]),
+        ])
     };
     decided(
         24,
@@ -760,25 +766,26 @@ fn claim_27_counts_what_is_on_the_wire_and_what_is_in_the_source() {
 
 #[test]
 fn claim_28_compares_what_the_articles_classes_lose() {
-    let classes = |gave_up: [u64; 3]| {
-        let of = |(label, gave_up): (&str, u64)| {
-            with(trial(label, 6), |trial| {
-                acquired(trial, 100);
-                trial.whole.outcomes.add(Outcome::ConnectionLost, gave_up);
-                trial.faults = vec![fault("reset")];
-            })
-        };
-        let mut trials: Vec<Trial> = CLASSES.into_iter().zip(gave_up).map(of).collect();
-        trials.push(of(("curator-mutex", 0)));
-        of_run("articles-reliability", trials)
+    let of = |(label, gave_up): (&str, u64)| {
+        with(trial(label, 6), |trial| {
+            acquired(trial, 100);
+            trial.whole.outcomes.add(Outcome::ConnectionLost, gave_up);
+            trial.faults = vec![fault("reset")];
+        })
+    };
+    let classes = |repetitions: &[[u64; 3]]| {
+        let trials = repetitions.iter().flat_map(|gave_up| CLASSES.into_iter().zip(*gave_up)).map(of);
+        let safety = run("articles-safety", vec![of(("curator-mutex", 0))]);
+        of_runs(vec![run("articles-reliability", trials.collect()), safety])
     };
     decided(
         28,
         vec![
-            ("as claimed", classes([50, 10, 5]), Confirmed),
-            ("about as many", classes([30, 30, 40]), Refuted),
-            ("predecessor loses more", classes([90, 10, 20]), Refuted),
-            ("as many", classes([90, 10, 10]), NotDecided),
+            ("as claimed", classes(&[[50, 10, 5], [60, 11, 6]]), Confirmed),
+            ("about as many", classes(&[[30, 30, 40], [31, 30, 40]]), Refuted),
+            ("predecessor loses more", classes(&[[90, 10, 20], [90, 11, 21]]), Refuted),
+            ("as many", classes(&[[90, 10, 10]]), NotDecided),
+            ("now the one, now the other", classes(&[[50, 10, 5], [50, 40, 45]]), NotDecided),
         ],
     );
 }
@@ -797,7 +804,8 @@ fn claim_29_asks_whom_a_later_arrival_has_overtaken() {
                 })
             })
         };
-        let both = [of("ephemeral-node wait=retry", retry, 10), of("predecessor-watch", queue, uneven)];
+        let both =
+            [of("ephemeral-node owner=value wait=retry", retry, 10), of("predecessor-watch", queue, uneven)];
         of_run("articles-waits", both.concat())
     };
     decided(
@@ -815,7 +823,7 @@ fn claim_29_asks_whom_a_later_arrival_has_overtaken() {
 #[test]
 fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
     let lost = |with_guid: usize, without: usize, proved: bool| {
-        let of = |name: &str, stuck: usize| {
+        let of = |name: &str, stuck: usize, proved: bool| {
             with(trial(name, 5), |trial| {
                 let one = Stuck {
                     contender: 0,
@@ -831,7 +839,10 @@ fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
                 trial.faults = vec![FaultRecord { proved, ..fault("drop-reply") }];
             })
         };
-        of_run("articles-reply-lost", vec![of("curator-mutex", with_guid), of("predecessor-watch", without)])
+        // A trial of each beside one that is as claimed.
+        let as_claimed = [of("curator-mutex", 0, true), of("predecessor-watch", 5, true)];
+        let others = [of("curator-mutex", with_guid, proved), of("predecessor-watch", without, proved)];
+        of_run("articles-reply-lost", [as_claimed, others].concat())
     };
     decided(
         30,
@@ -863,7 +874,7 @@ fn claims_31_and_34_count_entries_beside_lost_holders_and_what_the_token_stopped
             })
         };
         let zombie = run("articles-zombie", vec![of("local-then-remote"), of("curator-mutex")]);
-        of_runs(vec![zombie, run("articles-reliability", vec![of("curator-mutex")])])
+        of_runs(vec![zombie, run("articles-safety", vec![of("curator-mutex")])])
     };
     decided(31, vec![("beside one", zombie(1, 0, 2), Refuted), ("beside none", zombie(0, 0, 2), NotDecided)]);
     decided(

@@ -1,5 +1,6 @@
 //! Every scenario that ships is right, says what its file name says, and takes the time that it promises.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zklockbench::load;
@@ -57,6 +58,24 @@ fn each_opens_with_purpose_expectation_and_source() {
         for word in ["Purpose:", "Expect:", "Source:"] {
             assert!(comment.contains(word), "{name} does not say its {word}");
         }
+    }
+}
+
+#[test]
+fn the_articles_locks_meet_every_fault_of_the_catalogue_in_several_trials_within_ten_minutes() {
+    let every_kind: BTreeSet<&str> = load::catalog().faults.iter().map(|fault| fault.name).collect();
+    let of = |wanted: &str| {
+        let (name, text) = shipped().into_iter().find(|(name, _)| name == wanted).unwrap();
+        parsed(&name, &text).scenario
+    };
+    let [classes, one_that_goes_on] = ["articles-reliability", "articles-safety"].map(of);
+    assert_eq!(classes.faults.iter().map(|fault| fault.kind.as_str()).collect::<BTreeSet<_>>(), every_kind);
+    // Else what they lose could not be compared.
+    assert_eq!(classes.faults, one_that_goes_on.faults);
+    for scenario in [classes, one_that_goes_on] {
+        assert!(scenario.repetitions >= 3);
+        let takes = Plan::of(&scenario).estimated_duration();
+        assert!(takes <= Duration::from_secs(600), "{} takes {takes:?}", scenario.name);
     }
 }
 

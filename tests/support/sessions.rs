@@ -94,8 +94,20 @@ impl Scene {
 
     /// From now on nobody may write to the lock's directory; nodes can be created and deleted there as before.
     pub async fn forbid_writing(&self) {
-        let rest = Permission::CREATE | Permission::READ | Permission::DELETE | Permission::ADMIN;
-        let acl = [Acl::new(rest, AuthId::anyone())];
+        self.permit(Permission::CREATE | Permission::READ | Permission::DELETE | Permission::ADMIN).await;
+    }
+
+    /// From now on nobody may list the lock's directory, until everything is allowed.
+    pub async fn forbid_listing(&self) {
+        self.permit(Permission::CREATE | Permission::WRITE | Permission::DELETE | Permission::ADMIN).await;
+    }
+
+    pub async fn allow_everything(&self) {
+        self.permit(Permission::ALL).await;
+    }
+
+    async fn permit(&self, permission: Permission) {
+        let acl = [Acl::new(permission, AuthId::anyone())];
         self.outside.set_acl(&self.lock, &acl, None).await.unwrap();
     }
 

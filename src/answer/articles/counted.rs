@@ -5,7 +5,7 @@ use crate::results::record::figures::{self, VIOLATIONS};
 use crate::results::record::{Counted, FaultRecord, Trial};
 use crate::scenario::Stop;
 use crate::words::catalog::NOT_ZOOKEEPER;
-use crate::words::measure::RequestKind::{Create, Delete, ExistsWatch, GetDataWatch};
+use crate::words::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildren, GetDataWatch};
 use crate::words::measure::{self, Outcome, Unit};
 
 /// What a trial must have come to so that a figure of it is right.
@@ -189,6 +189,7 @@ fn of_trials() -> Vec<Entry> {
         count("spurious_by_release", ItsEnd, |trial| whole(trial.measured.notifications.by_release_spurious)),
         count("wire_turns", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.acquired)),
         count("wire_creates", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(Create))),
+        count("wire_lists", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(GetChildren))),
         count("wire_deletes", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(Delete))),
         count("wire_requests", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.all_requests())),
     ]

@@ -28,17 +28,22 @@ impl Decisions {
     /// The same with what was kept of the claims for which these runs are missing.
     #[must_use]
     pub fn or_kept(mut self, kept: Self) -> Self {
+        let mut has_kept = false;
         for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {
-            if let Some(before) = kept.claims.iter().find(|before| before.number == claim.number) {
+            let mut all_kept = kept.claims.iter().filter(|before| !before.lacks_runs());
+            if let Some(before) = all_kept.find(|before| before.number == claim.number) {
                 let Decision { answer, sentence, figures, runs, .. } = before.clone();
                 *claim = Decision { answer, sentence, figures, runs, ..claim.clone() };
+                has_kept = true;
             }
         }
         self.note = self.note.or(kept.note);
-        let measured_here = std::mem::replace(&mut self.measured_on, kept.measured_on);
-        for place in measured_here {
-            if !self.measured_on.contains(&place) {
-                self.measured_on.push(place);
+        if has_kept {
+            let measured_here = std::mem::replace(&mut self.measured_on, kept.measured_on);
+            for place in measured_here {
+                if !self.measured_on.contains(&place) {
+                    self.measured_on.push(place);
+                }
             }
         }
         self
