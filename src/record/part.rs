@@ -1,5 +1,5 @@
-//! What one worker saw of a trial: a generator thread here, or a whole load generator. Parts add up to the trial, whoever
-//! saw what; what is derived or judged is so of the sum, and once.
+//! What one worker saw of a trial: a generator thread here, or a whole load generator. Parts add up to the trial in
+//! any order; what is derived or judged is so of the sum, and once.
 
 use std::collections::BTreeMap;
 

@@ -194,8 +194,8 @@ impl Inner {
         self.arrivals.borrow_mut().push(arrival);
     }
 
-    /// Keeps a watch that has no waiter any more; it stays armed on the server. It is not looked at here: whoever drops it
-    /// may be dying, and the client library's watch panics when it is asked after the session's own task has gone.
+    /// Keeps a watch that has no waiter any more; it stays armed on the server. It is not polled here: what
+    /// drops it may itself be ending, and the client library's watch panics when it is polled after the session's own task.
     pub(super) fn park(&self, armed: Armed) {
         self.parked.borrow_mut().push(armed);
     }

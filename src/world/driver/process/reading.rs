@@ -22,7 +22,7 @@ const EVENTS_OF_EACH: usize = 20;
 const SHOWN: usize = 200;
 
 /// Reads answers and events until the output ends, or the driver has failed. What has come in one piece is passed on together:
-/// whoever awaits it would be woken for each line.
+/// otherwise each line would wake its reader.
 pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
     let mut output = BufReader::with_capacity(LONGEST_LINE, output);
     let (mut line, mut answered) = (Vec::new(), Vec::new());

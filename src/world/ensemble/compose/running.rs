@@ -18,7 +18,7 @@ use crate::world::ensemble::{Links, Logs, Started, network, state};
 
 /// How long the servers may take until they are ready. Alone on two cores they take 3 to 5 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
-/// How often it is looked meanwhile whether one of them has ended.
+/// Poll interval for a server that ends meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// As many servers as a block of ports is for.
 const MOST: usize = 5;
