@@ -13,7 +13,7 @@ use crate::scenario::{Plan, nearest};
 use crate::words::catalog::LockCard;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, counted, one_line};
-use crate::world::conformance::{self, Finding, Introduction, Outcome, Site};
+use crate::world::conformance::{self, CheckSite, Finding, Introduction, Outcome};
 use crate::world::driver::DriverCommand;
 use crate::world::zk::{Access, reactor};
 
@@ -101,7 +101,7 @@ async fn on(
 ) -> Result<Vec<Finding>, Error> {
     let name = format!("driver-check-{:08x}", rand::random::<u32>());
     let workspace = Workspace::create(world.target.clone(), &name).await?;
-    let site = Site {
+    let site = CheckSite {
         target: world.target.clone(),
         servers: world.addresses.clone(),
         place: workspace.root().to_owned(),

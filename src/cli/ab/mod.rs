@@ -332,12 +332,12 @@ struct ComparisonInProgress {
     judged: BySide<Verdict>,
 }
 
-struct Done {
+struct BlockRun {
     record: RunRecord,
     stored: StoredRun,
 }
 
-impl Done {
+impl BlockRun {
     fn counted(&self) -> impl Iterator<Item = CountedCell> {
         self.stored.trials.iter().filter_map(|trial| {
             let (turn, counting) = (self.record.turn, trial.counting.clone()?);
@@ -407,7 +407,7 @@ impl ComparisonInProgress {
             *judged = std::mem::replace(judged, Verdict::Held).and(one.judged().with_reasons(at));
         }
         if self.blocks.is_empty() {
-            self.counted = done.iter().flat_map(Done::counted).collect();
+            self.counted = done.iter().flat_map(BlockRun::counted).collect();
             self.counted.sort_by_key(|one| one.turn);
         }
         let runs = done.into_iter().map(|one| one.record).collect();
@@ -415,7 +415,12 @@ impl ComparisonInProgress {
         Ok(())
     }
 
-    async fn run_one(&mut self, block: &Block, turn: Turn, stop: &CancellationToken) -> Result<Done, Error> {
+    async fn run_one(
+        &mut self,
+        block: &Block,
+        turn: Turn,
+        stop: &CancellationToken,
+    ) -> Result<BlockRun, Error> {
         let side = self.sides.of(turn);
         let AbArgs { scenario, generator, .. } = &self.args;
         let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
@@ -438,7 +443,7 @@ impl ComparisonInProgress {
             took_us: micros(run.ended.took),
             verdict: stored.run.judged.verdict.clone(),
         };
-        Ok(Done { record, stored })
+        Ok(BlockRun { record, stored })
     }
 
     /// When that run counts requests on the wire. The first block is enough, unless they are compared.
