@@ -4,8 +4,8 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{DriverArgs, DriverCheckArgs, DriverCommands};
+use super::run::open_ensemble::OpenEnsemble;
 use super::run::progress::Progress;
-use super::run::world::OpenEnsemble;
 use super::{drivers, output};
 use crate::load::Workspace;
 use crate::lock;
@@ -85,14 +85,14 @@ async fn on_an_ensemble(
     let logs =
         tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
     let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
-    let world = opening.await?;
-    let checked = on(&world, args, command, locks, &progress, stop).await;
-    world.close();
+    let opened = opening.await?;
+    let checked = on(&opened, args, command, locks, &progress, stop).await;
+    opened.close();
     checked
 }
 
 async fn on(
-    world: &OpenEnsemble,
+    opened: &OpenEnsemble,
     args: &DriverCheckArgs,
     command: DriverCommand,
     locks: &[String],
@@ -100,10 +100,10 @@ async fn on(
     stop: &CancellationToken,
 ) -> Result<Vec<Finding>, Error> {
     let name = format!("driver-check-{:08x}", rand::random::<u32>());
-    let workspace = Workspace::create(world.target.clone(), &name).await?;
+    let workspace = Workspace::create(opened.target.clone(), &name).await?;
     let site = CheckSite {
-        target: world.target.clone(),
-        servers: world.addresses.clone(),
+        target: opened.target.clone(),
+        servers: opened.addresses.clone(),
         place: workspace.root().to_owned(),
         contenders: usize::from(args.contenders),
     };
@@ -120,8 +120,8 @@ async fn on(
         Ok(all)
     })
     .await;
-    if world.started.is_none() {
-        world.clear(&workspace).await;
+    if opened.started.is_none() {
+        opened.clear(&workspace).await;
     }
     findings?
 }

@@ -19,7 +19,7 @@ use super::output;
 use super::run::capabilities::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::command::LoadOptions;
-use super::runs::place::ReadyEnsemble;
+use super::runs::ready_ensemble::ReadyEnsemble;
 use super::runs::{SeriesEnd, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, OpeningArgs};
 use crate::answer::ab::{
@@ -94,7 +94,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
             places.open(turn, side, &args, &series, stop).await?;
         }
     }
-    let mut session = ComparisonInProgress {
+    let mut under_way = ComparisonInProgress {
         seed: sides.a.scenario().seed,
         terms: args.judging.terms(Some(MARGIN)),
         args,
@@ -109,8 +109,8 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         answers: Vec::new(),
         judged: BySide { a: Verdict::Held, b: Verdict::Held },
     };
-    let ran = session.run(stop).await;
-    session.conclude(ran.map_or_else(
+    let ran = under_way.run(stop).await;
+    under_way.conclude(ran.map_or_else(
         |error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted),
         |()| SeriesEnd::of(Ending::Complete),
     ))
@@ -303,7 +303,7 @@ impl ComparedEnsembles {
     }
 
     fn ended(&self) -> Option<String> {
-        self.opened.values().find_map(|ready| ready.world.ended())
+        self.opened.values().find_map(|ready| ready.opened.ended())
     }
 
     fn close(&mut self, turn: Turn) {

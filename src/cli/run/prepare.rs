@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::open_ensemble::OpenEnsemble;
 use super::progress::Progress;
-use super::world::OpenEnsemble;
 use crate::load::calibrate::{self, CalibrationSite};
 use crate::load::{self, Environment, EnvironmentEvent, run_trial};
 use crate::lock;
