@@ -15,7 +15,7 @@ use crate::load::{Environment, Workspace};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report;
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
-use crate::scenario::Plan;
+use crate::scenario::TrialPlan;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 
@@ -35,7 +35,7 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     }
     let started_at = SystemTime::now();
     let writer = CalibrationWriter::create_dated(&args.out, started_at)?;
-    let progress = Progress::new(&Plan::of(&scenario), args.opening.quiet, false);
+    let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
     let logs = writer.server_logs();
     let opened = OpenEnsemble::open(&scenario, &args.opening, access, logs, &progress, stop).await?;
     let measured = measure(&opened, &args, &progress, stop).await;

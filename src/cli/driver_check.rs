@@ -9,7 +9,7 @@ use super::run::progress::Progress;
 use super::{drivers, output};
 use crate::load::Workspace;
 use crate::lock;
-use crate::scenario::{Plan, nearest};
+use crate::scenario::{TrialPlan, nearest};
 use crate::words::catalog::LockCard;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, counted, one_line};
@@ -81,7 +81,7 @@ async fn on_an_ensemble(
         place.servers = place.servers.or(Some(1));
     }
     let scenario = place.scenario("driver-check")?;
-    let progress = Progress::new(&Plan::of(&scenario), args.opening.quiet, false);
+    let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
     let logs =
         tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
     let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);

@@ -32,7 +32,7 @@ use crate::record::{CellKey, EnsembleInfo, Floor, Trial};
 use crate::report;
 use crate::results::{self, StoredRun, layout};
 use crate::run::series::{Folders, Opening, RunPlace, Series};
-use crate::scenario::{EnsembleChoice, Plan};
+use crate::scenario::{EnsembleChoice, TrialPlan};
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, listed, number, percent, whole_seconds};
@@ -165,7 +165,7 @@ struct Estimate {
 impl Estimate {
     fn of(a: &Side, b: &Side, length: Length, args: &AbArgs) -> Self {
         let one = |side: &Side| {
-            let trials = Plan::of(side.scenario()).trials;
+            let trials = TrialPlan::of(side.scenario()).trials;
             AROUND_A_RUN + trials.iter().map(|trial| trial.estimated_duration()).sum::<Duration>()
         };
         let start = |side: &Side| match side.scenario().ensemble {

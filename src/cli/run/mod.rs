@@ -34,7 +34,7 @@ use crate::report::page::{Source, document};
 use crate::report::{self, RunReport, Summary, View};
 use crate::results::{self, Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Ran, RunContext};
-use crate::scenario::{Plan, Scenario, Slice, advice};
+use crate::scenario::{Scenario, Slice, TrialPlan, advice};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
@@ -149,7 +149,7 @@ pub(super) async fn measure(
     });
     let of_workers = worker.as_ref().map(|worker| worker.run_id.clone()).or(args.run_id.clone());
     let run_id = of_workers.unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
-    let plan = Plan::of(&file.parsed.scenario);
+    let plan = TrialPlan::of(&file.parsed.scenario);
     let trials = counted(plan.trials.len(), "trial", "trials");
     let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
     match &stored {
@@ -220,7 +220,7 @@ struct RunInProgress {
     baseline: Option<Baseline>,
     file: ScenarioFile,
     needs: Needs,
-    plan: Plan,
+    plan: TrialPlan,
     progress: Progress,
     metrics: Option<Endpoint>,
     opened: OpenEnsemble,

@@ -11,7 +11,7 @@ use crate::cli::run::progress::Progress;
 use crate::cli::shared_args::{AccessArgs, OpeningArgs};
 use crate::load::Workspace;
 use crate::record::{EnsembleInfo, Floor};
-use crate::scenario::{Plan, Scenario};
+use crate::scenario::{Scenario, TrialPlan};
 use crate::words::error::Error;
 use crate::world::zk::{Access, Target, keep_awake, reactor};
 
@@ -34,7 +34,7 @@ impl ReadyEnsemble {
         logs: PathBuf,
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
-        let progress = Progress::new(&Plan::of(scenario), args.quiet, false);
+        let progress = Progress::new(&TrialPlan::of(scenario), args.quiet, false);
         let opened = OpenEnsemble::open(scenario, args, access, logs, &progress, stop).await?;
         let ensemble = opened.describe().await;
         let name = format!("ab-{:08x}-floor", rand::random::<u32>());

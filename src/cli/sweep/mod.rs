@@ -31,7 +31,7 @@ use crate::lock::DrivenLocks;
 use crate::report;
 use crate::results;
 use crate::run::series::{DoneRun, Folders, RunPlace, SeriesDirectory};
-use crate::scenario::{EnsembleChoice, Plan, Scenario};
+use crate::scenario::{EnsembleChoice, Scenario, TrialPlan};
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, format_duration, whole_seconds};
@@ -204,7 +204,7 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
 /// What a run takes in seconds, by the scenario alone.
 fn estimate(question: &SweepQuestion, step: &Step) -> f64 {
     let trials = |scenario: &Scenario| -> f64 {
-        Plan::of(scenario).trials.iter().map(|trial| trial.estimated_duration().as_secs_f64()).sum()
+        TrialPlan::of(scenario).trials.iter().map(|trial| trial.estimated_duration().as_secs_f64()).sum()
     };
     AROUND_A_RUN + question.step(step).map_or(0.0, |(_, scenario)| trials(&scenario))
 }
