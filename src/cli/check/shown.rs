@@ -10,6 +10,7 @@ use crate::check::history::{Breach, Finding, Judgement, LockReport, Overlaps};
 use crate::record::Trial;
 use crate::record::history::LockKind;
 use crate::report::document::{self, Block, Document, Section, numbers, words};
+use crate::report::page::{filled, noted, section, table};
 use crate::words::units::{self, counted, one_line};
 use crate::words::verdict::Verdict;
 
@@ -157,20 +158,20 @@ pub fn page(path: &Path, verdict: &Verdict, sections: Vec<Section>) -> Document 
         comes_to: "Reasons",
         findings: verdict.reasons().iter().map(|reason| found("Why", reason.clone())).collect(),
         strategies: Vec::new(),
-        sections: sections.into_iter().filter(|section| !section.blocks.is_empty()).collect(),
+        sections: filled(sections),
     }
 }
 
 pub fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Vec<Section> {
-    let locks = table("What was seen of each lock", grid(judgement.locks.iter()));
+    let locks = table("What was seen of each lock", grid(judgement.locks.iter()), "");
     let excerpt = |one: &ShownFinding<'_>| Block::Code {
         caption: one.title(),
         text: one.excerpt().collect::<Vec<_>>().join("\n"),
     };
     vec![
-        section("locks", "Locks", vec![locks]),
+        section("locks", "Locks", locks.into_iter().collect()),
         section("findings", "The lines that show it", shown.iter().map(excerpt).collect()),
-        section("notes", "Notes", noted(judgement.notes.clone())),
+        section("notes", "Notes", noted(judgement.notes.clone()).into_iter().collect()),
     ]
 }
 
@@ -188,22 +189,11 @@ pub fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
         ]
     };
     let trials = document::Table { columns, labels: 1, rows: trials.iter().map(row).collect() };
+    let trials = table("The verdict on each trial", trials, "");
     vec![
-        section("trials", "Trials", vec![table("The verdict on each trial", trials)]),
-        section("changed", "Other verdicts than recorded", noted(changed.to_vec())),
+        section("trials", "Trials", trials.into_iter().collect()),
+        section("changed", "Other verdicts than recorded", noted(changed.to_vec()).into_iter().collect()),
     ]
-}
-
-fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
-    Section { id, title: title.to_owned(), blocks }
-}
-
-fn table(caption: &str, table: document::Table) -> Block {
-    Block::Table { caption: caption.to_owned(), table, legend: String::new() }
-}
-
-fn noted(notes: Vec<String>) -> Vec<Block> {
-    if notes.is_empty() { Vec::new() } else { vec![Block::Notes(notes)] }
 }
 
 pub fn machine(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Value {
