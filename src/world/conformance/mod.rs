@@ -102,9 +102,6 @@ checks! {
 }
 
 /// Asks a driver what it is.
-///
-/// # Errors
-/// Why it can't be asked.
 pub async fn introduce(command: &DriverCommand) -> Result<Introduction, String> {
     Conversation::start(command).await.map(|driver| Introduction { ready: driver.ready.clone() })
 }

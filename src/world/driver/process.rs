@@ -270,9 +270,6 @@ impl Process {
     }
 
     /// Waits for the answer.
-    ///
-    /// # Errors
-    /// When the driver has failed.
     pub async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, DriverError> {
         (&mut asked.answer).await.map_err(|_| self.inner.failure())
     }

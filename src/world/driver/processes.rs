@@ -397,9 +397,6 @@ impl Link {
     }
 
     /// Waits for the lock. Ends early when `cancelled` does; what is granted all the same is then released.
-    ///
-    /// # Errors
-    /// Why it was not granted.
     pub async fn acquire(
         &self,
         wanted: AcquireWanted<'_>,

@@ -18,9 +18,6 @@ struct DirectoryState {
 
 /// Joins a directory that nobody else uses, twice, by a multi that creates a node and sets the directory's data. Returns what
 /// was wrong with the replies, if anything was. The nodes stay.
-///
-/// # Errors
-/// When a request fails.
 pub async fn why_not_counting(
     client: &Client,
     directory: &str,
