@@ -9,10 +9,12 @@ use super::run::progress::Progress;
 use super::{drivers, output};
 use crate::load::Workspace;
 use crate::lock;
+use crate::record::RunEnding;
 use crate::scenario::{TrialPlan, nearest};
 use crate::words::catalog::LockCard;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, counted, one_line};
+use crate::words::verdict::Verdict;
 use crate::world::conformance::{self, CheckSite, Finding, Introduction, Outcome};
 use crate::world::driver::DriverCommand;
 use crate::world::zk::{Access, reactor};
@@ -144,13 +146,15 @@ fn show(
     all: &[Finding],
     args: &DriverCheckArgs,
 ) -> Result<Exit, Error> {
-    let failed = all.iter().any(|finding| finding.outcome == Outcome::Failed);
-    let exit = if failed { Exit::Violated } else { Exit::Held };
     let headline = headline(introduction, locks, all);
+    let verdict = match all.iter().any(|finding| finding.outcome == Outcome::Failed) {
+        true => Verdict::Violated(vec![headline.clone()]),
+        false => Verdict::Held,
+    };
     let found = json!({ "driver": introduction.ready.driver, "inside": introduction.ready.inside,
                         "system": introduction.ready.system, "locks": locks, "headline": headline,
                         "checks": all });
-    output::tell("driver check", exit, &found, || {
+    output::tell("driver check", RunEnding::Complete.exit(&verdict), &found, || {
         output::outcome(args.opening.quiet, &headline, || {
             let lines: String = all.iter().map(line).collect();
             format!("{headline}\n\n{lines}\n{}\n", next(introduction, locks, &args.program))
