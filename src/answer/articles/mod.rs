@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub use claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Decision, claims, sources};
 pub use evidence::{Evidence, Named};
 pub use figure::{Bounds, Figure, Of};
-pub use page::{Decisions, page, text};
+pub use page::{DECISIONS_VERSION, Decisions, page, text};
 
 /// What was seen of Java's Curator, in a directory of its own.
 pub const CURATOR_FACTS: &str = "curator-facts.json";
