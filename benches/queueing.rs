@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench::load::{self, Environment, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
-use zklockbench::scenario::{Plan, TrialSpec, parse};
+use zklockbench::scenario::{TrialPlan, TrialSpec, parse};
 use zklockbench::words::error::{Error, Exit};
 use zklockbench::words::measure::{Histogram, Measure};
 use zklockbench::world::ensemble::{External, Installation, Local, LocalSpec, Places};
@@ -165,7 +165,7 @@ fn spec(args: &Args, hold: &str, utilisation: f64, handoff_s: f64, index: usize)
         index + 1
     );
     let parsed = parse("queueing", &text, &load::catalog()).map_err(Error::usage)?;
-    let mut spec = Plan::of(&parsed.scenario).trials.remove(0);
+    let mut spec = TrialPlan::of(&parsed.scenario).trials.remove(0);
     spec.index = index;
     Ok(spec)
 }

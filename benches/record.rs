@@ -1,4 +1,4 @@
-//! What recording costs: nanoseconds and allocations of one sample on a sheet.
+//! What recording costs: nanoseconds and allocations of one sample on a recorder.
 //!
 //! Measured are one sample alone, one count alone, a sample with the reading of the clock that it needs, and
 //! all that is recorded of one acquisition of `predecessor-watch` behind a queue, as session and contender do
@@ -96,19 +96,19 @@ fn counter_counts() -> Result<(), String> {
 
 /// Measures one work and prints its row; returns whether it keeps to the limits.
 fn measure(work: &Work) -> bool {
-    let mut sheet = ThreadRecorder::new(TIMELINE_SECONDS);
-    sheet.set_window(Window { start: 0, end: Stamp::MAX });
+    let mut recorder = ThreadRecorder::new(TIMELINE_SECONDS);
+    recorder.set_window(Window { start: 0, end: Stamp::MAX });
     let mut rounds = Vec::with_capacity(ROUNDS);
     let mut now = 1;
     for _ in 0..WARM_UP_ROUNDS {
-        round(work, &mut sheet, &mut now);
+        round(work, &mut recorder, &mut now);
     }
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     for _ in 0..ROUNDS {
-        rounds.push(round(work, &mut sheet, &mut now));
+        rounds.push(round(work, &mut recorder, &mut now));
     }
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
-    black_box(&sheet);
+    black_box(&recorder);
     rounds.sort_by(f64::total_cmp);
     let (median, p99) = (rounds[ROUNDS / 2], rounds[ROUNDS * 99 / 100]);
     println!("{:<16} {:>8} {median:>12.1} {p99:>12.1} {allocations:>14}", work.name, work.samples);
@@ -116,11 +116,11 @@ fn measure(work: &Work) -> bool {
 }
 
 /// Nanoseconds a sample.
-fn round(work: &Work, sheet: &mut ThreadRecorder, now: &mut Stamp) -> f64 {
+fn round(work: &Work, recorder: &mut ThreadRecorder, now: &mut Stamp) -> f64 {
     let begin = Instant::now();
     for _ in 0..REPEATS {
         *now += 37;
-        (work.run)(black_box(&mut *sheet), black_box(*now));
+        (work.run)(black_box(&mut *recorder), black_box(*now));
     }
     let samples = (REPEATS * work.samples) as f64;
     begin.elapsed().as_secs_f64() * 1e9 / samples
@@ -131,17 +131,17 @@ fn spread(now: Stamp) -> u64 {
     now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44
 }
 
-fn record(sheet: &mut ThreadRecorder, now: Stamp) {
-    sheet.record(Measure::Wait, now, spread(now));
+fn record(recorder: &mut ThreadRecorder, now: Stamp) {
+    recorder.record(Measure::Wait, now, spread(now));
 }
 
 /// With the reading of the clock that a sample needs.
-fn stamped(sheet: &mut ThreadRecorder, now: Stamp) {
-    sheet.record(Measure::Wait, clock::now(), spread(now));
+fn stamped(recorder: &mut ThreadRecorder, now: Stamp) {
+    recorder.record(Measure::Wait, clock::now(), spread(now));
 }
 
-fn count(sheet: &mut ThreadRecorder, now: Stamp) {
-    sheet.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
+fn count(recorder: &mut ThreadRecorder, now: Stamp) {
+    recorder.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
 }
 
 /// Writes of [`acquisition`]: for each of five requests sending, two latencies and the reply; for the two
@@ -149,64 +149,64 @@ fn count(sheet: &mut ThreadRecorder, now: Stamp) {
 /// wait, handoff, outcome and second; for the hold and the release overshoot, count and release.
 const ACQUISITION_SAMPLES: u64 = 5 * 5 + 2 + 4 + 4 + 3;
 
-fn acquisition(sheet: &mut ThreadRecorder, now: Stamp) {
+fn acquisition(recorder: &mut ThreadRecorder, now: Stamp) {
     use RequestKind::{Create, Delete, GetChildren, GetDataWatch};
-    request(sheet, now, Create);
-    request(sheet, now, GetChildren);
-    listed(sheet, now);
-    request(sheet, now, GetDataWatch);
-    notified(sheet, now);
-    request(sheet, now, GetChildren);
-    listed(sheet, now);
-    acquired(sheet, now);
-    released(sheet, now);
-    request(sheet, now, Delete);
+    request(recorder, now, Create);
+    request(recorder, now, GetChildren);
+    listed(recorder, now);
+    request(recorder, now, GetDataWatch);
+    notified(recorder, now);
+    request(recorder, now, GetChildren);
+    listed(recorder, now);
+    acquired(recorder, now);
+    released(recorder, now);
+    request(recorder, now, Delete);
 }
 
 /// As `Session` writes a request and its reply.
-fn request(sheet: &mut ThreadRecorder, now: Stamp, kind: RequestKind) {
-    sheet.count(now, |counts| {
+fn request(recorder: &mut ThreadRecorder, now: Stamp, kind: RequestKind) {
+    recorder.count(now, |counts| {
         counts.requests.add(kind, 1);
         counts.bytes_sent += 60;
     });
-    if let Some(second) = sheet.second(now) {
+    if let Some(second) = recorder.second(now) {
         second.requests += 1;
     }
-    sheet.record(Measure::Request(kind), now, spread(now));
-    sheet.record(Measure::DispatchLag, now, spread(now) >> 8);
-    sheet.count(now, |counts| {
+    recorder.record(Measure::Request(kind), now, spread(now));
+    recorder.record(Measure::DispatchLag, now, spread(now) >> 8);
+    recorder.count(now, |counts| {
         counts.succeeded.add(kind, 1);
         counts.bytes_received += 120;
     });
 }
 
-fn listed(sheet: &mut ThreadRecorder, now: Stamp) {
-    sheet.count(now, |counts| counts.names_returned += 10);
+fn listed(recorder: &mut ThreadRecorder, now: Stamp) {
+    recorder.count(now, |counts| counts.names_returned += 10);
 }
 
-fn notified(sheet: &mut ThreadRecorder, now: Stamp) {
-    sheet.record(Measure::DispatchLag, now, spread(now) >> 8);
-    sheet.count(now, |counts| {
+fn notified(recorder: &mut ThreadRecorder, now: Stamp) {
+    recorder.record(Measure::DispatchLag, now, spread(now) >> 8);
+    recorder.count(now, |counts| {
         counts.notifications.node_deleted += 1;
         counts.bytes_received += 70;
     });
-    if let Some(second) = sheet.second(now) {
+    if let Some(second) = recorder.second(now) {
         second.notifications += 1;
     }
-    sheet.record(Measure::Notification, now, spread(now));
+    recorder.record(Measure::Notification, now, spread(now));
 }
 
-fn acquired(sheet: &mut ThreadRecorder, now: Stamp) {
-    sheet.record(Measure::Wait, now, spread(now));
-    sheet.record(Measure::Handoff, now, spread(now));
-    sheet.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
-    if let Some(second) = sheet.second(now) {
+fn acquired(recorder: &mut ThreadRecorder, now: Stamp) {
+    recorder.record(Measure::Wait, now, spread(now));
+    recorder.record(Measure::Handoff, now, spread(now));
+    recorder.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
+    if let Some(second) = recorder.second(now) {
         second.acquisitions += 1;
     }
 }
 
-fn released(sheet: &mut ThreadRecorder, now: Stamp) {
-    sheet.record(Measure::HoldOvershoot, now, 1);
-    sheet.count(now, |counts| counts.releases += 1);
-    sheet.record(Measure::Release, now, spread(now));
+fn released(recorder: &mut ThreadRecorder, now: Stamp) {
+    recorder.record(Measure::HoldOvershoot, now, 1);
+    recorder.count(now, |counts| counts.releases += 1);
+    recorder.record(Measure::Release, now, spread(now));
 }

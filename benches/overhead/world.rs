@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use zklockbench::load::{self, Environment, EnvironmentEvent, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
-use zklockbench::scenario::{Plan, Slice, TrialSpec, parse};
+use zklockbench::scenario::{Slice, TrialPlan, TrialSpec, parse};
 use zklockbench::words::error::Error;
 use zklockbench::world::ensemble::{External, Installation, Local, LocalSpec, Places};
 use zklockbench::world::zk::{Access, Target};
@@ -77,7 +77,7 @@ impl World {
             args.rounds
         );
         let parsed = parse("overhead", &text, &load::catalog()).map_err(Error::usage)?;
-        Ok(Plan::of(&parsed.scenario).trials)
+        Ok(TrialPlan::of(&parsed.scenario).trials)
     }
 
     /// Runs a trial as the suite does; tells when its phases begin.

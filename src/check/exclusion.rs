@@ -58,8 +58,8 @@ fn unless_interfered(trial: &Trial, verdict: Verdict) -> Verdict {
 /// Whether no contender was inside that should not have been, as contenders saw it.
 ///
 /// A violation outweighs everything. Held needs a complete trial, and entries at which a lock that does not exclude would
-/// have been caught: two inside together only show where somebody else could run while one was inside, and where somebody
-/// was kept out.
+/// have been caught: two inside together only show where another could run while one was inside, and where a contender was
+/// kept out.
 fn exclusion(trial: &Trial) -> Verdict {
     if trial.violation_count > 0 {
         return Verdict::Violated(vec![describe(trial)]);

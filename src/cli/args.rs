@@ -330,6 +330,9 @@ pub struct CheckArgs {
     /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
+    /// Also write it as a page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::args::ArticlesArgs;
 use super::output;
-use crate::answer::articles::{CURATOR_FACTS, Decisions, Evidence, Named, page, text};
-use crate::results::{self, layout};
+use crate::answer::articles::{CURATOR_FACTS, DECISIONS_VERSION, Decisions, Evidence, Named, page, text};
+use crate::results::{self, VersionedFile, layout};
 use crate::words::disk::{self, MIB, Unreadable};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
@@ -44,20 +44,19 @@ pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
 
 /// The decisions that lie beside what is left of the runs that they were made from.
 const DECISIONS: &str = "decisions.json";
+const DECISIONS_FILE: VersionedFile = VersionedFile {
+    of: "decision on claims",
+    name: DECISIONS,
+    version: DECISIONS_VERSION,
+    remedy: "--keep takes a file that `articles` has written, or a new one",
+};
 
 /// The decisions in that file; `None` where there is none yet.
 fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
-    let text = match disk::read_named(file, 16 * MIB) {
-        Err(Unreadable::Missing) => return Ok(None),
-        text => text.map_err(|why| why.of(file))?,
-    };
-    let decisions = disk::from_json(&text).map_err(|error| {
-        Error::usage(format!(
-            "{}: {error}; --keep takes a file that `articles` has written, or a new one",
-            file.display()
-        ))
-    })?;
-    Ok(Some(decisions))
+    match disk::read_named(file, 16 * MIB) {
+        Err(Unreadable::Missing) => Ok(None),
+        text => DECISIONS_FILE.parse(file, &text.map_err(|why| why.of(file))?).map(Some),
+    }
 }
 
 fn is_one(dir: &Path) -> bool {

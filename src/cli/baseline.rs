@@ -12,6 +12,7 @@ use super::args::{
     BaselineAddArgs, BaselineArgs, BaselineCheckArgs, BaselineCommand, BaselineListArgs, BaselineTrendArgs,
 };
 use super::output;
+use crate::record::RunEnding;
 use crate::record::figures::THROUGHPUT;
 use crate::report::{self, Trend, TrendChange, date};
 use crate::results::{self, Baseline};
@@ -19,6 +20,7 @@ use crate::scenario::gate::Scope;
 use crate::words::error::{Error, Exit};
 use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::units::{as_utc, counted, shown};
+use crate::words::verdict::Verdict;
 
 pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
     match args.command {
@@ -170,18 +172,17 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     }
     let fails = changes.iter().filter(|one| one.fails).count();
     let too_few = own.len() < runs_at_least;
-    let (exit, what) = match (fails, too_few) {
+    let has = counted(own.len(), "run", "runs");
+    let verdict = match (fails, too_few) {
         (1.., _) => {
-            (Exit::Violated, format!("Worse since a change: {}.", counted(fails, "figure", "figures")))
+            Verdict::Violated(vec![format!("Worse since a change: {}.", counted(fails, "figure", "figures"))])
         }
         (0, true) => {
-            let has = counted(own.len(), "run", "runs");
-            (Exit::Unknown, format!("Unknown: {has}, and it takes {runs_at_least} to tell a change."))
+            Verdict::Unknown(vec![format!("Unknown: {has}, and it takes {runs_at_least} to tell a change.")])
         }
-        (0, false) => {
-            (Exit::Held, format!("No change for the worse over {}.", counted(own.len(), "run", "runs")))
-        }
+        (0, false) => Verdict::Held,
     };
+    let what = verdict.why().unwrap_or_else(|| format!("No change for the worse over {has}."));
     let found = json!({ "changes": changes, "notes": notes });
     let said = changes.iter().map(|one| {
         let mark = if one.fails { "! " } else { "" };
@@ -189,7 +190,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     });
     let notes = notes.iter().map(|note| format!("! {note}"));
     let text = std::iter::once(what).chain(said).chain(notes).collect::<Vec<_>>().join("\n");
-    output::tell("baseline check", exit, &found, || output::text(&text))
+    output::tell("baseline check", RunEnding::Complete.exit(&verdict), &found, || output::text(&text))
 }
 
 fn trend(args: BaselineTrendArgs) -> Result<Exit, Error> {

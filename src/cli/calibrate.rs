@@ -7,15 +7,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::CalibrateArgs;
 use super::output;
+use super::run::open_ensemble::OpenEnsemble;
 use super::run::progress::Progress;
-use super::run::world::OpenEnsemble;
 use super::run::{host, prepare, tool_commit};
 use crate::load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
 use crate::load::{Environment, Workspace};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report;
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
-use crate::scenario::Plan;
+use crate::scenario::TrialPlan;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 
@@ -35,11 +35,11 @@ pub async fn execute(args: CalibrateArgs, stop: &CancellationToken) -> Result<Ex
     }
     let started_at = SystemTime::now();
     let writer = CalibrationWriter::create_dated(&args.out, started_at)?;
-    let progress = Progress::new(&Plan::of(&scenario), args.opening.quiet, false);
+    let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
     let logs = writer.server_logs();
-    let world = OpenEnsemble::open(&scenario, &args.opening, access, logs, &progress, stop).await?;
-    let measured = measure(&world, &args, &progress, stop).await;
-    world.close();
+    let opened = OpenEnsemble::open(&scenario, &args.opening, access, logs, &progress, stop).await?;
+    let measured = measure(&opened, &args, &progress, stop).await;
+    opened.close();
     let (measured, behaviour, ensemble) = measured?;
     let file = CalibrationFile {
         schema_version: CALIBRATION_SCHEMA_VERSION,
@@ -78,22 +78,22 @@ fn budget(args: &CalibrateArgs) -> Duration {
 
 /// Measures, and removes its nodes however that ends.
 async fn measure(
-    world: &OpenEnsemble,
+    opened: &OpenEnsemble,
     args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<(CalibrationResult, Option<Behaviour>, EnsembleInfo), Error> {
-    host::allow_sessions(world.addresses.len() * (SESSIONS + 1), 1)?;
-    let ensemble = world.describe().await;
+    host::allow_sessions(opened.addresses.len() * (SESSIONS + 1), 1)?;
+    let ensemble = opened.describe().await;
     let name = format!("calibration-{:08x}", rand::random::<u32>());
-    let workspace = Workspace::create(world.target.clone(), &name).await?;
-    let environment = world.environment(workspace, &ensemble.servers);
-    let measured = on(world, &environment, args, progress, stop).await;
+    let workspace = Workspace::create(opened.target.clone(), &name).await?;
+    let environment = opened.environment(workspace, &ensemble.servers);
+    let measured = on(opened, &environment, args, progress, stop).await;
     // On servers of our own they go with these.
-    if world.started.is_none() {
-        world.clear(&environment.workspace).await;
+    if opened.started.is_none() {
+        opened.clear(&environment.workspace).await;
     }
-    let why = |error| match (error, world.ended()) {
+    let why = |error| match (error, opened.ended()) {
         (Error::Environment(why), Some(server)) => Error::environment(format!("{why}; {server}")),
         (error, _) => error,
     };
@@ -101,13 +101,13 @@ async fn measure(
 }
 
 async fn on(
-    world: &OpenEnsemble,
+    opened: &OpenEnsemble,
     environment: &Environment,
     args: &CalibrateArgs,
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<(CalibrationResult, Option<Behaviour>), Error> {
-    prepare::warm_up(world, environment, progress, stop).await?;
+    prepare::warm_up(opened, environment, progress, stop).await?;
     if stop.is_cancelled() {
         return Err(Error::Interrupted);
     }

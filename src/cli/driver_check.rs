@@ -4,16 +4,18 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::{DriverArgs, DriverCheckArgs, DriverCommands};
+use super::run::open_ensemble::OpenEnsemble;
 use super::run::progress::Progress;
-use super::run::world::OpenEnsemble;
 use super::{drivers, output};
 use crate::load::Workspace;
 use crate::lock;
-use crate::scenario::{Plan, nearest};
+use crate::record::RunEnding;
+use crate::scenario::{TrialPlan, nearest};
 use crate::words::catalog::LockCard;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, counted, one_line};
-use crate::world::conformance::{self, Finding, Introduction, Outcome, Site};
+use crate::words::verdict::Verdict;
+use crate::world::conformance::{self, CheckSite, Finding, Introduction, Outcome};
 use crate::world::driver::DriverCommand;
 use crate::world::zk::{Access, reactor};
 
@@ -81,18 +83,18 @@ async fn on_an_ensemble(
         place.servers = place.servers.or(Some(1));
     }
     let scenario = place.scenario("driver-check")?;
-    let progress = Progress::new(&Plan::of(&scenario), args.opening.quiet, false);
+    let progress = Progress::new(&TrialPlan::of(&scenario), args.opening.quiet, false);
     let logs =
         tempfile::tempdir().map_err(|error| Error::environment(format!("no place for logs: {error}")))?;
     let opening = OpenEnsemble::open(&scenario, &args.opening, access, logs.path().into(), &progress, stop);
-    let world = opening.await?;
-    let checked = on(&world, args, command, locks, &progress, stop).await;
-    world.close();
+    let opened = opening.await?;
+    let checked = on(&opened, args, command, locks, &progress, stop).await;
+    opened.close();
     checked
 }
 
 async fn on(
-    world: &OpenEnsemble,
+    opened: &OpenEnsemble,
     args: &DriverCheckArgs,
     command: DriverCommand,
     locks: &[String],
@@ -100,10 +102,10 @@ async fn on(
     stop: &CancellationToken,
 ) -> Result<Vec<Finding>, Error> {
     let name = format!("driver-check-{:08x}", rand::random::<u32>());
-    let workspace = Workspace::create(world.target.clone(), &name).await?;
-    let site = Site {
-        target: world.target.clone(),
-        servers: world.addresses.clone(),
+    let workspace = Workspace::create(opened.target.clone(), &name).await?;
+    let site = CheckSite {
+        target: opened.target.clone(),
+        servers: opened.addresses.clone(),
         place: workspace.root().to_owned(),
         contenders: usize::from(args.contenders),
     };
@@ -120,8 +122,8 @@ async fn on(
         Ok(all)
     })
     .await;
-    if world.started.is_none() {
-        world.clear(&workspace).await;
+    if opened.started.is_none() {
+        opened.clear(&workspace).await;
     }
     findings?
 }
@@ -144,13 +146,15 @@ fn show(
     all: &[Finding],
     args: &DriverCheckArgs,
 ) -> Result<Exit, Error> {
-    let failed = all.iter().any(|finding| finding.outcome == Outcome::Failed);
-    let exit = if failed { Exit::Violated } else { Exit::Held };
     let headline = headline(introduction, locks, all);
+    let verdict = match all.iter().any(|finding| finding.outcome == Outcome::Failed) {
+        true => Verdict::Violated(vec![headline.clone()]),
+        false => Verdict::Held,
+    };
     let found = json!({ "driver": introduction.ready.driver, "inside": introduction.ready.inside,
                         "system": introduction.ready.system, "locks": locks, "headline": headline,
                         "checks": all });
-    output::tell("driver check", exit, &found, || {
+    output::tell("driver check", RunEnding::Complete.exit(&verdict), &found, || {
         output::outcome(args.opening.quiet, &headline, || {
             let lines: String = all.iter().map(line).collect();
             format!("{headline}\n\n{lines}\n{}\n", next(introduction, locks, &args.program))

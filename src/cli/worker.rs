@@ -25,6 +25,7 @@ use crate::results::digest_of_file;
 use crate::scenario::{EnsembleChoice, Load, Scenario, Slice};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
+use crate::words::verdict::Verdict;
 use crate::world::zk::Target;
 
 const NAME: &str = "worker";
@@ -270,7 +271,9 @@ fn conclude(measured: MeasuredRun, slice: Slice) -> Result<Exit, Error> {
         RunEnding::Aborted | RunEnding::GateFailed => Some(Error::Environment(why())),
     };
     let error = cut_short.or(unfinished);
-    let exit = if ran.trials.iter().any(Trial::is_violated) { Exit::Violated } else { Exit::Held };
+    let violated = ran.trials.iter().find(|trial| trial.is_violated());
+    let verdict = violated.map_or(Verdict::Held, |trial| trial.judged.verdict.clone());
+    let exit = RunEnding::Complete.exit(&verdict);
     let acquired: u64 = ran.trials.iter().map(|trial| trial.whole.acquired()).sum();
     let trials = ran.trials.len();
     let Slice { index, of } = slice;

@@ -70,7 +70,7 @@ impl Default for Attribution {
 impl Attribution {
     /// Records everything in the inbox. With `acquired`, the last notification that was awaited is the one that
     /// let this contender in: useful, if a release caused it; every other one was spurious.
-    pub fn settle(&mut self, shared: &Shared, lock: usize, sheet: &mut ThreadRecorder, acquired: bool) {
+    pub fn settle(&mut self, shared: &Shared, lock: usize, recorder: &mut ThreadRecorder, acquired: bool) {
         let last_awaited = self.inbox.iter().rposition(|arrival| arrival.awaited).filter(|_| acquired);
         for (position, arrival) in self.inbox.iter().enumerate() {
             let (at, rank) = (arrival.at, arrival.rank);
@@ -85,7 +85,7 @@ impl Attribution {
                 }
                 _ => {
                     let own = OwnRelease::number_at(self.own_release, lock);
-                    record(sheet, &notice, &cause, own);
+                    record(recorder, &notice, &cause, own);
                 }
             }
         }
@@ -94,7 +94,7 @@ impl Attribution {
 
     /// Records the notifications whose cause was open, now that the queue has been listed after the change. At the
     /// end nobody will list any more: a newcomer would have, so what is still open was the last release.
-    pub fn settle_late(&mut self, shared: &Shared, sheet: &mut ThreadRecorder, at_the_end: bool) {
+    pub fn settle_late(&mut self, shared: &Shared, recorder: &mut ThreadRecorder, at_the_end: bool) {
         let own = self.own_release;
         self.unresolved.retain(|late| {
             let lock_state = &shared.lock_states[late.lock];
@@ -107,7 +107,7 @@ impl Attribution {
                     late.arm.lowest.map_or(Cause::Unknown, |number| release_or_departure(lock_state, number));
             }
             let own = OwnRelease::number_at(own, late.lock);
-            record(sheet, &late.notice, &cause, own);
+            record(recorder, &late.notice, &cause, own);
             false
         });
     }
@@ -166,16 +166,16 @@ fn release_or_departure(lock_state: &LockState, number: i64) -> Cause {
     }
 }
 
-fn record(sheet: &mut ThreadRecorder, notice: &Notice, cause: &Cause, own_release: Option<i64>) {
+fn record(recorder: &mut ThreadRecorder, notice: &Notice, cause: &Cause, own_release: Option<i64>) {
     let Notice { at, rank, useful } = *notice;
     if let Cause::Release { called, .. } = cause {
         let took = at.saturating_sub(*called);
-        sheet.record(Measure::Notification, at, took);
+        recorder.record(Measure::Notification, at, took);
         if let Some(rank) = rank {
-            sheet.record_woken(rank, at, took);
+            recorder.record_woken(rank, at, took);
         }
     }
-    sheet.count(at, |counts| add(&mut counts.notifications, cause, useful, own_release));
+    recorder.count(at, |counts| add(&mut counts.notifications, cause, useful, own_release));
 }
 
 fn add(seen: &mut Notifications, cause: &Cause, useful: bool, own_release: Option<i64>) {

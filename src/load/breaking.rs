@@ -15,7 +15,7 @@ use crate::record::FaultRecord;
 use crate::scenario::Slice;
 use crate::words::catalog::fault::{Ends, FaultChoice, Proof, Target};
 use crate::words::clock::{self, Stamp};
-use crate::world::ensemble::{Links, Processes};
+use crate::world::ensemble::Processes;
 use crate::world::fault::{
     Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
 };
@@ -110,7 +110,7 @@ pub async fn break_things(
         contenders: &seen,
         target: &environment.target,
         processes: environment.local.as_deref().map(|local| local as &dyn Processes),
-        links: environment.local.as_deref().map(|local| local as &dyn Links),
+        links: environment.local.as_deref().and_then(|local| local.links()),
         proxy: environment.proxy.as_deref(),
         in_effect: InEffect::default(),
     };

@@ -105,7 +105,7 @@ fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Plan, parse};
+    use crate::scenario::{TrialPlan, parse};
 
     #[test]
     fn contenders_share_a_process_unless_it_takes_fewer_or_is_to_be_broken_or_the_scenario_says_otherwise() {
@@ -116,7 +116,7 @@ mod tests {
         };
         let spec = |faults: &str| {
             let parsed = parse("x", &text(faults), &crate::load::catalog()).unwrap();
-            Plan::of(&parsed.scenario).trials.remove(0)
+            TrialPlan::of(&parsed.scenario).trials.remove(0)
         };
         let whole = spec("");
         assert_eq!([count_of(&whole, 4_096), count_of(&whole, 7)], [1, 3]);

@@ -90,11 +90,11 @@ pub fn judge(
     hold: Duration,
     arrived: Option<&Arrived>,
 ) -> Health {
-    let Part { sheet, occurrences: Occurrences { lag_us, lag_basis_us, .. }, timer_lag } = seen;
+    let Part { recorder, occurrences: Occurrences { lag_us, lag_basis_us, .. }, timer_lag } = seen;
     let wall_us = end.at.saturating_sub(begin.at).max(1);
     let cpu_us = end.process_us.saturating_sub(begin.process_us);
     let lag_share = (*lag_basis_us > 0).then(|| *lag_us as f64 / *lag_basis_us as f64);
-    let overshoot = sheet.histogram(Measure::HoldOvershoot);
+    let overshoot = recorder.histogram(Measure::HoldOvershoot);
     let held = !overshoot.is_empty() && !hold.is_zero();
     let overshoot_us = overshoot.mean();
     let hold_share = held.then(|| overshoot_us / clock::micros(hold) as f64);
@@ -109,14 +109,14 @@ pub fn judge(
         running: cpu_us as f64 / wall_us as f64 / each,
         queued: run_queue_share.unwrap_or(0.0) / each,
     };
-    let lateness = sheet.histogram(Measure::Lateness);
+    let lateness = recorder.histogram(Measure::Lateness);
     let lateness_p99_us = (!lateness.is_empty()).then(|| lateness.value_at_quantile(0.99));
-    let turn_us = sheet.histogram(Measure::Service).mean() + clock::micros(hold) as f64;
+    let turn_us = recorder.histogram(Measure::Service).mean() + clock::micros(hold) as f64;
     Health {
         lateness_p99_us,
         timer_lag_p99_us: timer_lag.value_at_quantile(0.99),
         timer_lag_max_us: timer_lag.max(),
-        dispatch_lag_p99_us: sheet.histogram(Measure::DispatchLag).value_at_quantile(0.99),
+        dispatch_lag_p99_us: recorder.histogram(Measure::DispatchLag).value_at_quantile(0.99),
         lag_share,
         cpu_us,
         cpu_share: cpu_us as f64 / wall_us as f64,
@@ -130,7 +130,7 @@ pub fn judge(
             .and_then(invalid_by_lag)
             .or_else(|| invalid_by_holds(hold_share?, overshoot_us))
             .or_else(|| invalid_by_lateness(lateness, turn_us))
-            .or_else(|| invalid_by_processor(arrived?, sheet.measured.acquired(), &occupied)),
+            .or_else(|| invalid_by_processor(arrived?, recorder.measured.acquired(), &occupied)),
     }
 }
 

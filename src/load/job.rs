@@ -12,7 +12,7 @@ use crate::world::zk::Target;
 
 /// So long after its process the one that publishes runs counts as alive.
 const SESSION: Duration = Duration::from_secs(10);
-/// How often it is looked whether there is another run: what lies between two is longer.
+/// Poll interval for the next run; far shorter than what lies between two.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How long the workers may take to hear of the end.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);

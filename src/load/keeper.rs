@@ -240,25 +240,25 @@ impl Keeping {
         }
         let (told, unread) = match (log.map(|log| log.end(logs, &scratch)), unread) {
             (Some(Ok(told)), None) => (told, None),
-            (None, None) => (Told::default(), None),
-            (Some(Err(why)), None) | (_, Some(why)) => (Told::default(), Some(why.to_string())),
+            (None, None) => (LogFindings::default(), None),
+            (Some(Err(why)), None) | (_, Some(why)) => (LogFindings::default(), Some(why.to_string())),
         };
         let entered_as_of = fill_in(&incomplete.finish(), &told.changes, &mut grants, &scratch)?;
         let moments =
             Moments { noted: moments.finish(), entered_as_of, lives: told.lives.clone(), has_gaps: false };
-        let Told { lives, missing, interference, .. } = told;
+        let LogFindings { lives, missing, interference, .. } = told;
         Ok(Kept { grants: grants.finish(), lives, moments, unread, missing, interference, lost })
     }
 }
 
-struct Told {
+struct LogFindings {
     lives: Lives,
     changes: Changes,
     missing: u64,
     interference: Vec<String>,
 }
 
-impl Default for Told {
+impl Default for LogFindings {
     fn default() -> Self {
         let changes = Sorted::of(LoggedChange::order, Vec::new());
         Self { lives: Lives::default(), changes, missing: 0, interference: Vec::new() }
@@ -272,7 +272,7 @@ impl ServerLogs {
         follower.read(&logs.directories, &mut |transaction| seen.note(transaction))
     }
 
-    fn end(mut self, logs: Option<Logs>, scratch: &Path) -> io::Result<Told> {
+    fn end(mut self, logs: Option<Logs>, scratch: &Path) -> io::Result<LogFindings> {
         self.at_hand = self.at_hand.or(logs);
         self.follow()?;
         let Self { follower, mut seen, .. } = self;
@@ -282,7 +282,7 @@ impl ServerLogs {
             lives.push(of(life))?;
         }
         let (lives, changes) = (SpooledTable::of(&lives.finish(), scratch)?, changes.finish());
-        Ok(Told { lives, changes, missing, interference })
+        Ok(LogFindings { lives, changes, missing, interference })
     }
 }
 

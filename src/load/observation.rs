@@ -13,7 +13,7 @@ use crate::words::measure::{Histogram, Measure, ThreadRecorder};
 use crate::world::zk::Observed;
 use crate::world::zk::keep_awake::Unread;
 
-/// What a thread notes beside its sheet.
+/// What a thread notes beside its recorder.
 #[derive(Debug, Default)]
 pub struct ThreadLog {
     pub occurrences: Occurrences,
@@ -43,7 +43,7 @@ impl ThreadLog {
 /// What the contenders of one thread share.
 #[derive(Clone)]
 pub struct Observation {
-    pub sheet: Rc<RefCell<ThreadRecorder>>,
+    pub recorder: Rc<RefCell<ThreadRecorder>>,
     pub log: Rc<RefCell<ThreadLog>>,
     pub observed: Observed,
 }
@@ -51,14 +51,14 @@ pub struct Observation {
 impl Observation {
     /// An empty one with room for that many seconds.
     pub fn new(shared: &Shared, notes: Notes, seconds: usize) -> Self {
-        let sheet = Rc::new(RefCell::new(ThreadRecorder::new(seconds)));
+        let recorder = Rc::new(RefCell::new(ThreadRecorder::new(seconds)));
         let changes = shared
             .lock_states
             .iter()
             .map(|lock_state| (Rc::from(lock_state.queue()), Arc::clone(&lock_state.changes)))
             .collect();
         let observed = Observed {
-            sheet: Rc::clone(&sheet),
+            recorder: Rc::clone(&recorder),
             pulse: Arc::clone(&shared.pulse),
             last_reply: Arc::clone(&shared.last_reply),
             changes,
@@ -66,7 +66,7 @@ impl Observation {
             trace: None,
         };
         let log = Rc::new(RefCell::new(ThreadLog { notes, ..ThreadLog::default() }));
-        Self { sheet, log, observed }
+        Self { recorder, log, observed }
     }
 }
 
@@ -78,10 +78,10 @@ pub struct ThreadRecord {
     pub unread: Vec<Unread>,
 }
 
-pub fn histograms(sheet: &ThreadRecorder) -> BTreeMap<Measure, Histogram> {
+pub fn histograms(recorder: &ThreadRecorder) -> BTreeMap<Measure, Histogram> {
     Measure::all()
         .into_iter()
-        .map(|measure| (measure, sheet.histogram(measure)))
+        .map(|measure| (measure, recorder.histogram(measure)))
         .filter(|(_, histogram)| !histogram.is_empty())
         .map(|(measure, histogram)| (measure, histogram.clone()))
         .collect()

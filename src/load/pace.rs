@@ -116,7 +116,7 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Catalog, Plan, parse};
+    use crate::scenario::{Catalog, TrialPlan, parse};
     use crate::words::catalog::Guarantees;
 
     fn spec(read_ratio: f64) -> TrialSpec {
@@ -136,7 +136,7 @@ mod tests {
              hold = {{ exponential = {{ mean = \"5ms\" }} }}\nread_ratio = {read_ratio:?}\n"
         );
         let catalog = Catalog { locks: vec![card], ..crate::load::catalog() };
-        Plan::of(&parse("x.toml", &text, &catalog).unwrap().scenario).trials[0].clone()
+        TrialPlan::of(&parse("x.toml", &text, &catalog).unwrap().scenario).trials[0].clone()
     }
 
     fn reads(read_ratio: f64, draws: usize) -> usize {

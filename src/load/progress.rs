@@ -276,14 +276,14 @@ pub async fn count_orphans(shared: &Shared, target: &Target) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Plan, Slice, parse};
+    use crate::scenario::{Slice, TrialPlan, parse};
     use crate::world::zk::Access;
     use crate::{load, lock};
 
     fn shared(lines: &str) -> Shared {
         let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\n{lines}\n");
         let parsed = parse("x.toml", &text, &load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let spec = Plan::of(&parsed.scenario).trials[0].clone();
+        let spec = TrialPlan::of(&parsed.scenario).trials[0].clone();
         let target = Target { connect: "127.0.0.1:1".into(), access: Access::default() };
         Shared::new(spec, *lock::find("baton").unwrap(), vec![target], "/run", Slice::WHOLE)
     }

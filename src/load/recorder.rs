@@ -81,7 +81,7 @@ pub enum HoldEnd {
     Crashed,
 }
 
-/// One contender's recorder. All its writing goes to the sheet and the log of its thread.
+/// One contender's recorder. All its writing goes to the recorder and the log of its thread.
 pub struct Recorder {
     id: usize,
     shared: Arc<Shared>,
@@ -138,7 +138,10 @@ impl Recorder {
             let now = clock::now();
             self.waits_no_longer(now);
             self.note(now, Some(session), Deed::Fails);
-            self.observation.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
+            self.observation
+                .recorder
+                .borrow_mut()
+                .count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
         }
         self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
         self.observation.log.borrow_mut().occurrences.error(format!("{doing}: crashed"));
@@ -368,56 +371,56 @@ impl Recorder {
             (entry.released_before > attempt.called).then(|| acquired.saturating_sub(entry.released_before));
         let shared = &*self.shared;
         let lock = shared.lock_of(self.id);
-        let mut sheet = self.observation.sheet.borrow_mut();
-        self.attribution.settle_late(shared, &mut sheet, false);
-        self.attribution.settle(shared, lock, &mut sheet, true);
+        let mut recorder = self.observation.recorder.borrow_mut();
+        self.attribution.settle_late(shared, &mut recorder, false);
+        self.attribution.settle(shared, lock, &mut recorder, true);
         shared.series.acquired(acquired, wait);
         // A sample of an open load belongs to the time at which it was meant to begin, however late it ends.
         let counts_at = if attempt.served.is_some() { attempt.intended } else { acquired };
         match attempt.served {
             Some(served) => {
-                sheet.record(Measure::Wait, counts_at, wait);
-                write_served(shared, &mut sheet, &attempt, served, acquired);
+                recorder.record(Measure::Wait, counts_at, wait);
+                write_served(shared, &mut recorder, &attempt, served, acquired);
             }
-            None => sheet.record_wait(attempt.intended, acquired),
+            None => recorder.record_wait(attempt.intended, acquired),
         }
         if let Some(pipe_us) = entry.pipe_us {
-            sheet.record(Measure::Pipe, counts_at, pipe_us);
+            recorder.record(Measure::Pipe, counts_at, pipe_us);
         }
         if shared.spec.has_readers() {
             let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };
-            sheet.record(wait_of, counts_at, wait);
+            recorder.record(wait_of, counts_at, wait);
         }
         // Beside contenders of other workers it is not known whether the lock was free.
         let has_strangers = shared.slice.is_part();
         match handoff {
             Some(handoff) => {
-                sheet.record(Measure::Handoff, acquired, handoff);
+                recorder.record(Measure::Handoff, acquired, handoff);
                 if let Some(before) = entry.entered_before {
-                    sheet.record(Measure::Turn, acquired, acquired.saturating_sub(before));
+                    recorder.record(Measure::Turn, acquired, acquired.saturating_sub(before));
                 }
             }
             None if has_strangers => {}
-            None => sheet.record(Measure::Uncontended, acquired, since_call),
+            None => recorder.record(Measure::Uncontended, acquired, since_call),
         }
-        sheet.count(acquired, |counts| {
+        recorder.count(acquired, |counts| {
             counts.outcomes.add(Outcome::Acquired, 1);
             counts.overtaken += u64::from(entry.overtaken);
             counts.reads_acquired += u64::from(attempt.mode == Mode::Read);
         });
-        if let Some(second) = sheet.second(counts_at) {
+        if let Some(second) = recorder.second(counts_at) {
             second.waits += 1;
             second.wait_us += wait;
             second.service_us += since_call;
         }
-        let Some(second) = sheet.second(acquired) else { return };
+        let Some(second) = recorder.second(acquired) else { return };
         second.acquisitions += 1;
         if let Some(handoff) = handoff {
             second.handoffs += 1;
             second.handoff_us += handoff;
             shared.lock_states[lock].was_busy(handoff);
         }
-        drop(sheet);
+        drop(recorder);
         self.acquired += 1;
         let mut log = self.observation.log.borrow_mut();
         let watches = shared.entry.card.guarantees.watches;
@@ -435,17 +438,17 @@ impl Recorder {
 
     pub fn write_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration, ended: HoldEnd) {
         let held_us = released.saturating_sub(entry.acquired);
-        let mut sheet = self.observation.sheet.borrow_mut();
+        let mut recorder = self.observation.recorder.borrow_mut();
         let drained = self.shared.signals.drain.is_cancelled();
-        sheet.record(Measure::Hold, released, held_us);
+        recorder.record(Measure::Hold, released, held_us);
         if self.shared.spec.load != Load::Batch && ended == HoldEnd::Whole && !drained {
             let overshoot = held_us.saturating_sub(clock::micros(intended));
-            sheet.record(Measure::HoldOvershoot, released, overshoot);
+            recorder.record(Measure::HoldOvershoot, released, overshoot);
         }
-        if sheet.window().contains(released) {
+        if recorder.window().contains(released) {
             self.lock_state().was_busy(held_us);
         }
-        sheet.count(released, |counts| {
+        recorder.count(released, |counts| {
             counts.releases += 1;
             counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
             counts.lost_while_held += u64::from(matches!(ended, HoldEnd::Lost | HoldEnd::Crashed));
@@ -468,9 +471,11 @@ impl Recorder {
     ) {
         self.collect_arrivals(session, false);
         match failure {
-            None => {
-                self.observation.sheet.borrow_mut().record(Measure::Release, now, now.saturating_sub(called))
-            }
+            None => self.observation.recorder.borrow_mut().record(
+                Measure::Release,
+                now,
+                now.saturating_sub(called),
+            ),
             Some(failure) => self.error("release", failure),
         }
         let deed = match failure {
@@ -501,7 +506,7 @@ impl Recorder {
             AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
         };
         self.collect_arrivals(session, false);
-        self.observation.sheet.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
+        self.observation.recorder.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
         if let AcquireError::Failed(failure) = error {
             self.error("acquire", failure);
         }
@@ -510,19 +515,19 @@ impl Recorder {
     /// Writes down a wait that ended without the lock: had it gone on, it would have been at least so long. What lies
     /// behind the end of the measured phase does not count.
     pub fn write_unserved(&self, attempt: &Attempt, now: Stamp) {
-        let mut sheet = self.observation.sheet.borrow_mut();
+        let mut recorder = self.observation.recorder.borrow_mut();
         if self.shared.signals.drain.is_cancelled() {
-            // Who is told to stop waiting may run before the sheet has heard that the phase is over.
-            sheet.set_window(*self.shared.signals.window.borrow());
+            // Who is told to stop waiting may run before the recorder has heard that the phase is over.
+            recorder.set_window(*self.shared.signals.window.borrow());
         }
         let waited = match attempt.served {
             Some(served) => {
                 self.shared.open.iter().for_each(|arrivals| arrivals.not_served(served.number));
-                sheet.record_unserved_arrival(attempt.intended, now)
+                recorder.record_unserved_arrival(attempt.intended, now)
             }
-            None => sheet.record_unserved(attempt.intended, now),
+            None => recorder.record_unserved(attempt.intended, now),
         };
-        drop(sheet);
+        drop(recorder);
         self.tally_unserved(waited);
     }
 
@@ -530,7 +535,8 @@ impl Recorder {
     pub fn could_not_start(&self, turn: &Turn) {
         let (Some(served), Some(arrivals)) = (turn.arrival, &self.shared.open) else { return };
         arrivals.not_served(served.number);
-        let waited = self.observation.sheet.borrow_mut().record_unserved_arrival(turn.intended, clock::now());
+        let waited =
+            self.observation.recorder.borrow_mut().record_unserved_arrival(turn.intended, clock::now());
         self.tally_unserved(waited);
     }
 
@@ -546,9 +552,9 @@ impl Recorder {
     pub fn collect_arrivals(&mut self, session: &Session, at_the_end: bool) {
         session.take_arrivals(&mut self.attribution.inbox);
         let lock = self.shared.lock_of(self.id);
-        let mut sheet = self.observation.sheet.borrow_mut();
-        self.attribution.settle(&self.shared, lock, &mut sheet, false);
-        self.attribution.settle_late(&self.shared, &mut sheet, at_the_end);
+        let mut recorder = self.observation.recorder.borrow_mut();
+        self.attribution.settle(&self.shared, lock, &mut recorder, false);
+        self.attribution.settle_late(&self.shared, &mut recorder, at_the_end);
     }
 
     /// Keeps the node by which a contender has entered, and what of it is not known yet; whether there is one.
@@ -638,7 +644,7 @@ fn note(
 /// the call of acquire to the lock.
 fn write_served(
     shared: &Shared,
-    sheet: &mut ThreadRecorder,
+    recorder: &mut ThreadRecorder,
     attempt: &Attempt,
     served: Served,
     acquired: Stamp,
@@ -647,9 +653,9 @@ fn write_served(
     if let Some(arrivals) = &shared.open {
         arrivals.served(served.number, acquired.saturating_sub(intended));
     }
-    sheet.record(Measure::ClientWait, intended, served.taken.saturating_sub(intended));
-    sheet.record(Measure::Lateness, intended, attempt.lateness_us(served));
-    sheet.record(Measure::Service, intended, acquired.saturating_sub(called));
+    recorder.record(Measure::ClientWait, intended, served.taken.saturating_sub(intended));
+    recorder.record(Measure::Lateness, intended, attempt.lateness_us(served));
+    recorder.record(Measure::Service, intended, acquired.saturating_sub(called));
 }
 
 /// How often a poller looked, by how long it slept as it was asked to: once after each interval. To the nearest,

@@ -285,7 +285,7 @@ impl Rendezvous {
     async fn all_are_at(&self, name: &str) -> Released {
         let path = format!("{}/{name}", self.root);
         let is_first = name == JOIN;
-        // At the first meeting some have not come yet; whoever has come is alive, or lost.
+        // At the first meeting some have not come yet; those that have come are alive, or lost.
         let mut expected: BTreeSet<usize> = if is_first { BTreeSet::new() } else { self.all().collect() };
         loop {
             let (there, came) = self.list(&path).await.map_err(|error| self.broken(&error))?;

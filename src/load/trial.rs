@@ -45,7 +45,7 @@ const SESSION_ENDS: Duration = Duration::from_secs(5);
 const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
-/// How often it is looked whether the warm-up is over.
+/// Poll interval for the end of the warm-up.
 const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(200);
 

@@ -1,7 +1,7 @@
-//! A generator thread: its runtime, its contenders, its sheet.
+//! A generator thread: its runtime, its contenders, its recorder.
 //!
 //! Each thread runs its contenders and their sessions by turns on one reactor. A reply is read, decoded and
-//! handed to its contender on the same thread, and everything that is measured goes to a sheet that no other
+//! handed to its contender on the same thread, and everything that is measured goes to a recorder that no other
 //! thread sees.
 
 use std::cell::RefCell;
@@ -68,20 +68,20 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     });
     let unread = all.await.unwrap_or_default();
     drop((window, probe));
-    observation.sheet.borrow_mut().settle();
-    let sheet = observation.sheet.borrow().clone();
+    observation.recorder.borrow_mut().settle();
+    let recorder = observation.recorder.borrow().clone();
     let mut log = observation.log.take();
     log.end();
     let timer_lag = timer_lag.borrow().clone();
-    let part = Part { sheet, occurrences: log.occurrences, timer_lag };
+    let part = Part { recorder, occurrences: log.occurrences, timer_lag };
     ThreadRecord { part, lost: log.notes.lost, unread }
 }
 
-/// Sets the sheet's window as the conductor says.
+/// Sets the recorder's window as the conductor says.
 async fn follow_window(shared: Arc<Shared>, observation: Observation) {
     let mut window = shared.signals.window.subscribe();
     loop {
-        observation.sheet.borrow_mut().set_window(*window.borrow_and_update());
+        observation.recorder.borrow_mut().set_window(*window.borrow_and_update());
         if window.changed().await.is_err() {
             return;
         }
@@ -94,7 +94,7 @@ async fn probe(observation: Observation, lag: Rc<RefCell<Histogram>>) {
         let due = clock::now() + clock::micros(PROBE_INTERVAL);
         reactor::sleep(PROBE_INTERVAL).await;
         let now = clock::now();
-        if observation.sheet.borrow().window().contains(now) {
+        if observation.recorder.borrow().window().contains(now) {
             lag.borrow_mut().saturating_record(now.saturating_sub(due));
         }
     }

@@ -104,8 +104,8 @@ pub fn counted_two_back_queue(n: u64) -> BatchCost {
     BatchCost { names_returned, ..joined_by_count(created, 1, n) }
 }
 
-/// A semaphore that is a queue: whoever finds too many before it watches as many of them as there are leases, and lists again
-/// when the first of these has gone.
+/// A semaphore that is a queue: a contender with too many before it watches as many of them as there are leases, and lists
+/// again when the first of these has gone.
 pub fn queue_semaphore(leases: u64, n: u64) -> BatchCost {
     let waiting = n.saturating_sub(leases);
     // Arrival k lists k names; the one that release r lets in lists all that are left then.

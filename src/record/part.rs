@@ -1,5 +1,5 @@
-//! What one worker saw of a trial: a generator thread here, or a whole load generator. Parts add up to the trial, whoever
-//! saw what; what is derived or judged is so of the sum, and once.
+//! What one worker saw of a trial: a generator thread here, or a whole load generator. Parts add up to the trial in
+//! any order; what is derived or judged is so of the sum, and once.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::overlap::Overlaps;
 use super::trial::Tally;
 use crate::words::measure::{Histogram, ThreadRecorder, new_histogram};
 
-/// What a worker noted beside its sheet.
+/// What a worker noted beside its recorder.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Occurrences {
     pub tallies: BTreeMap<usize, Tally>,
@@ -78,7 +78,7 @@ impl Occurrences {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// Histograms, counts, and the seconds of the measured phase.
-    pub sheet: ThreadRecorder,
+    pub recorder: ThreadRecorder,
     pub occurrences: Occurrences,
     /// By how much the worker's own timers were late.
     pub timer_lag: Histogram,
@@ -88,7 +88,7 @@ impl Part {
     /// That of a worker that saw nothing.
     pub fn nothing() -> Self {
         Self {
-            sheet: ThreadRecorder::new(1),
+            recorder: ThreadRecorder::new(1),
             occurrences: Occurrences::default(),
             timer_lag: new_histogram(),
         }
@@ -101,7 +101,7 @@ impl Part {
 
     #[allow(clippy::expect_used, reason = "all histograms use the same bounds, so adding cannot fail")]
     fn and(mut self, other: Self) -> Self {
-        self.sheet.merge(&other.sheet);
+        self.recorder.merge(&other.recorder);
         self.occurrences.merge(other.occurrences);
         self.timer_lag.add(&other.timer_lag).expect("histograms share their bounds");
         self

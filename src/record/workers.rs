@@ -50,7 +50,7 @@ impl Workers {
 
 impl Trial {
     /// What two workers saw of one trial, as one. What only one clock can tell is left out: how a lock was handed from worker to
-    /// worker, who was overtaken by whom, when it was free.
+    /// worker, which contender overtook which, when it was free.
     pub fn and(mut self, other: Self) -> Self {
         // Every field by name, so that none can be forgotten.
         let Self {

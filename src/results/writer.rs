@@ -408,9 +408,6 @@ pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Erro
 }
 
 /// Writes a file that may be there already, so that a reader, or a kill, meanwhile finds the old one or the new.
-///
-/// # Errors
-/// [`Error::Environment`] naming the file.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let new = fresh(path);
     // What was reserved there is used before more is asked of the disk.

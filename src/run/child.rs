@@ -16,7 +16,7 @@ use crate::words::disk;
 use crate::words::error::Error;
 use crate::world::ensemble::spawn_mortal;
 
-/// How often it is looked whether the run has ended: seldom, as everything that runs beside it disturbs it.
+/// Poll interval; long, so that polling does not disturb the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a run may take to end in order once it was asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);

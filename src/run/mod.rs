@@ -17,7 +17,7 @@ use crate::record::history::LockKind;
 use crate::record::{Cause, CellKey, Counting, CutShort, Judged, Precision, RunOutcome, Trial};
 use crate::results::history::write_trial;
 use crate::results::{RunWriter, layout};
-use crate::scenario::{Plan, TrialSpec};
+use crate::scenario::{TrialPlan, TrialSpec};
 use crate::words::error::Error;
 use crate::words::verdict::Verdict;
 use again::Again;
@@ -77,7 +77,7 @@ pub fn is_unfinished(trial: &Trial) -> bool {
 }
 
 /// What these trials come to if they are all that the plan asks for, with its precision; `None` where some are missing.
-pub fn whole(plan: &Plan, there: &[Trial]) -> Option<(usize, Option<Precision>)> {
+pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<(usize, Option<Precision>)> {
     let mut figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
     let mut round = 0;
     let wants_more = |figures: &Option<Figures>, rounds| {
@@ -103,7 +103,12 @@ fn slots(trials: &[Trial]) -> usize {
 /// Runs the trials of a plan one after the other, and hands each to the writer, until all ran and their figures are as
 /// precise as the scenario asks, or something ends the run early. That is its outcome, and no error: what ran till then is
 /// kept. Trials that are there already do not run.
-pub async fn run(plan: &Plan, there: Vec<Trial>, writer: &mut RunWriter, course: &RunContext<'_>) -> Ran {
+pub async fn run(
+    plan: &TrialPlan,
+    there: Vec<Trial>,
+    writer: &mut RunWriter,
+    course: &RunContext<'_>,
+) -> Ran {
     let figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
     let mut under_way = UnderWay { writer, course, figures, trials: there, planned: 0, rounds: 0 };
     let outcome = match under_way.run_all(plan).await {
@@ -129,7 +134,7 @@ struct UnderWay<'a> {
 
 impl UnderWay<'_> {
     /// Runs the rounds of the plan and those that its precision takes; gives how the run ends when it can't go on.
-    async fn run_all(&mut self, plan: &Plan) -> Result<(), RunOutcome> {
+    async fn run_all(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
         self.planned = plan.trials.len();
         let mut round = 1;
         while round <= plan.scenario.repetitions {

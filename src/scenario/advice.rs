@@ -6,7 +6,7 @@ use super::arrivals::{Arrivals, Popularity};
 use super::fields::{CLIENT, FAULT, POLL_INTERVAL_PARAM};
 use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
 use super::offered::Offered;
-use super::plan::{HANDOFF, Plan, scaled_fault};
+use super::plan::{HANDOFF, TrialPlan, scaled_fault};
 use super::read::written;
 use crate::words::catalog::fault::{FaultCard, FaultChoice, Target};
 use crate::words::catalog::{Holders, LockCard};
@@ -29,7 +29,7 @@ const NEAR_SATURATION: f64 = 0.8;
 const BURST: usize = 2_000;
 
 pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<Advice> {
-    let trials = Plan::of(&Scenario { repetitions: 1, ..scenario.clone() }).trials;
+    let trials = TrialPlan::of(&Scenario { repetitions: 1, ..scenario.clone() }).trials;
     let all = [
         repetitions(scenario),
         trials.first().and_then(short_hold),

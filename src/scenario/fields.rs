@@ -91,23 +91,23 @@ pub struct Field {
 pub enum Form {
     /// Its name alone.
     Word,
-    Table(&'static [Part]),
+    Table(&'static [SubKey]),
     /// A list of tables of these parts.
-    List(&'static [Part]),
+    List(&'static [SubKey]),
     /// A list of durations, within [`DRAWN`].
     Durations,
     File,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct SubKey {
     pub name: &'static str,
     /// A [`KeyKind::Duration`] or a [`KeyKind::Factor`].
     pub kind: KeyKind,
 }
 
-const fn part(name: &'static str, kind: KeyKind) -> Part {
-    Part { name, kind }
+const fn part(name: &'static str, kind: KeyKind) -> SubKey {
+    SubKey { name, kind }
 }
 
 /// One shape of a distribution other than a fixed time.

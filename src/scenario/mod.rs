@@ -47,7 +47,7 @@ pub use model::{
 pub use nearest::nearest;
 pub use open::ReadTrace;
 pub use parse::{Parsed, decode, parse, parse_with_traces};
-pub use plan::{BASIS as ESTIMATE_BASIS, Plan, again};
+pub use plan::{BASIS as ESTIMATE_BASIS, TrialPlan, again};
 pub use preview::{FaultPreview, GatePreview, OfferedPreview, PrecisionPreview, Preview, TrialPreview};
 pub use reference::reference;
 pub use schema::schema;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 use super::arrivals::{Arrivals, Popularity, Replay, Step, TraceArrival};
-use super::fields::{Form, KeyKind, PROCESSES, Part, Process};
+use super::fields::{Form, KeyKind, PROCESSES, Process, SubKey};
 use super::nearest::{did_you_mean, listed};
 use super::read::{KeyValue, Sink, TomlTable, TomlValue, expect_number, expect_text, shortened, wrong_type};
 use super::values::{FromKey, Got, Parts};
@@ -135,7 +135,7 @@ fn built(process: &Process, parts: &[Got]) -> Option<Arrivals> {
 /// All parts in their order; `None` when one is wrong or missing.
 fn table(
     process: &Process,
-    parts: &'static [Part],
+    parts: &'static [SubKey],
     value: &TomlValue<'_>,
     sink: &Sink<'_>,
 ) -> Option<Vec<Got>> {
@@ -152,7 +152,7 @@ fn table(
 
 fn steps(
     process: &Process,
-    parts: &'static [Part],
+    parts: &'static [SubKey],
     value: &TomlValue<'_>,
     sink: &Sink<'_>,
 ) -> Option<Arrivals> {

@@ -16,12 +16,12 @@ use crate::words::catalog::fault::{FaultChoice, Start};
 use crate::words::catalog::{ParamValue, Params};
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct TrialPlan {
     pub scenario: Scenario,
     pub trials: Vec<TrialSpec>,
 }
 
-impl Plan {
+impl TrialPlan {
     /// Expands strategies × contenders × repetitions.
     ///
     /// Every repetition holds every combination once, so a drift of the machine meets all strategies alike;
@@ -336,7 +336,7 @@ impl TrialSpec {
     }
 }
 
-impl Plan {
+impl TrialPlan {
     /// The most memory that this process takes in any trial, roughly; see `MEMORY_BASIS`.
     pub fn estimated_memory(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)

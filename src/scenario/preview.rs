@@ -11,7 +11,7 @@ use super::model::{EnsembleChoice, Precision, RateOf, Scenario, Stop, TrialSpec}
 use super::offered::Offered;
 use super::parse::Parsed;
 use super::plan::{BASIS, DISK_BASIS, MEMORY_BASIS};
-use super::plan::{Plan, scaled_fault};
+use super::plan::{TrialPlan, scaled_fault};
 use crate::scenario::gate::Gate;
 use crate::words::catalog::fault::{FaultChoice, Start};
 use crate::words::clock::micros;
@@ -122,7 +122,7 @@ pub struct FaultPreview {
 
 impl Preview {
     pub fn of(parsed: &Parsed) -> Self {
-        let plan = Plan::of(&parsed.scenario);
+        let plan = TrialPlan::of(&parsed.scenario);
         Self {
             name: plan.scenario.name.clone(),
             description: plan.scenario.description.clone(),
@@ -145,7 +145,7 @@ impl Preview {
 }
 
 fn precision(scenario: &Scenario, asked: Precision) -> PrecisionPreview {
-    let whole = Plan::of(&Scenario { repetitions: asked.repetitions_at_most, ..scenario.clone() });
+    let whole = TrialPlan::of(&Scenario { repetitions: asked.repetitions_at_most, ..scenario.clone() });
     PrecisionPreview {
         asked: asked.share,
         repetitions_at_most: asked.repetitions_at_most,
@@ -154,7 +154,7 @@ fn precision(scenario: &Scenario, asked: Precision) -> PrecisionPreview {
     }
 }
 
-fn offered(plan: &Plan) -> Vec<OfferedPreview> {
+fn offered(plan: &TrialPlan) -> Vec<OfferedPreview> {
     let is_each = plan.scenario.rate_of == RateOf::Each;
     let counts = plan.scenario.contenders.iter().take(if is_each { usize::MAX } else { 1 });
     let preview = |count: &usize| {

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::distribution::MeasuredTimes;
 use super::fields::{
-    CLIENT, DRAWN, ENSEMBLE, FAULT, Field, Form, GATE, KeyKind, Need, OPEN_KEYS, PROCESSES, Part, SHAPES,
-    Section, fields_of,
+    CLIENT, DRAWN, ENSEMBLE, FAULT, Field, Form, GATE, KeyKind, Need, OPEN_KEYS, PROCESSES, SHAPES, Section,
+    SubKey, fields_of,
 };
 use crate::words::catalog::fault::{Ends, FaultCard, Targets};
 use crate::words::catalog::{LockCard, Param, ParamKind};
@@ -113,7 +113,7 @@ fn named(name: &str, doc: &str, form: Form) -> Option<Value> {
     Some(table_of_one(name, doc, &inner))
 }
 
-fn table_of(parts: &[Part]) -> Value {
+fn table_of(parts: &[SubKey]) -> Value {
     let properties: Map<_, _> =
         parts.iter().map(|part| (part.name.to_owned(), kind(&part.kind, &[]))).collect();
     json!({

@@ -10,7 +10,7 @@ use toml::de::DeValue;
 
 use super::distribution::{Distribution, MeasuredTimes};
 use super::fields::{
-    DRAWN, Form, KeyKind, PARAM_DURATION, POLL_INTERVAL, POLL_INTERVAL_PARAM, Part, SHAPES, Shape, Word,
+    DRAWN, Form, KeyKind, PARAM_DURATION, POLL_INTERVAL, POLL_INTERVAL_PARAM, SHAPES, Shape, SubKey, Word,
 };
 use super::nearest::{did_you_mean, listed, nearest};
 use super::read::{
@@ -253,7 +253,7 @@ fn unknown_shape(entry: &KeyValue<'_>, sink: &Sink<'_>) {
 
 fn shaped(
     shape: &Shape,
-    parts: &'static [Part],
+    parts: &'static [SubKey],
     entry: &KeyValue<'_>,
     sink: &Sink<'_>,
 ) -> Option<Distribution> {
@@ -300,7 +300,7 @@ impl<'a> Parts<'a> {
     /// Reads every part, so that every mistake is said, also what does not belong there; `None` when it is no table.
     pub(super) fn read(
         owner: &str,
-        parts: &'static [Part],
+        parts: &'static [SubKey],
         example: &str,
         value: &'a TomlValue<'a>,
         sink: &Sink<'_>,

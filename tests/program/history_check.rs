@@ -50,6 +50,17 @@ fn a_held_history_exits_with_0_and_shows_its_lock() {
 }
 
 #[test]
+fn the_judgement_of_a_history_is_a_page_too() {
+    let bench = Bench::new();
+    let page = bench.path("page.html");
+    let (code, out, err) = bench.check(&bench.history(HELD), &["--html", page.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("verdict: held") && page.contains("What was seen of each lock"), "{page}");
+    assert!(page.contains("longest together") && page.contains(">mutex<"), "{page}");
+}
+
+#[test]
 fn a_violated_history_exits_with_1_and_shows_the_lines_of_the_two_holders_alone() {
     let bench = Bench::new();
     let early = HELD.replace("22 w1/2 acquire ok", "12 w1/2 acquire ok");

@@ -17,7 +17,7 @@ use zklockbench::load::{self, leftovers};
 use zklockbench::record::{RunEnding, Trial};
 use zklockbench::results;
 use zklockbench::run::is_unfinished;
-use zklockbench::scenario::{Plan, TrialSpec, parse};
+use zklockbench::scenario::{TrialPlan, TrialSpec, parse};
 use zklockbench::world::zk::{Access, Target};
 
 use crate::support::program::{Bench, Watched, eventually, signal, stderr, stdout, went_through};
@@ -41,7 +41,7 @@ fn identity(spec: &TrialSpec) -> (usize, Identity) {
 /// The trials of a run that nothing disturbs.
 fn undisturbed() -> BTreeMap<usize, Identity> {
     let parsed = parse("short", SCENARIO, &load::catalog()).unwrap();
-    Plan::of(&parsed.scenario).trials.iter().map(identity).collect()
+    TrialPlan::of(&parsed.scenario).trials.iter().map(identity).collect()
 }
 
 /// Tries that at each of the points, a few at a time; each has random numbers of its own.

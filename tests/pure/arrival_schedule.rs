@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use zklockbench::load;
 use zklockbench::scenario::schedule::{Arrival, draw, ranked};
-use zklockbench::scenario::{Arrivals, Load, Open, Plan, Replay, TraceArrival, TrialSpec, parse};
+use zklockbench::scenario::{Arrivals, Load, Open, Replay, TraceArrival, TrialPlan, TrialSpec, parse};
 use zklockbench::words::catalog::Mode;
 use zklockbench::words::clock::micros;
 
@@ -15,7 +15,7 @@ use zklockbench::words::clock::micros;
 fn spec(lines: &str) -> TrialSpec {
     let text = format!("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nload = \"open\"\n{lines}\n");
     let parsed = parse("x.toml", &text, &load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
-    Plan::of(&parsed.scenario).trials[0].clone()
+    TrialPlan::of(&parsed.scenario).trials[0].clone()
 }
 
 fn seconds(count: u64) -> Duration {

@@ -6,14 +6,14 @@ use zklockbench::words::measure::{Measure, RequestKind, ThreadRecorder, Window, 
 
 /// What one worker saw: waits that ended at those times, each by a contender of its own.
 fn part(contender: usize, waits: &[(u64, u64)]) -> Part {
-    let mut sheet = ThreadRecorder::new(3);
-    sheet.set_window(Window { start: 0, end: 3_000_000 });
+    let mut recorder = ThreadRecorder::new(3);
+    recorder.set_window(Window { start: 0, end: 3_000_000 });
     let mut occurrences = Occurrences::default();
     let mut timer_lag = new_histogram();
     for (ended, lasted) in waits {
-        sheet.record(Measure::Wait, *ended, *lasted);
-        sheet.count(*ended, |counts| counts.requests.add(RequestKind::Create, 1));
-        if let Some(second) = sheet.second(*ended) {
+        recorder.record(Measure::Wait, *ended, *lasted);
+        recorder.count(*ended, |counts| counts.requests.add(RequestKind::Create, 1));
+        if let Some(second) = recorder.second(*ended) {
             second.acquisitions += 1;
         }
         occurrences.error(format!("acquire: {}", lasted % 3));
@@ -21,10 +21,10 @@ fn part(contender: usize, waits: &[(u64, u64)]) -> Part {
         occurrences.lag_us += lasted % 7;
         timer_lag.saturating_record(lasted % 11);
     }
-    sheet.settle();
+    recorder.settle();
     let acquired = waits.len() as u64;
     occurrences.tallies.insert(contender, Tally { acquired, ..Tally::default() });
-    Part { sheet, occurrences, timer_lag }
+    Part { recorder, occurrences, timer_lag }
 }
 
 fn some_waits() -> impl Strategy<Value = Vec<(u64, u64)>> {
@@ -43,7 +43,7 @@ proptest! {
         prop_assert_eq!(Part::merged([a.clone()]), a.clone());
         let all = Part::merged([a.clone(), b.clone(), c.clone()]);
         let other = Part::merged([c, Part::merged([b, a])]);
-        prop_assert_eq!(&all.sheet, &other.sheet);
+        prop_assert_eq!(&all.recorder, &other.recorder);
         prop_assert_eq!(&all.timer_lag, &other.timer_lag);
         prop_assert_eq!(&all.occurrences.errors, &other.occurrences.errors);
         prop_assert_eq!(&all.occurrences.tallies, &other.occurrences.tallies);
@@ -51,7 +51,7 @@ proptest! {
         prop_assert!((all.occurrences.kept_out.shares - other.occurrences.kept_out.shares).abs() < 1e-9);
         let seen: usize = waits.iter().map(Vec::len).sum();
         prop_assert_eq!(all.occurrences.kept_out.entries, seen as u64);
-        prop_assert_eq!(all.sheet.whole.requests.total(), seen as u64);
+        prop_assert_eq!(all.recorder.whole.requests.total(), seen as u64);
     }
 }
 
@@ -59,5 +59,5 @@ proptest! {
 fn of_no_worker_nothing_is_known() {
     let nothing = Part::merged([]);
     assert_eq!(nothing, Part::nothing());
-    assert_eq!(nothing.sheet.whole.requests.total(), 0);
+    assert_eq!(nothing.recorder.whole.requests.total(), 0);
 }

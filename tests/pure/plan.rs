@@ -13,7 +13,7 @@ use zklockbench::answer::plan::{
 use zklockbench::answer::queueing::{Arrival, Empirical, Order, Pace};
 use zklockbench::load;
 use zklockbench::record::{ArrivalWaits, Bound, Disturbance, FaultRecord, Trial};
-use zklockbench::scenario::{Plan, TrialSpec, parse};
+use zklockbench::scenario::{TrialPlan, TrialSpec, parse};
 use zklockbench::words::verdict::Verdict;
 
 use crate::support::{depth, plans, records, views};
@@ -122,7 +122,7 @@ fn question(slo: &str, rate: f64, locks: usize) -> Question {
 
 fn spec(text: &str) -> TrialSpec {
     let parsed = parse("question", text, &load::catalog()).unwrap();
-    Plan::of(&parsed.scenario).trials.remove(0)
+    TrialPlan::of(&parsed.scenario).trials.remove(0)
 }
 
 /// As little as shows what is asked here.

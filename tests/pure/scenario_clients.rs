@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zklockbench::load;
-use zklockbench::scenario::{Distribution, Plan, TrialSpec, parse};
+use zklockbench::scenario::{Distribution, TrialPlan, TrialSpec, parse};
 
 /// A trial of 20 contenders whose kinds are these tables.
 fn spec(clients: &str) -> TrialSpec {
@@ -11,7 +11,7 @@ fn spec(clients: &str) -> TrialSpec {
         "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 20\nacquisitions = 1\nhold = \"7ms\"\nthink = \"3ms\"\n{clients}"
     );
     let parsed = parse("x.toml", &text, &load::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
-    Plan::of(&parsed.scenario).trials[0].clone()
+    TrialPlan::of(&parsed.scenario).trials[0].clone()
 }
 
 const THREE: &str = "[[client]]\nshare = 10\nhold = \"1ms\"\n[[client]]\nshare = 5\nthink = \"11ms\"\n\

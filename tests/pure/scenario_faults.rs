@@ -7,7 +7,7 @@ use crate::support::cards::CARDS;
 use crate::support::diagnosed::{file, said_of_added_lines, said_of_files};
 use proptest::prelude::*;
 use zklockbench::scenario::fields::{Section, fields_of};
-use zklockbench::scenario::{Diagnostics, MachineDiagnostic, Parsed, Plan, Preview, parse};
+use zklockbench::scenario::{Diagnostics, MachineDiagnostic, Parsed, Preview, TrialPlan, parse};
 use zklockbench::words::catalog::ParamValue;
 use zklockbench::words::catalog::fault::{Capability, Ends, FaultCard, Start, Target, Targets};
 use zklockbench::world::fault;
@@ -90,7 +90,7 @@ fn parameters_are_in_force_and_those_that_were_set_are_in_the_label() {
 fn all_times_of_a_fault_are_scaled_and_its_label_stays_as_written() {
     let lines = "time_scale = 0.1\n[[fault]]\nkind = \"delay\"\nat = \"5s\"\nduration = \"1s\"\ntimes = 2\nevery = \"10s\"\n\
                  jitter = \"2s\"\nlatency = \"50ms\"\n";
-    let plan = Plan::of(&parsed(lines).scenario);
+    let plan = TrialPlan::of(&parsed(lines).scenario);
     let ms = Duration::from_millis;
     for trial in &plan.trials {
         let fault = &trial.faults[0];
@@ -126,7 +126,7 @@ fn a_scenario_without_faults_reads_and_prints_as_if_there_were_none() {
     for lines in ["", "fault = []\n"] {
         let parsed = parsed(lines);
         assert_eq!(parsed.scenario.faults, []);
-        assert!(Plan::of(&parsed.scenario).trials.iter().all(|trial| trial.faults.is_empty()));
+        assert!(TrialPlan::of(&parsed.scenario).trials.iter().all(|trial| trial.faults.is_empty()));
         let preview = Preview::of(&parsed);
         assert!(!preview.to_string().contains("fault"));
         assert!(serde_json::to_value(&preview).unwrap().get("faults").is_none());
@@ -305,7 +305,7 @@ proptest! {
         match read(&text) {
             Ok(parsed) => {
                 prop_assert!(right, "accepted:\n{}", text);
-                let fault = &Plan::of(&parsed.scenario).trials[0].faults[0];
+                let fault = &TrialPlan::of(&parsed.scenario).trials[0].faults[0];
                 prop_assert!(fault.times == 1 || fault.every > fault.duration.unwrap_or_default() + fault.jitter);
             }
             Err(errors) => prop_assert!(!right, "refused:\n{}", errors),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::support::cards;
 use zklockbench::scenario::{
-    Arrivals, Distribution, EnsembleChoice, Late, Load, Open, Order, Parsed, Plan, Popularity, Preview, Step,
-    Stop, TraceArrival, parse, parse_with_traces,
+    Arrivals, Distribution, EnsembleChoice, Late, Load, Open, Order, Parsed, Popularity, Preview, Step, Stop,
+    TraceArrival, TrialPlan, parse, parse_with_traces,
 };
 use zklockbench::words::catalog::ParamValue;
 
@@ -16,11 +16,11 @@ fn parsed(lines: &str) -> Parsed {
     parse("x.toml", &format!("{HEAD}{lines}"), &cards::catalog()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-fn plan(lines: &str) -> Plan {
-    Plan::of(&parsed(lines).scenario)
+fn plan(lines: &str) -> TrialPlan {
+    TrialPlan::of(&parsed(lines).scenario)
 }
 
-fn combinations(plan: &Plan, repetition: u32) -> Vec<(String, usize)> {
+fn combinations(plan: &TrialPlan, repetition: u32) -> Vec<(String, usize)> {
     let trials = plan.trials.iter().filter(|trial| trial.repetition == repetition);
     trials.map(|trial| (trial.strategy.label.clone(), trial.contenders)).collect()
 }
@@ -112,7 +112,7 @@ fn as_written_means_strategies_then_contenders_in_every_repetition() {
 #[test]
 fn every_trial_has_a_seed_of_its_own_that_the_order_does_not_change() {
     let lines = "contenders = [1, 5, 20]\nduration = \"5s\"\n";
-    let key = |plan: Plan| -> BTreeSet<_> {
+    let key = |plan: TrialPlan| -> BTreeSet<_> {
         plan.trials.into_iter().map(|t| (t.strategy.label, t.contenders, t.repetition, t.seed)).collect()
     };
     let shuffled = plan(lines);
@@ -213,7 +213,7 @@ fn a_read_ratio_reaches_every_trial_unscaled() {
 fn a_depth_reaches_every_trial_and_is_one_unless_said() {
     let depths = |lines: &str| {
         let text = format!("name = \"x\"\nstrategies = [\"curator-mutex\"]\nacquisitions = 5\n{lines}");
-        let plan = Plan::of(&parse("x.toml", &text, &cards::catalog()).unwrap().scenario);
+        let plan = TrialPlan::of(&parse("x.toml", &text, &cards::catalog()).unwrap().scenario);
         plan.trials.iter().map(|trial| trial.depth).collect::<BTreeSet<_>>()
     };
     assert_eq!(depths("contenders = [1, 2]\n"), BTreeSet::from([1]));
@@ -390,11 +390,11 @@ fn a_replay_takes_as_long_as_its_file_and_needs_as_many_locks() {
     let parsed = replayed("").unwrap();
     let warnings = parsed.warnings.to_string();
     assert!(parsed.warnings.len() == 1 && warnings.contains("only about 3 times"), "{warnings}");
-    let trial = Plan::of(&parsed.scenario).trials[0].clone();
+    let trial = TrialPlan::of(&parsed.scenario).trials[0].clone();
     assert_eq!(trial.stop, Stop::After(Duration::from_millis(2_001)));
     let Arrivals::Replay(replay) = &trial.load.open().unwrap().arrivals else { panic!("{:?}", trial.load) };
     assert_eq!((replay.count, replay.trace.len(), replay.trace[2].at_us), (3, 3, 2_000_000));
-    let shorter = Plan::of(&replayed("duration = \"1s\"\ntime_scale = 0.5\n").unwrap().scenario);
+    let shorter = TrialPlan::of(&replayed("duration = \"1s\"\ntime_scale = 0.5\n").unwrap().scenario);
     assert_eq!(shorter.trials[0].stop, Stop::After(Duration::from_millis(500)));
     let refused = |lines: &str| replayed(lines).err();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::support::cards;
 use proptest::prelude::*;
-use zklockbench::scenario::{Diagnostics, Plan, Preview, parse};
+use zklockbench::scenario::{Diagnostics, Preview, TrialPlan, parse};
 
 /// Separated by white space.
 const WORDS: &str = r#"
@@ -88,7 +88,7 @@ fn check(text: &str) {
         }
         Ok(parsed) => {
             in_bounds(&parsed.warnings, text);
-            let plan = Plan::of(&parsed.scenario);
+            let plan = TrialPlan::of(&parsed.scenario);
             assert!(!plan.trials.is_empty() && plan.trials.len() <= 10_000);
             let _ = Preview::of(&parsed).to_string();
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zklockbench::load;
-use zklockbench::scenario::{Parsed, Plan, parse};
+use zklockbench::scenario::{Parsed, TrialPlan, parse};
 
 /// Every shipped scenario, its name before its text.
 pub fn shipped() -> Vec<(String, String)> {
@@ -82,7 +82,7 @@ fn the_articles_locks_meet_every_fault_of_the_catalogue_in_several_trials_within
 #[test]
 fn readers_and_writers_are_done_within_two_minutes() {
     let (name, text) = shipped().into_iter().find(|(name, _)| name == "readers-writers").unwrap();
-    let plan = Plan::of(&parsed(&name, &text).scenario);
+    let plan = TrialPlan::of(&parsed(&name, &text).scenario);
     assert!(plan.trials.iter().all(|trial| trial.read_ratio > 0.5));
     assert!(plan.estimated_duration() <= Duration::from_secs(120), "{:?}", plan.estimated_duration());
 }
@@ -90,7 +90,7 @@ fn readers_and_writers_are_done_within_two_minutes() {
 #[test]
 fn quick_is_done_well_under_two_minutes() {
     let (name, text) = shipped().into_iter().find(|(name, _)| name == "quick").unwrap();
-    let plan = Plan::of(&parsed(&name, &text).scenario);
+    let plan = TrialPlan::of(&parsed(&name, &text).scenario);
     assert_eq!(plan.trials.len(), 4 * 7);
     assert!(plan.estimated_duration() <= Duration::from_secs(80), "{:?}", plan.estimated_duration());
 }
@@ -98,7 +98,7 @@ fn quick_is_done_well_under_two_minutes() {
 #[test]
 fn each_of_the_open_loads_is_done_in_about_two_minutes() {
     let open = |(name, text): &(String, String)| {
-        let plan = Plan::of(&parsed(name, text).scenario);
+        let plan = TrialPlan::of(&parsed(name, text).scenario);
         let is_open = plan.trials.iter().all(|trial| trial.load.open().is_some());
         (is_open || name.starts_with("coordinated")).then(|| (name.clone(), plan.estimated_duration()))
     };

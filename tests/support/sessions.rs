@@ -51,9 +51,9 @@ impl Scene {
 
     /// Opens a session by another address, and its books.
     pub async fn metered_by(&self, connect: &str) -> (Session, Rc<RefCell<ThreadRecorder>>) {
-        let sheet = Rc::new(RefCell::new(ThreadRecorder::new(1)));
-        let observed = Observed { sheet: Rc::clone(&sheet), ..observed(None) };
-        (target(connect).open(TIMEOUT, TIMEOUT, observed).await.unwrap(), sheet)
+        let recorder = Rc::new(RefCell::new(ThreadRecorder::new(1)));
+        let observed = Observed { recorder: Rc::clone(&recorder), ..observed(None) };
+        (target(connect).open(TIMEOUT, TIMEOUT, observed).await.unwrap(), recorder)
     }
 
     /// How many nodes the contenders have below the lock, at any depth; directories do not count.

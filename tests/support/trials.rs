@@ -12,7 +12,7 @@ use zklockbench::load::{
 use zklockbench::lock::Entry;
 use zklockbench::record::{Counting, Trial};
 use zklockbench::results::history::{merge_histories, write_trial};
-use zklockbench::scenario::{Plan, Slice, TrialSpec, parse};
+use zklockbench::scenario::{Slice, TrialPlan, TrialSpec, parse};
 use zklockbench::words::error::Error;
 use zklockbench::world::ensemble::{External, Local, Started};
 use zklockbench::world::proxy::Proxy;
@@ -31,7 +31,7 @@ pub fn unique(name: &str) -> String {
 pub fn plan(lines: &str) -> Vec<TrialSpec> {
     let text = format!("name = \"test\"\nrepetitions = 1\n{lines}");
     let parsed = parse("test.toml", &text, &load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    Plan::of(&parsed.scenario).trials
+    TrialPlan::of(&parsed.scenario).trials
 }
 
 pub async fn count(lines: &str) -> Vec<Counting> {

@@ -77,9 +77,6 @@ const KINDS: [FaultKind; 5] = [
 ];
 
 /// The figure of that name.
-///
-/// # Errors
-/// That there is none.
 pub fn named(name: &str) -> Result<Measured, String> {
     if let Some((_, measured)) = of_trials().into_iter().find(|(one, _)| *one == name) {
         return Ok(measured);

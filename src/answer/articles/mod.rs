@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub use claim::{Answer, Article, BEHAVIOUR, CALIBRATIONS, CURATOR, Claim, Decision, claims, sources};
 pub use evidence::{Evidence, Named};
 pub use figure::{Bounds, Figure, Of};
-pub use page::{Decisions, page, text};
+pub use page::{DECISIONS_VERSION, Decisions, page, text};
 
 /// What was seen of Java's Curator, in a directory of its own.
 pub const CURATOR_FACTS: &str = "curator-facts.json";
@@ -33,10 +33,10 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
     let not_decided = |why: String| (Answer::NotDecided, why);
     let mut figures = Vec::new();
     let (answer, sentence) = if needed.missing.is_empty() {
-        match Sheet::of(claim, evidence) {
-            Ok(Some(sheet)) => {
-                let found = sheet.answer(claim).unwrap_or_else(not_decided);
-                figures = sheet.into_figures();
+        match ClaimFigures::of(claim, evidence) {
+            Ok(Some(known)) => {
+                let found = known.answer(claim).unwrap_or_else(not_decided);
+                figures = known.into_figures();
                 found
             }
             Ok(None) => not_decided(LACKING.to_owned()),
@@ -110,29 +110,29 @@ fn word_of(scenario: &str) -> &str {
 
 /// The figures of a claim by their names, in the order in which they are shown.
 #[derive(Default)]
-struct Sheet {
+struct ClaimFigures {
     names: Vec<String>,
     figures: BTreeMap<String, Figure>,
 }
 
-impl Sheet {
+impl ClaimFigures {
     /// `None` where the evidence lacks one of them.
     ///
     /// # Errors
     /// What of the claim's text means nothing.
     fn of(claim: &Claim, evidence: &Evidence) -> Result<Option<Self>, String> {
-        let mut sheet = Self::default();
+        let mut known = Self::default();
         if let Some(name) = &claim.reckoned {
             let reckon = reckoned::named(name).ok_or_else(|| format!("nothing is reckoned by `{name}`"))?;
-            if reckon(evidence, &mut sheet).is_none() {
+            if reckon(evidence, &mut known).is_none() {
                 return Ok(None);
             }
         }
         for line in &claim.figures {
             let Some(figure) = reading::read(line, claim, evidence)? else { return Ok(None) };
-            sheet.put(&line.id, figure);
+            known.put(&line.id, figure);
         }
-        Ok(Some(sheet))
+        Ok(Some(known))
     }
 
     fn put(&mut self, name: &str, figure: Figure) {

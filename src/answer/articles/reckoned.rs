@@ -1,6 +1,6 @@
 //! What decides a claim and is no figure of trials: what is counted over cells, rounds, servers or lines.
 
-use super::Sheet;
+use super::ClaimFigures;
 use super::complexity::{SOURCES, complexity};
 use super::counted::{self, Trials};
 use super::evidence::Evidence;
@@ -11,8 +11,8 @@ use crate::words::catalog::ParamValue;
 use crate::words::measure::RequestKind;
 use crate::words::units::{counted, number};
 
-/// Puts its figures on the sheet; `None` where the evidence lacks something.
-type Reckon = fn(&Evidence, &mut Sheet) -> Option<()>;
+/// Adds its figures to those that are known; `None` where the evidence lacks something.
+type Reckon = fn(&Evidence, &mut ClaimFigures) -> Option<()>;
 
 pub fn named(name: &str) -> Option<Reckon> {
     match name {
@@ -34,7 +34,7 @@ fn yes_no(what: &str, is: bool) -> Figure {
 }
 
 /// Reads and writes by the number of servers.
-fn servers(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+fn servers(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let mut shared = false;
     for servers in [1, 3, 5] {
         let calibration = &evidence.calibration(servers)?.what;
@@ -42,13 +42,13 @@ fn servers(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
         let writes = calibration.synced_writes_per_s?;
         let reads = saturated_reads(calibration)?;
         let title = |what: &str| format!("{}: {what}", counted(servers, "server", "servers"));
-        sheet.put(&format!("writes_{servers}"), Figure::new(title("writes"), writes, Of::PerS));
-        sheet
+        known.put(&format!("writes_{servers}"), Figure::new(title("writes"), writes, Of::PerS));
+        known
             .put(&format!("reads_{servers}"), Figure::new(title("reads, the servers' sum"), reads, Of::PerS));
         let alone = write_alone(calibration)? as f64;
-        sheet.put(&format!("alone_{servers}"), Figure::new(title("a write alone, median"), alone, Of::Us));
+        known.put(&format!("alone_{servers}"), Figure::new(title("a write alone, median"), alone, Of::Us));
     }
-    sheet.put("shared", yes_no("the servers share a host", shared));
+    known.put("shared", yes_no("the servers share a host", shared));
     Some(())
 }
 
@@ -69,7 +69,7 @@ fn write_alone(calibration: &Calibration) -> Option<u64> {
 }
 
 /// Each kind of watch against each kind of change.
-fn watches(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+fn watches(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     const CHANGES: [(Change, &str); 4] = [
         (Change::ChildCreated, "child created"),
         (Change::DataSet, "data set"),
@@ -91,13 +91,13 @@ fn watches(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
             *seen |= fires;
             by_it += usize::from(fires);
             let what = format!("{request} fires: {said}");
-            sheet.put(&what, yes_no(&what, fires));
+            known.put(&what, yes_no(&what, fires));
         }
         all += by_it;
-        sheet.put(name, amount(format!("{request}: changes seen"), by_it));
+        known.put(name, amount(format!("{request}: changes seen"), by_it));
     }
-    sheet.put("fired", amount("cells of 12 that fire", all));
-    sheet.put(
+    known.put("fired", amount("cells of 12 that fire", all));
+    known.put(
         "changes",
         amount("changes that some watch sees", seen.into_iter().filter(|seen| *seen).count()),
     );
@@ -105,7 +105,7 @@ fn watches(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
 }
 
 /// What the wake-up of all does to a bystander, against that of one, round by round.
-fn bystander(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+fn bystander(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let situations = evidence.behaviour()?.1.bystander.as_ref()?;
     let herd = situations.iter().map(|one| one.woken).max().filter(|herd| *herd > 1)?;
     let rounds = situations.iter().map(|one| one.round).max()?;
@@ -117,18 +117,18 @@ fn bystander(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
         let (one, all) = (beside(1, figure)?, beside(herd, figure)?);
         for (woken, values) in [("one", &one), ("all", &all)] {
             let what = format!("{what}, {woken} woken");
-            sheet.put(&what, Figure::median(&what, values, Of::Us)?);
+            known.put(&what, Figure::median(&what, values, Of::Us)?);
         }
         let factor = format!("{what}: by which factor it is longer");
-        sheet.put(id, Figure::ratio(factor, &all, &one)?);
+        known.put(id, Figure::ratio(factor, &all, &one)?);
         Some(())
     };
     put("update", "a write, by the server's clock", &|one| one.server_update_us)?;
     put("read", "a read, by the client's clock, p90", &|one| Some(one.read?.p90_us as f64))?;
     put("write", "a write, by the client's clock, p90", &|one| Some(one.write?.p90_us as f64))?;
-    sheet.put("herd", Figure::new("sessions woken at once", herd as f64, Of::Amount));
+    known.put("herd", Figure::new("sessions woken at once", herd as f64, Of::Amount));
     let apart = situations.iter().all(|one| one.processors_apart);
-    sheet.put("apart", yes_no("servers and clients on processors of their own", apart));
+    known.put("apart", yes_no("servers and clients on processors of their own", apart));
     Some(())
 }
 
@@ -179,7 +179,7 @@ const FAR_MORE: f64 = 2.0;
 const MOST: f64 = 0.5;
 
 /// In how many cells of contenders and hold the order holds, and from where on.
-fn network_cost(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let mut cells = Vec::new();
     for [polling, parent, predecessor] in by_cell(&evidence.trials("articles-network-cost"))? {
         let first = polling.0.first()?;
@@ -191,7 +191,7 @@ fn network_cost(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
     }
     let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-cost"), name));
     let at_article = CostAt::of(0, 0.0, &classes)?;
-    sheet.put("saved", at_article.saved("article's classes")?);
+    known.put("saved", at_article.saved("article's classes")?);
     let (mut first, mut second, mut saves) = (Vec::new(), Vec::new(), Vec::new());
     for cell in &cells {
         let place = format!("{} contenders, hold of {} intervals", cell.contenders, number(cell.hold));
@@ -200,24 +200,24 @@ fn network_cost(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
             if ratios.iter().all(|ratio| ratio.low() >= FAR_MORE) {
                 holds.push(if one == 0 { cell.hold } else { cell.contenders as f64 });
             }
-            ratios.into_iter().for_each(|ratio| sheet.put(&ratio.what.clone(), ratio));
+            ratios.into_iter().for_each(|ratio| known.put(&ratio.what.clone(), ratio));
         }
         let saved = cell.saved(&place)?;
         if saved.low() > MOST {
             saves.push(cell.hold);
         }
-        sheet.put(&saved.what.clone(), saved);
+        known.put(&saved.what.clone(), saved);
     }
-    sheet.put("cells", amount("cells of contenders and hold", cells.len()));
+    known.put("cells", amount("cells of contenders and hold", cells.len()));
     for (name, what, from, holds) in [
         ("first", "polling ≫ parent watch", "shortest hold, in polling intervals", &first),
         ("second", "parent watch ≫ predecessor watch", "fewest contenders", &second),
         ("saves", "parent watch saves most of the waste", "shortest hold, in polling intervals", &saves),
     ] {
-        sheet.put(name, amount(format!("cells in which {what}"), holds.len()));
+        known.put(name, amount(format!("cells in which {what}"), holds.len()));
         let least = holds.iter().copied().reduce(f64::min);
         let from = Figure::new(format!("{what}: {from}"), least.unwrap_or_default(), Of::Amount);
-        sheet.put(&format!("{name}_from"), from);
+        known.put(&format!("{name}_from"), from);
     }
     Some(())
 }
@@ -258,7 +258,7 @@ fn hold_in_intervals(trial: &Trial) -> Option<f64> {
 }
 
 /// How much there is to each of the three: on the wire and in the source.
-fn complexities(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
+fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let trials = evidence.trials("articles-batch");
     let sources = SOURCES.map(complexity);
     let kinds: Vec<Kinds> =
@@ -278,11 +278,11 @@ fn complexities(evidence: &Evidence, sheet: &mut Sheet) -> Option<()> {
         for ((strategy, short), count) in
             STRATEGIES.iter().zip(["polling", "parent", "predecessor"]).zip(each)
         {
-            sheet.put(&format!("{id}_{short}"), amount(format!("{strategy}: {what}"), *count));
+            known.put(&format!("{id}_{short}"), amount(format!("{strategy}: {what}"), *count));
         }
     }
-    sheet.put("measures", amount("measures", measures.len()));
-    sheet.put("rising", amount("measures by which each is more than the one before", rising));
+    known.put("measures", amount("measures", measures.len()));
+    known.put("rising", amount("measures by which each is more than the one before", rising));
     Some(())
 }
 

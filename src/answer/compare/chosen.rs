@@ -34,7 +34,7 @@ pub(super) struct Chosen {
 /// What a load is judged by first: what its contenders get.
 ///
 /// In a batch, which ends with the last of its contenders, there is no throughput; in an open load it is the one that is
-/// offered. In a closed one a single long pause moves it, and not the median turn of a lock for which somebody waits.
+/// offered. In a closed one a single long pause moves it, and not the median turn of a lock that is waited for.
 pub(super) fn leading(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> Figure {
     // Versions that did not measure turns have none.
     let has_turns = |side: &[&Trial]| side.iter().any(|trial| trial.histograms.contains_key(&Measure::Turn));

@@ -1,6 +1,6 @@
 //! The two sides of a comparison, the cells of each, and what is read of a cell: its samples, and what its acquisitions ended
-//! in instead of the lock. A slower lock that sheds load makes those wait less whom it still serves, so that no other figure
-//! shows that.
+//! in instead of the lock. With a slower lock that sheds load those that it still serves wait less, so that no other figure
+//! shows it.
 
 use std::path::{Path, PathBuf};
 

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::record::history::LockKind;
 
-    /// A mutex that two contenders got, one of whom waited, and which the ensemble's view confirms.
+    /// A mutex that two contenders got, one after a wait, and which the ensemble's view confirms.
     fn sound(name: &str) -> LockReport {
         LockReport {
             name: name.to_owned(),

@@ -19,7 +19,7 @@ use super::output;
 use super::run::capabilities::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::command::LoadOptions;
-use super::runs::place::ReadyEnsemble;
+use super::runs::ready_ensemble::ReadyEnsemble;
 use super::runs::{SeriesEnd, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, OpeningArgs};
 use crate::answer::ab::{
@@ -32,7 +32,7 @@ use crate::record::{CellKey, EnsembleInfo, Floor, Trial};
 use crate::report;
 use crate::results::{self, StoredRun, layout};
 use crate::run::series::{Folders, Opening, RunPlace, Series};
-use crate::scenario::{EnsembleChoice, Plan};
+use crate::scenario::{EnsembleChoice, TrialPlan};
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, listed, number, percent, whole_seconds};
@@ -94,7 +94,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
             places.open(turn, side, &args, &series, stop).await?;
         }
     }
-    let mut session = ComparisonInProgress {
+    let mut under_way = ComparisonInProgress {
         seed: sides.a.scenario().seed,
         terms: args.judging.terms(Some(MARGIN)),
         args,
@@ -109,8 +109,8 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         answers: Vec::new(),
         judged: BySide { a: Verdict::Held, b: Verdict::Held },
     };
-    let ran = session.run(stop).await;
-    session.conclude(ran.map_or_else(
+    let ran = under_way.run(stop).await;
+    under_way.conclude(ran.map_or_else(
         |error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted),
         |()| SeriesEnd::of(Ending::Complete),
     ))
@@ -165,7 +165,7 @@ struct Estimate {
 impl Estimate {
     fn of(a: &Side, b: &Side, length: Length, args: &AbArgs) -> Self {
         let one = |side: &Side| {
-            let trials = Plan::of(side.scenario()).trials;
+            let trials = TrialPlan::of(side.scenario()).trials;
             AROUND_A_RUN + trials.iter().map(|trial| trial.estimated_duration()).sum::<Duration>()
         };
         let start = |side: &Side| match side.scenario().ensemble {
@@ -303,7 +303,7 @@ impl ComparedEnsembles {
     }
 
     fn ended(&self) -> Option<String> {
-        self.opened.values().find_map(|ready| ready.world.ended())
+        self.opened.values().find_map(|ready| ready.opened.ended())
     }
 
     fn close(&mut self, turn: Turn) {
@@ -332,12 +332,12 @@ struct ComparisonInProgress {
     judged: BySide<Verdict>,
 }
 
-struct Done {
+struct BlockRun {
     record: RunRecord,
     stored: StoredRun,
 }
 
-impl Done {
+impl BlockRun {
     fn counted(&self) -> impl Iterator<Item = CountedCell> {
         self.stored.trials.iter().filter_map(|trial| {
             let (turn, counting) = (self.record.turn, trial.counting.clone()?);
@@ -407,7 +407,7 @@ impl ComparisonInProgress {
             *judged = std::mem::replace(judged, Verdict::Held).and(one.judged().with_reasons(at));
         }
         if self.blocks.is_empty() {
-            self.counted = done.iter().flat_map(Done::counted).collect();
+            self.counted = done.iter().flat_map(BlockRun::counted).collect();
             self.counted.sort_by_key(|one| one.turn);
         }
         let runs = done.into_iter().map(|one| one.record).collect();
@@ -415,7 +415,12 @@ impl ComparisonInProgress {
         Ok(())
     }
 
-    async fn run_one(&mut self, block: &Block, turn: Turn, stop: &CancellationToken) -> Result<Done, Error> {
+    async fn run_one(
+        &mut self,
+        block: &Block,
+        turn: Turn,
+        stop: &CancellationToken,
+    ) -> Result<BlockRun, Error> {
         let side = self.sides.of(turn);
         let AbArgs { scenario, generator, .. } = &self.args;
         let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
@@ -438,7 +443,7 @@ impl ComparisonInProgress {
             took_us: micros(run.ended.took),
             verdict: stored.run.judged.verdict.clone(),
         };
-        Ok(Done { record, stored })
+        Ok(BlockRun { record, stored })
     }
 
     /// When that run counts requests on the wire. The first block is enough, unless they are compared.

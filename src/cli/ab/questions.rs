@@ -3,7 +3,7 @@
 use crate::answer::ab::{CellPair, FigureQuestion, pair};
 use crate::record::figures::THROUGHPUT;
 use crate::record::{Figure, Statistic};
-use crate::scenario::{Load, Plan, TrialSpec};
+use crate::scenario::{Load, TrialPlan, TrialSpec};
 use crate::words::error::Error;
 use crate::words::measure::Measure;
 
@@ -11,7 +11,7 @@ use super::side::Side;
 
 pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuestion>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
-    let plans = [Plan::of(a.scenario()), Plan::of(b.scenario())];
+    let plans = [TrialPlan::of(a.scenario()), TrialPlan::of(b.scenario())];
     let of = |cells: CellPair| {
         let [first, second] = [(&plans[0], &cells.a), (&plans[1], &cells.b)].map(|(plan, cell)| {
             let is_it = |trial: &&TrialSpec| {
@@ -73,7 +73,7 @@ mod tests {
     fn names(text: &str) -> Vec<String> {
         let text = format!("name = \"x\"\nstrategies = [\"baton\"]\n{text}");
         let parsed = parse("x", &text, &load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        usual(&Plan::of(&parsed.scenario).trials[0]).iter().map(Figure::to_string).collect()
+        usual(&TrialPlan::of(&parsed.scenario).trials[0]).iter().map(Figure::to_string).collect()
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::scenario_source::STDIN;
 use crate::check;
 use crate::check::history::{Checker, Ending, Judgement};
 use crate::record::{Judged, RunEnding, Trial};
+use crate::report::document::Section;
 use crate::results::history::{HistoryReader, lines_at};
 use crate::results::{self, StoredRun};
 use crate::words::error::{Error, Exit};
@@ -49,10 +50,20 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     let exit = RunEnding::Complete.exit(&judgement.verdict);
     let shown = |finding| Ok(ShownFinding { finding, lines: lines_at(file, &finding.lines)? });
     let shown: Vec<ShownFinding<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
+    write_page(args, &judgement.verdict, || shown::of_history(&judgement, &shown))?;
     output::tell(NAME, exit, &shown::machine(&args.path, &judgement, &shown), || {
         let text = shown::text(&args.path, &judgement, &shown, output::width());
         output::text(&format!("{}{text}", conclusion(&judgement.verdict)))
     })
+}
+
+fn write_page(
+    args: &CheckArgs,
+    verdict: &Verdict,
+    sections: impl FnOnce() -> Vec<Section>,
+) -> Result<(), Error> {
+    let Some(file) = &args.html else { return Ok(()) };
+    super::report::write(&[shown::page(&args.path, verdict, sections())], None, file)
 }
 
 fn spool() -> Result<NamedTempFile, Error> {
@@ -101,6 +112,7 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     } else {
         judged.verdict.clone()
     };
+    write_page(args, &verdict, || shown::of_run(&trials, &changed))?;
     let (exit, error) =
         (RunEnding::Complete.exit(&verdict), (!changed.is_empty()).then(|| does_not_follow(&args.path)));
     let found = || {

@@ -1,5 +1,5 @@
-//! The judgement of a history as it is shown: to people, as a table of the locks and the lines that show what went
-//! wrong; or to programs.
+//! What was judged as it is shown: to people, as a table of the locks and the lines that show what went wrong; on a page; or to
+//! programs.
 
 use std::path::Path;
 
@@ -7,13 +7,30 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Value, json};
 
 use crate::check::history::{Breach, Finding, Judgement, LockReport, Overlaps};
+use crate::record::Trial;
 use crate::record::history::LockKind;
-use crate::words::units::{self, counted, format_micros, one_line};
+use crate::report::document::{self, Block, Document, Section, numbers, words};
+use crate::report::page::{filled, noted, section, table};
+use crate::words::units::{self, counted, one_line};
+use crate::words::verdict::Verdict;
 
 #[derive(Debug)]
 pub struct ShownFinding<'a> {
     pub finding: &'a Finding,
     pub lines: Vec<String>,
+}
+
+impl ShownFinding<'_> {
+    fn title(&self) -> String {
+        let Finding { breach, lock, what, .. } = self.finding;
+        one_line(&format!("{}, {lock}: {what}", breach.name()))
+    }
+
+    /// The lines that show it, and no others.
+    fn excerpt(&self) -> impl Iterator<Item = String> {
+        let lines = self.finding.lines.iter().zip(&self.lines);
+        lines.map(|(place, text)| format!("line {}: {}", place.line, one_line(text)))
+    }
 }
 
 /// How many locks the table has at most; those that went wrong come first then.
@@ -37,30 +54,18 @@ fn locks(locks: &[LockReport], width: Option<u16>) -> String {
     if order.len() > ROWS {
         order.sort_by_key(|lock| std::cmp::Reverse(troubles(lock)));
     }
+    let grid = grid(order.iter().copied().take(ROWS));
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled).force_no_tty();
     if let Some(width) = width {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
-    table.set_header([
-        "LOCK",
-        "KIND",
-        "ACQUIRED",
-        "WAITED",
-        "VIOLATIONS",
-        "ZOMBIES",
-        "UNCERTAIN",
-        "LONGEST TOGETHER",
-        "TOO EARLY",
-        "STALE WRITES",
-        "REJECTED",
-        "STUCK",
-    ]);
-    order.iter().take(ROWS).for_each(|lock| {
-        table.add_row(row(lock));
+    table.set_header(grid.columns.iter().map(|column| column.heading.to_uppercase()));
+    grid.rows.iter().for_each(|row| {
+        table.add_row(row.iter().map(document::Value::shown));
     });
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
+    for (column, look) in table.column_iter_mut().zip(&grid.columns) {
+        column.set_cell_alignment(if look.numbers { CellAlignment::Right } else { CellAlignment::Left });
     }
     let mut said: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     if order.len() > ROWS {
@@ -77,26 +82,45 @@ fn troubles(lock: &LockReport) -> u64 {
         + lock.zombies.count
 }
 
-fn row(lock: &LockReport) -> [String; 12] {
+fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
+    let columns = vec![
+        words("lock"),
+        words("kind"),
+        numbers("acquired", 0),
+        numbers("waited", 0),
+        numbers("violations", 0),
+        numbers("zombies", 0),
+        numbers("uncertain", 0),
+        numbers("longest together", 0),
+        numbers("too early", 0),
+        numbers("stale writes", 0),
+        numbers("rejected", 0),
+        numbers("stuck", 0),
+    ];
+    document::Table { columns, labels: 1, rows: locks.map(row).collect() }
+}
+
+fn row(lock: &LockReport) -> Vec<document::Value> {
+    use document::Value;
     // What was not looked at is no 0.
-    let of = |count: u64, looked_at: bool| if looked_at { count.to_string() } else { "-".to_owned() };
+    let of = |count: u64, looked_at: bool| if looked_at { Value::Count(count) } else { Value::NOT_MEASURED };
     let writes = &lock.writes;
     let written = writes.accepted + writes.stale_rejected + writes.other_rejected > 0;
     let longest = lock.violations.longest_us.max(lock.zombies.longest_us).max(lock.uncertain.longest_us);
     let overlaps = lock.violations.count + lock.zombies.count + lock.uncertain.count;
-    [
-        one_line(&lock.name),
-        lock.kind.name().to_owned(),
-        lock.acquired.to_string(),
-        lock.waited.to_string(),
-        lock.violations.count.to_string(),
-        lock.zombies.count.to_string(),
-        lock.uncertain.count.to_string(),
-        if overlaps > 0 { format_micros(longest) } else { "-".to_owned() },
+    vec![
+        lock.name.as_str().into(),
+        lock.kind.name().into(),
+        Value::Count(lock.acquired),
+        Value::Count(lock.waited),
+        Value::Count(lock.violations.count),
+        Value::Count(lock.zombies.count),
+        Value::Count(lock.uncertain.count),
+        if overlaps > 0 { Value::Duration(longest as f64) } else { Value::NOT_MEASURED },
         of(lock.order.too_early, lock.order.compared > 0),
         of(writes.stale_accepted, written),
         of(writes.stale_rejected, written),
-        lock.stuck.to_string(),
+        Value::Count(lock.stuck),
     ]
 }
 
@@ -104,20 +128,72 @@ fn row(lock: &LockReport) -> [String; 12] {
 fn excerpts(shown: &[ShownFinding<'_>]) -> String {
     let mut said = String::new();
     let (mut breach, mut count): (Option<Breach>, usize) = (None, 0);
-    for ShownFinding { finding, lines } in shown {
-        count = if breach == Some(finding.breach) { count + 1 } else { 1 };
-        breach = Some(finding.breach);
+    for one in shown {
+        count = if breach == Some(one.finding.breach) { count + 1 } else { 1 };
+        breach = Some(one.finding.breach);
         if count > SHOWN {
             continue;
         }
-        let line = format!("{}, {}: {}", finding.breach.name(), finding.lock, finding.what);
-        said += &(one_line(&line) + "\n");
-        for (place, text) in finding.lines.iter().zip(lines) {
-            said += &format!("  line {}: {}\n", place.line, one_line(text));
-        }
+        said += &(one.title() + "\n");
+        said.extend(one.excerpt().map(|line| format!("  {line}\n")));
         said.push('\n');
     }
     said
+}
+
+/// The page of what was judged: the verdict with its reasons, and what it rests on.
+pub fn page(path: &Path, verdict: &Verdict, sections: Vec<Section>) -> Document {
+    let tone = document::Value::from(verdict).tone();
+    let found = |topic: &str, sentence: String| document::Finding {
+        topic: topic.to_owned(),
+        tone,
+        sentence,
+        shown_in: None,
+    };
+    Document {
+        title: "Judgement".to_owned(),
+        about: path.display().to_string(),
+        verdict: verdict.into(),
+        headline: found("Verdict", format!("verdict: {}", verdict.word())),
+        comes_to: "Reasons",
+        findings: verdict.reasons().iter().map(|reason| found("Why", reason.clone())).collect(),
+        strategies: Vec::new(),
+        sections: filled(sections),
+    }
+}
+
+pub fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Vec<Section> {
+    let locks = table("What was seen of each lock", grid(judgement.locks.iter()), "");
+    let excerpt = |one: &ShownFinding<'_>| Block::Code {
+        caption: one.title(),
+        text: one.excerpt().collect::<Vec<_>>().join("\n"),
+    };
+    vec![
+        section("locks", "Locks", locks.into_iter().collect()),
+        section("findings", "The lines that show it", shown.iter().map(excerpt).collect()),
+        section("notes", "Notes", noted(judgement.notes.clone()).into_iter().collect()),
+    ]
+}
+
+/// `changed` are the verdicts that came out otherwise than they were recorded.
+pub fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
+    let columns =
+        vec![words("trial"), words("strategy"), numbers("contenders", 0), words("verdict"), words("why")];
+    let row = |trial: &Trial| {
+        vec![
+            document::Value::Count(trial.spec.index as u64),
+            trial.spec.strategy.label.as_str().into(),
+            document::Value::Count(trial.spec.contenders as u64),
+            document::Value::judged(&trial.judged.verdict, trial.judged.is_only_stuck()),
+            trial.judged.why.clone().unwrap_or_default().into(),
+        ]
+    };
+    let trials = document::Table { columns, labels: 1, rows: trials.iter().map(row).collect() };
+    let trials = table("The verdict on each trial", trials, "");
+    vec![
+        section("trials", "Trials", trials.into_iter().collect()),
+        section("changed", "Other verdicts than recorded", noted(changed.to_vec()).into_iter().collect()),
+    ]
 }
 
 pub fn machine(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Value {

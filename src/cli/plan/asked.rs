@@ -11,7 +11,7 @@ use crate::answer::plan::{PlannedLoad, Question};
 use crate::answer::queueing::Order;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
 use crate::load;
-use crate::scenario::{self, Late, Plan, Scenario, parse};
+use crate::scenario::{self, Late, Scenario, TrialPlan, parse};
 use crate::words::error::Error;
 
 /// A question, and the load that it is about, in the order of a queue.
@@ -59,7 +59,8 @@ impl AskedLoad {
         let text = question.scenario("plan", &["predecessor-watch".to_owned()], &question.copies(1.0));
         let parsed = parse("the question", &text, &load::catalog());
         let scenario = parsed.map_err(|mistakes| Error::usage(mistakes.render(false)))?.scenario;
-        let load = Plan::of(&scenario).trials.first().and_then(|trial| PlannedLoad::of(trial, Order::Fifo));
+        let load =
+            TrialPlan::of(&scenario).trials.first().and_then(|trial| PlannedLoad::of(trial, Order::Fifo));
         let load = load.ok_or_else(|| Error::usage("the question has no load of its own"))?;
         let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
         Ok(Self { question, load, scenario })
@@ -70,7 +71,8 @@ impl AskedLoad {
             ScenarioFile::read(path, &Overrides::default()).map_err(|unusable| unusable.report(path))?;
         let scenario = &file.parsed.scenario;
         let refuse = |why: &str| Error::usage(format!("{}: {why}", path.display()));
-        let spec = Plan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("it has no trial"))?;
+        let spec =
+            TrialPlan::of(scenario).trials.into_iter().next().ok_or_else(|| refuse("it has no trial"))?;
         if spec.load == scenario::Load::Batch {
             return Err(refuse("a plan is about a load that goes on: write load = \"open\" or \"closed\""));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::VERIFIES_BY;
 use super::evidence::{StoredEvidence, VERIFIES};
-use super::site::PlanRuns;
+use super::plan_runs::PlanRuns;
 use crate::answer::plan::{Question, QuestionLoad};
 use crate::cli::output;
 use crate::words::error::Error;
@@ -46,25 +46,33 @@ struct Trials<'a> {
 }
 
 impl Measuring<'_> {
-    /// Puts into the library what tells the parts of the service.
+    /// Adds to the evidence what tells the parts of the service.
     ///
     /// # Errors
     /// When the ensemble cannot be used, or an interrupt has ended it.
-    pub async fn run(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
+    pub async fn run(
+        &mut self,
+        strategies: &[String],
+        stored_evidence: &mut StoredEvidence,
+    ) -> Result<(), Error> {
         let whole = CALIBRATES + self.takes(strategies.len(), 0);
         self.note(&format!("measuring {}: about {}", strategies.join(", "), in_minutes(whole)));
-        library.take(&self.runs.calibrate().await?)?;
+        stored_evidence.take(&self.runs.calibrate().await?)?;
         let seed = self.runs.args.seed;
-        self.points(&Trials { name: "measure", strategies, lasts: MEASURES, seed }, library).await?;
-        self.again(strategies, library).await?;
+        self.points(&Trials { name: "measure", strategies, lasts: MEASURES, seed }, stored_evidence).await?;
+        self.again(strategies, stored_evidence).await?;
         if self.runs.may_lose_a_server() {
-            self.outage(strategies, library).await?;
+            self.outage(strategies, stored_evidence).await?;
         }
         Ok(())
     }
 
     /// The question's own load, over more locks and fewer, so that handoffs are many.
-    async fn points(&mut self, trials: &Trials<'_>, library: &mut StoredEvidence) -> Result<(), Error> {
+    async fn points(
+        &mut self,
+        trials: &Trials<'_>,
+        stored_evidence: &mut StoredEvidence,
+    ) -> Result<(), Error> {
         let question = self.question;
         let at = |point: f64| question.copies((copies(question) * point).max(1.0 / question.locks as f64));
         let loads: Vec<QuestionLoad> = POINTS.into_iter().map(at).chain(busier(question, at(1.0))).collect();
@@ -77,7 +85,7 @@ impl Measuring<'_> {
             let run = self.runs.run(&name, &text).await?;
             let left = in_minutes(self.takes(trials.strategies.len(), number as usize));
             self.note(&format!("[{number}/{all}] {}; about {left} left", said(question, &ask)));
-            library.take(&run)?;
+            stored_evidence.take(&run)?;
         }
         Ok(())
     }
@@ -92,11 +100,15 @@ impl Measuring<'_> {
     }
 
     /// Once more, and for longer, for strategies whose trials disagree.
-    async fn again(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
+    async fn again(
+        &mut self,
+        strategies: &[String],
+        stored_evidence: &mut StoredEvidence,
+    ) -> Result<(), Error> {
         let mut disagree = Vec::new();
         for strategy in strategies {
-            let Some(why) = library.evidence(strategy, false).disagrees() else { continue };
-            library.drop_trials_of(
+            let Some(why) = stored_evidence.evidence(strategy, false).disagrees() else { continue };
+            stored_evidence.drop_trials_of(
                 strategy,
                 &format!("{why}; so it was measured again, {LONGER} times as long, and only that counts"),
             );
@@ -109,10 +121,14 @@ impl Measuring<'_> {
         self.note(&format!("trials of {names} disagree; measuring again, {LONGER} times as long"));
         let seed = self.runs.args.seed + POINTS.len() as u64 + 1;
         let longer = Trials { name: "again", strategies: &disagree, lasts: LONGER * MEASURES, seed };
-        self.points(&longer, library).await
+        self.points(&longer, stored_evidence).await
     }
 
-    async fn outage(&mut self, strategies: &[String], library: &mut StoredEvidence) -> Result<(), Error> {
+    async fn outage(
+        &mut self,
+        strategies: &[String],
+        stored_evidence: &mut StoredEvidence,
+    ) -> Result<(), Error> {
         let failures = Failures::of(self.runs.args.failures);
         self.note(&format!(
             "{} under each strategy, on servers of their own: {}",
@@ -121,7 +137,7 @@ impl Measuring<'_> {
         ));
         let text = failures.scenario(OUTAGE, self.question, strategies, self.runs.args.seed);
         match self.runs.run_apart(OUTAGE, &text).await {
-            Ok(run) => library.take(&run),
+            Ok(run) => stored_evidence.take(&run),
             Err(Error::Interrupted) => Err(Error::Interrupted),
             // All else can be answered.
             Err(why) => {

@@ -5,7 +5,7 @@ mod asked;
 mod evidence;
 mod holds;
 mod measuring;
-mod site;
+mod plan_runs;
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::reading;
 use super::run::capabilities::Needs;
 use super::run::{prepare, tool_commit};
 use super::runs::command::leading;
-use super::runs::place::ReadyEnsemble;
+use super::runs::ready_ensemble::ReadyEnsemble;
 use super::runs::{command_line, how_to_resume, tell_resumed, to_resume};
 use super::{drivers, output};
 use crate::answer::plan::{
@@ -38,7 +38,7 @@ use args::PlanArgs;
 use asked::{AskedLoad, verifying};
 use evidence::{StoredEvidence, VERIFIES};
 use measuring::{Measuring, copies};
-use site::PlanRuns;
+use plan_runs::PlanRuns;
 
 /// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
@@ -59,14 +59,14 @@ pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, E
 async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let AskedLoad { question, load, scenario } = AskedLoad::of(&args)?;
     let (from, round_trip) = (args.from.clone(), question.round_trip);
-    let mut library = reading(stop, move || {
-        let mut library = StoredEvidence::at(round_trip);
-        from.iter().try_for_each(|path| library.take(path))?;
-        Ok(library)
+    let mut stored_evidence = reading(stop, move || {
+        let mut stored_evidence = StoredEvidence::at(round_trip);
+        from.iter().try_for_each(|path| stored_evidence.take(path))?;
+        Ok(stored_evidence)
     })
     .await?;
-    library.check()?;
-    let strategies = strategies(&args, &library)?;
+    stored_evidence.check()?;
+    let strategies = strategies(&args, &stored_evidence)?;
     check_place(&args, &scenario, &strategies)?;
     let mut series = Series::open(&Opening {
         command: "plan",
@@ -78,21 +78,21 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         shares_ensemble: true,
     })?;
     tell_resumed(series.count(), args.opening.quiet);
-    let mut site = None;
+    let mut ready = None;
     if args.from.is_empty() {
-        let opened = site::open(&args, &series, stop).await?;
+        let opened = plan_runs::open(&args, &series, stop).await?;
         let runs = PlanRuns { series: &mut series, ensemble: &opened, args: &args, stop };
         let mut measuring = Measuring { question: &question, runs };
-        let measured = measuring.run(&strategies, &mut library).await;
+        let measured = measuring.run(&strategies, &mut stored_evidence).await;
         if let Err(why) = measured {
             output::note(&format!("resume with: {}", how_to_resume(series.path())));
             return Err(why);
         }
-        site = Some(opened);
+        ready = Some(opened);
     }
     let effort = Effort { arrivals: f64::from(args.simulate), ..Effort::whole(args.seed) };
     let known: Vec<(PlannedLoad, Evidence)> =
-        strategies.iter().map(|name| load_and_evidence(name, &library, &load)).collect();
+        strategies.iter().map(|name| load_and_evidence(name, &stored_evidence, &load)).collect();
     let answer = |(name, (load, evidence)): (&String, &(PlannedLoad, Evidence))| {
         Answer::of(name, evidence, load, &question.objective, effort)
     };
@@ -110,10 +110,10 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         asked_at: series.started_at(),
         command: command_line(),
         question,
-        host: library.host(),
-        ensemble: site.as_ref().map(|site| site.ensemble.clone()).or_else(|| library.ensemble()),
-        sources: library.sources.clone(),
-        left_out: library.left_out.clone(),
+        host: stored_evidence.host(),
+        ensemble: ready.as_ref().map(|ready| ready.ensemble.clone()).or_else(|| stored_evidence.ensemble()),
+        sources: stored_evidence.sources.clone(),
+        left_out: stored_evidence.left_out.clone(),
         map,
         recommendation: recommend(&answers),
         answers,
@@ -126,19 +126,19 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
             output::note(&format!("predicted: {}", report::plan_headline(&plan)));
         }
         // What servers happen to be like after a start is a part of the prediction: it is tried on others.
-        let opened = match site.take() {
-            Some(site) if site.world.is_external() => Ok(site),
+        let opened = match ready.take() {
+            Some(ready) if ready.opened.is_external() => Ok(ready),
             measured => {
                 measured.into_iter().for_each(ReadyEnsemble::close);
-                site::open(&args, &series, stop).await
+                plan_runs::open(&args, &series, stop).await
             }
         };
         // The answer is there already: what goes wrong from here on leaves it unverified, and throws nothing away.
         match opened {
-            Ok(site) => {
-                let mut runs = PlanRuns { series: &mut series, ensemble: &site, args: &args, stop };
-                prove(&mut plan, &mut runs, &library).await;
-                site.close();
+            Ok(ready) => {
+                let mut runs = PlanRuns { series: &mut series, ensemble: &ready, args: &args, stop };
+                prove(&mut plan, &mut runs, &stored_evidence).await;
+                ready.close();
             }
             Err(why) => {
                 let of = |strategy| Unverified { strategy, why: why.to_string() };
@@ -146,8 +146,8 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
             }
         }
         keep(&mut series, &plan)?;
-    } else if let Some(site) = site {
-        site.close();
+    } else if let Some(ready) = ready {
+        ready.close();
     }
     tell(&plan, &series, args.opening.quiet, stop)
 }
@@ -164,9 +164,9 @@ fn asked(args: &PlanArgs, question: &Question, strategies: &[String]) -> serde_j
 }
 
 /// The strategies that are asked for, each of which lets in one at a time.
-fn strategies(args: &PlanArgs, library: &StoredEvidence) -> Result<Vec<String>, Error> {
+fn strategies(args: &PlanArgs, stored_evidence: &StoredEvidence) -> Result<Vec<String>, Error> {
     if args.strategies.is_empty() {
-        let known = library.strategies();
+        let known = stored_evidence.strategies();
         let exclusive = |label: &String| card(label).is_some_and(|card| is_exclusive(&card));
         let known: Vec<String> = known.into_iter().filter(exclusive).collect();
         return match (args.from.is_empty(), known.is_empty()) {
@@ -230,12 +230,12 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
 /// The load in the order of a strategy's queue, and what is known of the strategy.
 fn load_and_evidence(
     strategy: &str,
-    library: &StoredEvidence,
+    stored_evidence: &StoredEvidence,
     load: &PlannedLoad,
 ) -> (PlannedLoad, Evidence) {
     let card = card(strategy);
     let load = load.clone().in_order(card.as_ref().map_or(Order::Fifo, order));
-    (load, library.evidence(strategy, card.is_some_and(|card| card.guarantees.watches)))
+    (load, stored_evidence.evidence(strategy, card.is_some_and(|card| card.guarantees.watches)))
 }
 
 /// The strategies whose load is run itself: the recommended one, or all that were named.
@@ -254,15 +254,15 @@ const VERIFIES_BY: u64 = 1_000;
 const WARMS: Duration = Duration::from_secs(25);
 
 /// Runs the load itself, and says of which strategy it was not.
-async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, library: &StoredEvidence) {
-    if !runs.ensemble.world.is_external() {
+async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, stored_evidence: &StoredEvidence) {
+    if !runs.ensemble.opened.is_external() {
         let name = format!("{VERIFIES}0");
         if let Err(why) = runs.run(&name, &prepare::warm_up_scenario(&name, WARMS)).await {
             output::note(&format!("warning: the servers are not as warm as those that were measured: {why}"));
         }
     }
     for (number, strategy) in (1_u64..).zip(to_verify(plan, runs.args)) {
-        let tried = prove_one(plan, (number, &strategy), runs, library).await;
+        let tried = prove_one(plan, (number, &strategy), runs, stored_evidence).await;
         match tried {
             Ok(verified) => plan.verifications.push(verified),
             Err(why) => {
@@ -285,11 +285,11 @@ async fn prove_failures(plan: &mut PlanFile, times: u32, runs: &mut PlanRuns<'_>
         return Ok(());
     }
     let run = measuring::lose_leaders(&plan.question, &strategies, times, runs).await?;
-    let mut library = StoredEvidence::at(plan.question.round_trip);
-    library.take(&run)?;
+    let mut stored_evidence = StoredEvidence::at(plan.question.round_trip);
+    stored_evidence.take(&run)?;
     let (locks, objective) = (plan.question.locks, &plan.question.objective);
     for verified in &mut plan.verifications {
-        let again = library.evidence(&verified.strategy, false).failures;
+        let again = stored_evidence.evidence(&verified.strategy, false).failures;
         let again = FailureCost::of_each(&again, locks, objective);
         let answer = plan.answers.iter().find(|answer| answer.strategy == verified.strategy);
         let predicted = answer.map_or(&[][..], |answer| &answer.failures);
@@ -302,7 +302,7 @@ async fn prove_one(
     plan: &PlanFile,
     (number, strategy): (u64, &str),
     runs: &mut PlanRuns<'_>,
-    library: &StoredEvidence,
+    stored_evidence: &StoredEvidence,
 ) -> Result<Verification, Error> {
     let args = runs.args;
     let nothing = |why: &str| Error::environment(why);
@@ -321,10 +321,10 @@ async fn prove_one(
     let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
     let order = card(strategy).as_ref().map_or(Order::Fifo, order);
     let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
-    let fitted = answer.rests_on(&library.evidence(strategy, false));
+    let fitted = answer.rests_on(&stored_evidence.evidence(strategy, false));
     let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
     let mut verified = verify(attempt, &plan.question, args.seed).map_err(Error::Environment)?;
-    verified.notes.extend(library.differs_from(&stored.run.ensemble));
+    verified.notes.extend(stored_evidence.differs_from(&stored.run.ensemble));
     Ok(verified)
 }
 

@@ -4,11 +4,11 @@ pub mod capabilities;
 mod gates;
 pub mod host;
 pub mod metrics;
+pub mod open_ensemble;
 pub mod part;
 pub mod prepare;
 pub mod progress;
 mod resume;
-pub mod world;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ use crate::report::page::{Source, document};
 use crate::report::{self, RunReport, Summary, View};
 use crate::results::{self, Resumed, RunWriter, StoredRun, TrialFile, layout, tidy};
 use crate::run::{self, Ran, RunContext};
-use crate::scenario::{Plan, Scenario, Slice, advice};
+use crate::scenario::{Scenario, Slice, TrialPlan, advice};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
@@ -45,9 +45,9 @@ use capabilities::Needs;
 pub(super) use gates::Baseline;
 use gates::Gated;
 use metrics::{Endpoint, Port};
+use open_ensemble::OpenEnsemble;
 use part::WorkerPlace;
 use progress::Progress;
-use world::OpenEnsemble;
 
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
 pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -149,7 +149,7 @@ pub(super) async fn measure(
     });
     let of_workers = worker.as_ref().map(|worker| worker.run_id.clone()).or(args.run_id.clone());
     let run_id = of_workers.unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
-    let plan = Plan::of(&file.parsed.scenario);
+    let plan = TrialPlan::of(&file.parsed.scenario);
     let trials = counted(plan.trials.len(), "trial", "trials");
     let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
     match &stored {
@@ -171,7 +171,7 @@ pub(super) async fn measure(
         }
     }
     let logs = writer.server_logs();
-    let world =
+    let opened =
         OpenEnsemble::open(&file.parsed.scenario, &args.opening, access, logs, &progress, stop).await?;
     let there = stored.as_ref().map_or(0, |stored| stored.trials.len());
     let live = Live::new(scenario, started_at, plan.trials.len().saturating_sub(there));
@@ -179,7 +179,7 @@ pub(super) async fn measure(
     if let Some(metrics) = &metrics {
         progress.note(&format!("metrics at {}", metrics.url()));
     }
-    let session = RunInProgress {
+    let under_way = RunInProgress {
         args,
         baseline,
         file,
@@ -187,7 +187,7 @@ pub(super) async fn measure(
         plan,
         progress,
         metrics,
-        world,
+        opened,
         writer,
         started_at,
         earlier: stored.as_ref().map_or_else(Vec::new, segments),
@@ -195,7 +195,7 @@ pub(super) async fn measure(
         worker,
         hosts,
     };
-    session.measure(stored, stop).await
+    under_way.measure(stored, stop).await
 }
 
 /// What is said where requests are counted on the wire.
@@ -220,10 +220,10 @@ struct RunInProgress {
     baseline: Option<Baseline>,
     file: ScenarioFile,
     needs: Needs,
-    plan: Plan,
+    plan: TrialPlan,
     progress: Progress,
     metrics: Option<Endpoint>,
-    world: OpenEnsemble,
+    opened: OpenEnsemble,
     writer: RunWriter,
     started_at: SystemTime,
     /// What ran before, of a run that is resumed.
@@ -245,12 +245,12 @@ impl RunInProgress {
     ) -> Result<MeasuredRun, Error> {
         let contenders = self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0);
         let own = self.worker.as_ref().map_or(contenders, |worker| worker.slice.below(contenders).count());
-        host::allow_sessions(own, self.needs.files_of_a_session(self.world.addresses.len()))?;
-        let ensemble = self.world.describe().await;
+        host::allow_sessions(own, self.needs.files_of_a_session(self.opened.addresses.len()))?;
+        let ensemble = self.opened.describe().await;
         let rendezvous = match &self.worker {
             None => None,
             Some(worker) => {
-                let joined = stop.run_until_cancelled(worker.join(&self.world.target, &self.file)).await;
+                let joined = stop.run_until_cancelled(worker.join(&self.opened.target, &self.file)).await;
                 Some(joined.unwrap_or(Err(Error::Interrupted))?)
             }
         };
@@ -267,15 +267,15 @@ impl RunInProgress {
         let mut environment = Environment {
             threads: self.threads(),
             local: self
-                .world
+                .opened
                 .started
                 .clone()
                 .or_else(|| Some(Arc::clone(self.hosts.as_ref()?) as Arc<dyn Started>)),
             keeps_history: self.args.history,
             scratch: self.writer.dir().to_owned(),
-            proxy: self.needs.proxy(&self.world.addresses)?,
+            proxy: self.needs.proxy(&self.opened.addresses)?,
             rendezvous,
-            ..self.world.environment(workspace, &ensemble.servers)
+            ..self.opened.environment(workspace, &ensemble.servers)
         };
         let measured = self.trials(&environment, ensemble, stored, stop).await;
         self.progress.finish();
@@ -300,8 +300,8 @@ impl RunInProgress {
         if ran.trials.is_empty() {
             return Err(nothing(ran.outcome));
         }
-        let Self { args, baseline, file, world, writer, .. } = self;
-        world.close();
+        let Self { args, baseline, file, opened, writer, .. } = self;
+        opened.close();
         let showing = Showing::of(&args.concluding, args.opening.quiet);
         Ok(MeasuredRun { showing, baseline, file, writer, run, ran })
     }
@@ -309,12 +309,12 @@ impl RunInProgress {
     /// Makes the run's place on the ensemble, by one of several workers, and shows on an ensemble that has other users that it
     /// is alive. Servers of the run's own go with it.
     async fn workspace(&self, slice: Slice) -> Result<(Workspace, Option<SignOfLife>), Error> {
-        let target = &self.world.target;
+        let target = &self.opened.target;
         if !slice.leads() {
             return Ok((Workspace::made_by_another(target.clone(), &self.run_id), None));
         }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
-        let alive = match self.world.started.is_some() {
+        let alive = match self.opened.started.is_some() {
             true => None,
             false => Some(workspace.show_life().await?),
         };
@@ -329,10 +329,10 @@ impl RunInProgress {
         stored: Option<StoredRun>,
         stop: &CancellationToken,
     ) -> Result<(Run, Ran), Error> {
-        prepare::warm_up(&self.world, environment, &self.progress, stop).await?;
+        prepare::warm_up(&self.opened, environment, &self.progress, stop).await?;
         let floor = match self.args.no_floor {
             true => Floor::not_measured("--no-floor was given"),
-            false => prepare::measure_floor(&self.world, environment, stop).await,
+            false => prepare::measure_floor(&self.opened, environment, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
             // Thousands of sessions that are opened meanwhile would be in the floor.
@@ -348,7 +348,7 @@ impl RunInProgress {
         let begun = self.begun(ensemble, floor, self.plan.trials.len().max(earlier));
         let there = stored.map_or_else(Vec::new, |stored| stored.trials);
         self.writer.begins(begun.clone(), &there, check::of_run(&there, begun.planned_trials))?;
-        if !self.world.is_external() && !stop.is_cancelled() {
+        if !self.opened.is_external() && !stop.is_cancelled() {
             self.progress.note("the first trial begins");
         }
         // Of several workers each makes a part of the load, and would see a part of what is sent.
@@ -366,13 +366,13 @@ impl RunInProgress {
                 metrics.inspect(|metrics| metrics.event(&event));
             },
             counts,
-            server_ended: &|| self.world.ended(),
+            server_ended: &|| self.opened.ended(),
             hopeless: &|trial| watch.as_ref()?.borrow_mut().note(trial),
         };
         let ran = run::run(&self.plan, there, &mut self.writer, &course).await;
         let is_whole = ran.outcome.ending == RunEnding::Complete && environment.rendezvous.is_none();
         let floor_after = match begun.floor.as_ref().is_some_and(Floor::is_measured) && is_whole {
-            true => Some(prepare::measure_floor(&self.world, environment, stop).await),
+            true => Some(prepare::measure_floor(&self.opened, environment, stop).await),
             false => None,
         };
         Ok((Run { floor_after, ..begun }, ran))
@@ -391,15 +391,15 @@ impl RunInProgress {
 
     /// Removes the run's nodes. On a local ensemble they go with it.
     async fn tidy(&self, environment: &Environment, outcome: &RunOutcome) {
-        if self.world.started.is_some() {
+        if self.opened.started.is_some() {
             return;
         }
-        if outcome.ending == RunEnding::Aborted && !self.world.answers().await {
+        if outcome.ending == RunEnding::Aborted && !self.opened.answers().await {
             output::note(&format!(
                 "warning: {} stays on the ensemble, which does not answer; remove it later with: zklockbench \
                  clean --connect {} --run-id {}",
                 environment.workspace.root(),
-                self.world.target.connect,
+                self.opened.target.connect,
                 self.run_id
             ));
         } else if let Err(error) = environment.workspace.close().await {

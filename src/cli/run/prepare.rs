@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::open_ensemble::OpenEnsemble;
 use super::progress::Progress;
-use super::world::OpenEnsemble;
 use crate::load::calibrate::{self, CalibrationSite};
 use crate::load::{self, Environment, EnvironmentEvent, run_trial};
 use crate::lock;
 use crate::record::Floor;
-use crate::scenario::{Plan, parse};
+use crate::scenario::{TrialPlan, parse};
 use crate::words::error::Error;
 
 const NAME: &str = "warm-up";
@@ -46,7 +46,7 @@ pub async fn warm_up(
     progress.note("warming up the servers, up to 12 s");
     let parsed = parse(NAME, &warm_up_scenario(NAME, ROUND), &load::catalog()).map_err(Error::usage)?;
     let mut acquired = 0;
-    for spec in Plan::of(&parsed.scenario).trials.iter().cycle().take(ROUNDS_AT_MOST) {
+    for spec in TrialPlan::of(&parsed.scenario).trials.iter().cycle().take(ROUNDS_AT_MOST) {
         if acquired >= ENOUGH || stop.is_cancelled() {
             break;
         }
@@ -105,6 +105,6 @@ mod tests {
     fn a_round_is_a_scenario_of_one_trial() {
         let parsed = parse(NAME, &warm_up_scenario(NAME, ROUND), &load::catalog())
             .unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        assert_eq!(Plan::of(&parsed.scenario).trials.len(), 1);
+        assert_eq!(TrialPlan::of(&parsed.scenario).trials.len(), 1);
     }
 }

@@ -14,7 +14,7 @@ use crate::record::figures::THROUGHPUT;
 use crate::record::{Standstill, Trial};
 use crate::report::document::violated_word;
 use crate::run::RunEvent;
-use crate::scenario::{Plan, TrialSpec};
+use crate::scenario::{TrialPlan, TrialSpec};
 use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, format_micros, whole_seconds};
 use crate::words::verdict::Verdict;
@@ -40,7 +40,7 @@ struct Now {
 
 impl Progress {
     /// For that plan: a bar where one is wanted and stderr is a terminal, lines otherwise, and nothing if it is to be quiet.
-    pub fn new(plan: &Plan, quiet: bool, wants_bar: bool) -> Self {
+    pub fn new(plan: &TrialPlan, quiet: bool, wants_bar: bool) -> Self {
         let expected = plan.estimated_duration();
         let wants_bar = !quiet && wants_bar && std::io::stderr().is_terminal();
         let now = Now {

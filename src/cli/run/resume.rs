@@ -11,7 +11,7 @@ use crate::cli::scenario_file::ScenarioFile;
 use crate::record::{Run, Trial};
 use crate::results::{Resumed, RunFile, RunWriter, StoredRun};
 use crate::run::is_unfinished;
-use crate::scenario::{EnsembleChoice, Plan, TrialSpec};
+use crate::scenario::{EnsembleChoice, TrialPlan, TrialSpec};
 use crate::words::error::Error;
 use crate::words::units::counted;
 
@@ -139,7 +139,7 @@ pub fn same_ground(earlier: &Run, now: &Run) -> Result<(), Error> {
     Ok(())
 }
 
-pub fn same_trials(plan: &Plan, there: &[Trial]) -> Result<(), Error> {
+pub fn same_trials(plan: &TrialPlan, there: &[Trial]) -> Result<(), Error> {
     let identity =
         |spec: &TrialSpec| (spec.strategy.label.clone(), spec.contenders, spec.repetition, spec.seed);
     let stranger = there.iter().find(|trial| {

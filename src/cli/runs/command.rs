@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::place::ReadyEnsemble;
+use super::ready_ensemble::ReadyEnsemble;
 use crate::cli::shared_args::{CountingWhen, GeneratorArgs};
 use crate::cli::worker_args::JobArgs;
 use crate::cli::{drivers, output};
@@ -72,7 +72,7 @@ impl ReadyEnsemble {
     ) -> Command {
         let LoadOptions { mut generator, job } = load;
         // Servers of ours are there to be broken.
-        generator.allow_faults |= !self.world.is_external();
+        generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
         match &job {
             None => {
@@ -94,7 +94,7 @@ impl ReadyEnsemble {
     /// A command that measures on it. Secrets stand in no list of processes.
     pub fn command(&self, program: &Path, words: Vec<OsString>) -> Command {
         let mut command = Command::new(program);
-        let (target, access) = (&self.world.target, &self.access);
+        let (target, access) = (&self.opened.target, &self.access);
         command.args(words).args(["--connect", &target.connect, "--quiet"]);
         command.args(with_paths(&[
             ("--tls-ca", &access.tls_ca),

@@ -2,7 +2,7 @@
 //! are resumed.
 
 pub mod command;
-pub mod place;
+pub mod ready_ensemble;
 
 use std::path::Path;
 

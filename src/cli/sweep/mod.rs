@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::run::capabilities::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::command::{JobOptions, LoadOptions, NEEDS_CONNECT, leading, own_program};
-use super::runs::place::ReadyEnsemble;
+use super::runs::ready_ensemble::ReadyEnsemble;
 use super::runs::{SeriesEnd, tell_resumed, to_resume};
 use super::shared_args::{GeneratorArgs, PlaceArgs};
 use super::{drivers, output};
@@ -31,7 +31,7 @@ use crate::lock::DrivenLocks;
 use crate::report;
 use crate::results;
 use crate::run::series::{DoneRun, Folders, RunPlace, SeriesDirectory};
-use crate::scenario::{EnsembleChoice, Plan, Scenario};
+use crate::scenario::{EnsembleChoice, Scenario, TrialPlan};
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, format_duration, whole_seconds};
@@ -77,19 +77,19 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
     };
     let spent_before = file.spent_us;
     let name = format!("sweep-{:08x}", rand::random::<u32>());
-    let mut session = SweepInProgress {
+    let mut under_way = SweepInProgress {
         args,
         question,
         ask,
         file,
         directory,
-        place: None,
+        ensemble: None,
         began: Instant::now(),
         spent_before,
         name,
     };
-    let measured = leading(&session.args.job.clone(), session.target(), session.measure(stop)).await;
-    session.conclude(
+    let measured = leading(&under_way.args.job.clone(), under_way.target(), under_way.measure(stop)).await;
+    under_way.conclude(
         measured
             .map_or_else(|error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted), SeriesEnd::of),
     )
@@ -204,13 +204,13 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
 /// What a run takes in seconds, by the scenario alone.
 fn estimate(question: &SweepQuestion, step: &Step) -> f64 {
     let trials = |scenario: &Scenario| -> f64 {
-        Plan::of(scenario).trials.iter().map(|trial| trial.estimated_duration().as_secs_f64()).sum()
+        TrialPlan::of(scenario).trials.iter().map(|trial| trial.estimated_duration().as_secs_f64()).sum()
     };
     AROUND_A_RUN + question.step(step).map_or(0.0, |(_, scenario)| trials(&scenario))
 }
 
 struct SweepEnsemble {
-    place: ReadyEnsemble,
+    ready: ReadyEnsemble,
     servers: Option<usize>,
     /// Its position among the ensembles of the sweep.
     number: usize,
@@ -222,7 +222,7 @@ struct SweepInProgress {
     ask: Ask,
     file: SweepFile,
     directory: SeriesDirectory,
-    place: Option<SweepEnsemble>,
+    ensemble: Option<SweepEnsemble>,
     began: Instant,
     spent_before: u64,
     /// What the names of its runs begin with on the ensemble.
@@ -290,13 +290,14 @@ impl SweepInProgress {
             let same = Step { at: run.at, strategies: run.strategies.clone(), why: Why::Repeat };
             run.took_us as f64 / 1e6 / estimate(&self.question, &same)
         });
-        let changes = self.place.as_ref().is_none_or(|place| place.servers != self.question.servers(step.at));
+        let changes =
+            self.ensemble.as_ref().is_none_or(|open| open.servers != self.question.servers(step.at));
         estimate(&self.question, step) * correction + if changes { START } else { 0.0 }
     }
 
-    async fn ground(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
+    async fn open(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
         let servers = self.question.servers(step.at);
-        if self.place.as_ref().is_some_and(|place| place.servers == servers) {
+        if self.ensemble.as_ref().is_some_and(|open| open.servers == servers) {
             return Ok(());
         }
         self.leave();
@@ -304,21 +305,21 @@ impl SweepInProgress {
         let number = self.file.ensembles.len();
         let logs = self.directory.server_logs(&number.to_string());
         let access = self.args.opening.access.access(self.args.overrides.unnamed(&scenario))?;
-        let place = ReadyEnsemble::open(&scenario, &self.args.opening, access, logs, stop).await?;
-        self.file.ensembles.push(place.ensemble.clone());
-        self.place = Some(SweepEnsemble { place, servers, number });
+        let ready = ReadyEnsemble::open(&scenario, &self.args.opening, access, logs, stop).await?;
+        self.file.ensembles.push(ready.ensemble.clone());
+        self.ensemble = Some(SweepEnsemble { ready, servers, number });
         Ok(())
     }
 
     fn leave(&mut self) {
-        if let Some(ground) = self.place.take() {
-            ground.place.close();
+        if let Some(open) = self.ensemble.take() {
+            open.ready.close();
         }
     }
 
     /// Runs a step; its samples are then in the file.
     async fn step(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
-        self.ground(step, stop).await?;
+        self.open(step, stop).await?;
         let number = self.next_number()?;
         self.tell(number, step);
         let (text, _) = self.question.step(step)?;
@@ -348,14 +349,14 @@ impl SweepInProgress {
             seed,
             took_us: micros(run.ended.took),
             exit_code: run.ended.code,
-            ensemble: self.place.as_ref().map_or(0, |ground| ground.number),
+            ensemble: self.ensemble.as_ref().map_or(0, |open| open.number),
         });
         Ok(())
     }
 
     /// A run that left no results. Where others had some, it is the load that was too much; otherwise the sweep ends.
     fn failed(&self, step: &Step, number: u32, run: &DoneRun) -> Result<Vec<Sample>, Error> {
-        let server = self.place.as_ref().and_then(|ground| ground.place.world.ended());
+        let server = self.ensemble.as_ref().and_then(|open| open.ready.opened.ended());
         let any_sound = self.file.samples.iter().any(|sample| sample.state == State::Sound);
         let is_usage = run.ended.code == Some(Exit::Usage as i32);
         if server.is_some() || !any_sound || is_usage {
@@ -382,7 +383,7 @@ impl SweepInProgress {
     }
 
     fn command(&self, scenario: &Path, place: &RunPlace, seed: u64) -> Result<Process, Error> {
-        let Some(SweepEnsemble { place: ensemble, .. }) = &self.place else {
+        let Some(SweepEnsemble { ready, .. }) = &self.ensemble else {
             return Err(Error::environment("no ensemble is open"));
         };
         let load = LoadOptions {
@@ -393,7 +394,7 @@ impl SweepInProgress {
         if let Some(hosts) = &self.args.overrides.hosts {
             more.extend(["--hosts".into(), hosts.into()]);
         }
-        Ok(ensemble.run(&own_program()?, scenario, place, load, more))
+        Ok(ready.run(&own_program()?, scenario, place, load, more))
     }
 
     fn tell(&self, number: u32, step: &Step) {

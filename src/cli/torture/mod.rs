@@ -63,9 +63,9 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     tell_resumed(series.count(), false);
     let left_out = std::mem::take(&mut rounds.left_out);
     tell_left_out(&left_out);
-    let mut session = TortureInProgress { args, seed, series, left_out, outcomes: Vec::new() };
-    let ended = session.run(rounds, stop).await;
-    session.conclude(ended.err())
+    let mut under_way = TortureInProgress { args, seed, series, left_out, outcomes: Vec::new() };
+    let ended = under_way.run(rounds, stop).await;
+    under_way.conclude(ended.err())
 }
 
 /// What rounds it is about: another driver has other ones.

@@ -20,7 +20,7 @@ const NODES_EACH: usize = 50;
 const LOGS_LAG: Duration = Duration::from_millis(500);
 
 /// A change, and the transaction of which the client was told.
-struct Told {
+struct LoggedChange {
     zxid: i64,
     path: String,
 }
@@ -58,16 +58,16 @@ pub(super) async fn of_updates(on: &On<'_>) -> Result<UpdateOrder, Failure> {
     Ok(order)
 }
 
-async fn changes(session: &Session, place: &str) -> Result<Vec<Told>, Failure> {
+async fn changes(session: &Session, place: &str) -> Result<Vec<LoggedChange>, Failure> {
     let mut told = Vec::new();
     for number in 0..NODES_EACH {
         let prefix = format!("{place}/{}/n-", number % DIRECTORIES);
         let created = session.create(&prefix, &[], NodeKind::EphemeralSequential).await?;
         let path = created.path;
-        told.push(Told { zxid: created.czxid, path: path.clone() });
+        told.push(LoggedChange { zxid: created.czxid, path: path.clone() });
         if number % 2 == 0 {
             let stat = session.set_data(&path, b"x").await?;
-            told.push(Told { zxid: stat.mzxid, path: path.clone() });
+            told.push(LoggedChange { zxid: stat.mzxid, path: path.clone() });
         }
         if number % 3 == 0 {
             session.delete(&path).await?;
@@ -77,11 +77,11 @@ async fn changes(session: &Session, place: &str) -> Result<Vec<Told>, Failure> {
 }
 
 /// What a server's log has below that place, in its order: each change's transaction and path.
-fn logged(directory: &[PathBuf], place: &str) -> io::Result<Vec<Told>> {
+fn logged(directory: &[PathBuf], place: &str) -> io::Result<Vec<LoggedChange>> {
     let mut all = Vec::new();
     let mut keep = |transaction: &Transaction| {
         let changes = transaction.changes.iter();
-        all.extend(changes.map(|change| Told { zxid: transaction.zxid, path: change.path.clone() }));
+        all.extend(changes.map(|change| LoggedChange { zxid: transaction.zxid, path: change.path.clone() }));
         Ok(())
     };
     let mut follower = LogFollower::new(&format!("{place}/"), UNIX_EPOCH);
@@ -91,11 +91,11 @@ fn logged(directory: &[PathBuf], place: &str) -> io::Result<Vec<Told>> {
 }
 
 /// Changes that some log has under another transaction or not at all, and those at which two logs differ in their order.
-fn logged_otherwise(told: &[Vec<Told>], logs: &[Vec<Told>]) -> u64 {
+fn logged_otherwise(told: &[Vec<LoggedChange>], logs: &[Vec<LoggedChange>]) -> u64 {
     let mut amiss = 0;
     for log in logs {
         let by_zxid: BTreeMap<i64, &str> = log.iter().map(|one| (one.zxid, one.path.as_str())).collect();
-        let disagrees = |told: &&Told| by_zxid.get(&told.zxid) != Some(&told.path.as_str());
+        let disagrees = |told: &&LoggedChange| by_zxid.get(&told.zxid) != Some(&told.path.as_str());
         amiss += told.iter().flatten().filter(disagrees).count();
         let other =
             logs[0].iter().zip(log).filter(|(one, other)| (one.zxid, &one.path) != (other.zxid, &other.path));
@@ -109,8 +109,8 @@ fn logged_otherwise(told: &[Vec<Told>], logs: &[Vec<Told>]) -> u64 {
 mod tests {
     use super::*;
 
-    fn log(changes: &[(i64, &str)]) -> Vec<Told> {
-        changes.iter().map(|(zxid, path)| Told { zxid: *zxid, path: (*path).to_owned() }).collect()
+    fn log(changes: &[(i64, &str)]) -> Vec<LoggedChange> {
+        changes.iter().map(|(zxid, path)| LoggedChange { zxid: *zxid, path: (*path).to_owned() }).collect()
     }
 
     #[test]

@@ -42,10 +42,10 @@ impl Conductor<'_> {
         let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
         let lost_notes = threads.iter().map(|thread| thread.lost).fold(Lost::default(), Lost::and);
         let mut seen = Part::merged(threads.into_iter().map(|thread| thread.part));
-        let arrived = self.arrived(&loaded, given_up, &mut seen.sheet);
+        let arrived = self.arrived(&loaded, given_up, &mut seen.recorder);
         let Loaded { window, begin, end, steady, .. } = loaded;
         let mut health = health::judge(&begin, &seen, running, &end, self.hold_by_timers(), arrived.as_ref());
-        let Part { sheet, occurrences: mut seen, .. } = seen;
+        let Part { recorder, occurrences: mut seen, .. } = seen;
         health.invalid = health.invalid.or(spread.as_ref().and_then(|spread| self.too_far_apart(spread)));
         health.standstill_us = self.shared.board.standstill_us.load(Ordering::Relaxed);
         let wall = WallClock::read();
@@ -79,7 +79,7 @@ impl Conductor<'_> {
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
         let is_whole = self.cut_short.is_none() && self.too_few.is_none();
-        let accounting = accounting::compare(&self.shared, &sheet.whole, &seen, &counters, is_whole);
+        let accounting = accounting::compare(&self.shared, &recorder.whole, &seen, &counters, is_whole);
         let lost = lost(&seen);
         let around = standstill::Around { servers: &counters, lost };
         let standstill = standstill::judge(&self.shared, window.start, around);
@@ -98,9 +98,9 @@ impl Conductor<'_> {
             cut_short: self.too_few.take().or(self.cut_short.take()),
             health,
             standstill,
-            measured: sheet.measured,
-            whole: sheet.whole,
-            herd: (sheet.whole.unseen == 0 && !self.shared.drivers.are_there()).then(|| sheet.herd()),
+            measured: recorder.measured,
+            whole: recorder.whole,
+            herd: (recorder.whole.unseen == 0 && !self.shared.drivers.are_there()).then(|| recorder.herd()),
             errors: std::mem::take(&mut seen.errors),
             // These follow from the facts.
             violation_count: 0,
@@ -120,9 +120,9 @@ impl Conductor<'_> {
             servers: counters,
             sessions: self.sessions(connect_us, &seen),
             phases: std::mem::take(&mut self.phases),
-            timeline: timeline(&sheet, window),
+            timeline: timeline(&recorder, window),
             tallies: observation::tallies(&seen, self.shared.spec.contenders),
-            histograms: observation::histograms(&sheet),
+            histograms: observation::histograms(&recorder),
             history: history.filter(|_| self.shared.keeps_history),
             unchecked,
             driver: driven::record_of(&self.shared),
@@ -137,20 +137,20 @@ impl Conductor<'_> {
     }
 
     /// What became of the arrivals of an open load. Those that were not taken are among the waits that were not served.
-    fn arrived(&self, loaded: &Loaded, given_up: Stamp, sheet: &mut ThreadRecorder) -> Option<Arrived> {
+    fn arrived(&self, loaded: &Loaded, given_up: Stamp, recorder: &mut ThreadRecorder) -> Option<Arrived> {
         let window = loaded.window;
         let arrivals = self.shared.open.as_ref()?;
-        sheet.set_window(window);
+        recorder.set_window(window);
         let (mut arrived, never_taken) = arrivals.due_within(window.start, window.end, given_up);
         for wait in never_taken {
-            sheet.record(Measure::Unserved, window.start, wait);
+            recorder.record(Measure::Unserved, window.start, wait);
         }
         for due in arrivals.due_times(window.start, window.end) {
-            if let Some(second) = sheet.second(window.start + due) {
+            if let Some(second) = recorder.second(window.start + due) {
                 second.offered += 1;
             }
         }
-        sheet.settle();
+        recorder.settle();
         arrived.backlog_us = loaded.backlog_us;
         Some(arrived)
     }
@@ -275,10 +275,10 @@ fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>)
     (grants, if is_dated { lives } else { Lives::default() }, Some(moments))
 }
 
-fn timeline(sheet: &ThreadRecorder, window: Window) -> Vec<crate::words::measure::Second> {
+fn timeline(recorder: &ThreadRecorder, window: Window) -> Vec<crate::words::measure::Second> {
     let seconds = window.end.saturating_sub(window.start).div_ceil(1_000_000);
-    let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(sheet.timeline().len());
-    sheet.timeline()[..seconds].to_vec()
+    let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(recorder.timeline().len());
+    recorder.timeline()[..seconds].to_vec()
 }
 
 fn whole_ms(time: Duration) -> i64 {

@@ -98,8 +98,8 @@ impl CuratorReadWrite {
     }
 }
 
-/// Takes the read side while holding the write side: a node with the writer's own number, so that whoever
-/// waited behind the writer still waits when that has gone.
+/// Takes the read side while holding the write side: a node with the writer's own number, so that
+/// contenders behind the writer still wait when that has gone.
 async fn downgrade(
     session: &Session,
     CuratorQueue { queue: Queue { lock, .. }, retry }: &CuratorQueue,

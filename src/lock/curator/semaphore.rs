@@ -200,7 +200,7 @@ impl CuratorSemaphore {
             let (names, mut watch) =
                 self.retry.around(|| session.get_children_and_watch(&self.directory)).await?;
             // Java's watcher hears of connections from the first list on, and of those that are made during a later
-            // one: whoever would wake it waits for the monitor.
+            // one: what would wake it waits for the monitor.
             if take(&mut is_first_look) {
                 self.events.forget(session);
             }

@@ -66,7 +66,7 @@ pub struct Kazoo {
     blocking: bool,
     /// This object's own, for all its nodes.
     pub prefix: String,
-    /// What stands before the number in the names of those whom it waits for.
+    /// What precedes the number in the names of nodes that it waits for.
     patterns: &'static [&'static str],
     is_path_assured: bool,
     is_acquired: bool,

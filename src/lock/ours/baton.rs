@@ -202,7 +202,7 @@ impl Baton {
     }
 
     /// Waits for the end of the only one before: by a grant or without one, that is its deletion. `None` when there is
-    /// somebody else before.
+    /// another one before.
     async fn wait_as_second(
         &self,
         session: &Session,

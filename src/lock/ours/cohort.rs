@@ -272,7 +272,7 @@ impl Tenure {
         }
     }
 
-    /// From now on others may hold by the node: whoever has its session leaves one behind that looks after it.
+    /// From now on others may hold by the node: the owner of its session leaves a task behind that looks after it.
     fn keep(self: &Arc<Self>, session: &Session, retry: Retry) {
         let (keeper, orders) = oneshot::channel();
         *self.keeper() = Some(keeper);

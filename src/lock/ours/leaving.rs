@@ -1,8 +1,8 @@
 //! How a holder leaves a queue who could hand the lock on, but does not know whether anybody is behind.
 //!
-//! A grant to nobody is refused, and a list and a deletion follow: three requests where one would do. A deletion past
-//! somebody who waits costs that one a list. Told by the same transaction how many are left, it is also known which of the two
-//! would have been better, and the last such releases say which to choose. Nothing but that follows from the number: a later
+//! A grant to nobody is refused, and a list and a deletion follow: three requests where one would do. A deletion costs the
+//! next in the queue, if there is one, a list. The same transaction tells how many are left, so it is also known which of the
+//! two would have been better, and the last such releases say which to choose. Nothing but that follows from the number: a later
 //! join finds another queue. With p, how often nobody is behind, a deletion costs 1 + (1 - p) requests at most and a grant
 //! 1 + 2p, so from p = 1/3 on the deletion is the better one.
 
@@ -24,7 +24,7 @@ pub const RELEASE: Param = Param {
           delete and count.",
 };
 
-/// Of so many of the last three releases that found somebody, the next one grants.
+/// If so many of the last three releases found a waiter, the next one grants.
 const FOUND_TO_GRANT: usize = 2;
 
 /// How one contender leaves one queue.
@@ -46,7 +46,7 @@ impl Leaving {
         !self.may_count.get() || self.found_somebody.times() >= FOUND_TO_GRANT
     }
 
-    /// Notes whether a release found somebody behind.
+    /// Notes whether a release found a waiter.
     pub fn learn(&self, found_somebody: bool) {
         self.found_somebody.note(found_somebody);
     }

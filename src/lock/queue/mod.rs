@@ -227,9 +227,6 @@ impl<W: Wakes> Queue<W> {
 
     /// Watches all of these, in one flush and in this order. A watch that is set already stays; nodes that have gone meanwhile
     /// are not among those returned.
-    ///
-    /// # Errors
-    /// A request's failure.
     pub async fn watch(
         &mut self,
         session: &Session,
@@ -271,9 +268,6 @@ impl<W: Wakes> Queue<W> {
     }
 
     /// Leaves; a node that is gone already has left.
-    ///
-    /// # Errors
-    /// The delete's failure.
     pub async fn leave(&self, session: &Session, node: QueueNode) -> Result<(), Failure> {
         match self.habits.retry {
             Some(retry) => leave_for_certain(session, node, retry).await,

@@ -127,9 +127,6 @@ impl QueueNode {
     }
 
     /// Leaves the queue; a node that is gone already has left.
-    ///
-    /// # Errors
-    /// The delete's failure.
     pub async fn leave(&self, session: &Session) -> Result<(), Failure> {
         if_there(session.delete(&self.path).await).map(drop)
     }
@@ -167,9 +164,6 @@ pub fn if_there<T>(reply: Result<T, Failure>) -> Result<Option<T>, Failure> {
 }
 
 /// Watches a node by its data; `None` when it has gone meanwhile, and then no watch is left either.
-///
-/// # Errors
-/// The request's failure.
 pub async fn watch_data(session: &Session, path: &str) -> Result<Option<Watch>, Failure> {
     Ok(if_there(session.get_data_and_watch(path).await)?.map(|(_, watch)| watch))
 }

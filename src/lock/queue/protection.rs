@@ -72,9 +72,6 @@ impl LateCreates {
     }
 
     /// Deletes the nodes that have come by now, as a list shows them beside the contender's own.
-    ///
-    /// # Errors
-    /// The delete's failure.
     pub async fn delete(
         &self,
         session: &Session,
@@ -116,9 +113,6 @@ pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Opt
 }
 
 /// Deletes the node with that mark, if there is one.
-///
-/// # Errors
-/// A request's failure.
 pub async fn delete_marked(session: &Session, lock: &str, mark: &str) -> Result<(), Failure> {
     let names = if_there(session.get_children(lock).await)?.unwrap_or_default();
     let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(()) };

@@ -47,10 +47,10 @@ pub struct RunChart {
     pub section: &'static str,
     has_files: bool,
     missed: Missed,
-    of: Source,
+    of: ChartSource,
 }
 
-enum Source {
+enum ChartSource {
     Function(fn(&View<'_>) -> Result<Chart, String>),
     /// A figure over the number of contenders.
     Figure(&'static FigureEntry, FigureChart),
@@ -81,8 +81,8 @@ impl RunChart {
             Missed::Never => false,
         };
         let chart = match self.of {
-            Source::Function(of) => of(view),
-            Source::Figure(entry, chart) => over_contenders::over_contenders(view, entry, chart),
+            ChartSource::Function(of) => of(view),
+            ChartSource::Figure(entry, chart) => over_contenders::over_contenders(view, entry, chart),
         };
         Some(chart).filter(|chart| chart.is_ok() || is_missed)
     }
@@ -94,7 +94,7 @@ const fn run_chart(
     section: &'static str,
     of: fn(&View<'_>) -> Result<Chart, String>,
 ) -> RunChart {
-    RunChart { name, title, section, has_files: true, missed: Missed::Always, of: Source::Function(of) }
+    RunChart { name, title, section, has_files: true, missed: Missed::Always, of: ChartSource::Function(of) }
 }
 
 /// Those of the figures that have one.
@@ -103,7 +103,7 @@ fn of_figures() -> impl Iterator<Item = RunChart> {
         let chart = entry.chart?;
         let (has_files, missed) = (true, Missed::Always);
         let FigureChart { id: name, title, section, .. } = chart;
-        Some(RunChart { name, title, section, has_files, missed, of: Source::Figure(entry, chart) })
+        Some(RunChart { name, title, section, has_files, missed, of: ChartSource::Figure(entry, chart) })
     })
 }
 

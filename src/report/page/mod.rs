@@ -145,15 +145,15 @@ pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     (!others.is_empty()).then_some(Section { id: "runs", title: "The runs side by side".to_owned(), blocks })
 }
 
-fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
+pub fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
     Section { id, title: title.to_owned(), blocks }
 }
 
-fn filled(sections: impl IntoIterator<Item = Section>) -> Vec<Section> {
+pub fn filled(sections: impl IntoIterator<Item = Section>) -> Vec<Section> {
     sections.into_iter().filter(|section| !section.blocks.is_empty()).collect()
 }
 
-fn noted(notes: Vec<String>) -> Option<Block> {
+pub fn noted(notes: Vec<String>) -> Option<Block> {
     (!notes.is_empty()).then_some(Block::Notes(notes))
 }
 
@@ -161,7 +161,7 @@ fn drawn(title: &str, chart: Result<Chart, String>) -> Block {
     chart.map_or_else(|why| Block::NoChart { title: title.to_owned(), why }, Block::from)
 }
 
-fn table(caption: &str, table: Table, legend: impl Into<String>) -> Option<Block> {
+pub fn table(caption: &str, table: Table, legend: impl Into<String>) -> Option<Block> {
     let is_empty = table.rows.is_empty();
     (!is_empty).then(|| Block::Table { caption: caption.to_owned(), table, legend: legend.into() })
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use crate::answer::stats::median;
 use crate::results::record::figures::REQUESTS_PER_ACQUISITION;
 use crate::results::record::{Counting, EnsembleOrder, FigureEntry, Trial};
 use crate::words::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken};
@@ -33,13 +34,10 @@ pub struct Spread {
 impl Spread {
     /// The spread of these values; `None` when there is none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-        sorted.sort_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let half = sorted.len() / 2;
-        let median =
-            if sorted.len() % 2 == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) };
-        Some(Self { median, min, max, count: sorted.len() })
+        let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let all = || values.iter().copied();
+        let (min, max) = (all().reduce(f64::min)?, all().reduce(f64::max)?);
+        Some(Self { median: median(&values)?, min, max, count: values.len() })
     }
 }
 

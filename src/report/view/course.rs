@@ -46,7 +46,7 @@ impl Bins {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Course {
+pub struct RateOverTime {
     pub bin_us: u64,
     /// Acquisitions a second in each bin: the median over the repetitions that count and lasted that long.
     pub per_second: Vec<f64>,
@@ -60,12 +60,12 @@ const BINS_AT_LEAST: usize = 2;
 
 impl Cell<'_> {
     /// Its course, in steps of which each has some acquisitions; `None` where that leaves no two of them.
-    pub fn over_time(&self) -> Option<Course> {
-        Course::of(&self.counting().map(Bins::of).collect::<Vec<_>>())
+    pub fn over_time(&self) -> Option<RateOverTime> {
+        RateOverTime::of(&self.counting().map(Bins::of).collect::<Vec<_>>())
     }
 }
 
-impl Course {
+impl RateOverTime {
     fn of(all: &[Bins]) -> Option<Self> {
         let all: Vec<&Bins> = all.iter().filter(|bins| !bins.acquired.is_empty()).collect();
         let coarsest = all.iter().map(|bins| bins.bin_us).max().filter(|us| *us > 0)?;
@@ -84,7 +84,7 @@ impl Course {
             Spread::of(merged.iter().filter_map(rate)).map(|spread| spread.median)
         };
         let per_second: Vec<f64> = (0..most).filter_map(at).collect();
-        (per_second.len() >= BINS_AT_LEAST).then_some(Course { bin_us, per_second })
+        (per_second.len() >= BINS_AT_LEAST).then_some(RateOverTime { bin_us, per_second })
     }
 }
 
@@ -96,8 +96,8 @@ const STEPS: [u64; 16] =
 mod tests {
     use super::*;
 
-    fn course(bin_us: u64, acquired: Vec<u64>) -> Option<Course> {
-        Course::of(&[Bins { bin_us, acquired }])
+    fn course(bin_us: u64, acquired: Vec<u64>) -> Option<RateOverTime> {
+        RateOverTime::of(&[Bins { bin_us, acquired }])
     }
 
     #[test]
@@ -120,6 +120,6 @@ mod tests {
     #[test]
     fn what_was_not_recorded_has_no_course() {
         assert_eq!(course(1_000_000, Vec::new()), None);
-        assert_eq!(Course::of(&[]), None);
+        assert_eq!(RateOverTime::of(&[]), None);
     }
 }

@@ -5,6 +5,7 @@
 
 use super::cell::verdict_word;
 use super::{Cell, EntryOrder, View};
+use crate::answer::stats::median;
 use crate::results::record::{FaultRecord, Trial};
 use crate::words::units::format_micros;
 
@@ -227,12 +228,8 @@ fn faults<'a>(trial: &'a Trial, label: &str) -> impl Iterator<Item = &'a FaultRe
 
 impl Recovery {
     fn of(times: impl Iterator<Item = Option<u64>>) -> Option<Self> {
-        let mut sorted: Vec<f64> = times.map(|time| time.map_or(f64::INFINITY, |us| us as f64)).collect();
-        sorted.sort_by(f64::total_cmp);
-        let half = sorted.len() / 2;
-        let longest_us = *sorted.last()?;
-        let lower = if sorted.len() % 2 == 1 { sorted[half] } else { sorted[half - 1] };
-        Some(Self { median_us: f64::midpoint(lower, sorted[half]), longest_us })
+        let times: Vec<f64> = times.map(|time| time.map_or(f64::INFINITY, |us| us as f64)).collect();
+        Some(Self { median_us: median(&times)?, longest_us: times.into_iter().reduce(f64::max)? })
     }
 }
 

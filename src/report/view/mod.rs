@@ -12,7 +12,7 @@ mod stored;
 
 pub use accounting::{AccountingRow, CrossCheck, TwoCounts};
 pub use cell::{Cell, EntryOrder, Percentile, Spread};
-pub use course::{Bins, Course};
+pub use course::{Bins, RateOverTime};
 pub use faults::{
     Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,
 };

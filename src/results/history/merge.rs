@@ -12,14 +12,14 @@ use super::wire::{EventLine, HeaderLine};
 use crate::record::history::{Event, Header, What};
 use crate::words::error::Error;
 
-struct Part {
+struct WorkerHistory {
     process: String,
     reader: HistoryReader,
     /// The latest transaction that it has told of.
     latest: i64,
 }
 
-impl Part {
+impl WorkerHistory {
     /// Its next event as a line, with the transaction by which it is put in order: that of the latest event that told one. What
     /// contenders wrote to resources is left out, because each worker has resources of its own.
     fn next(&mut self) -> Result<Option<(i64, String)>, Error> {
@@ -49,9 +49,13 @@ impl Part {
 /// Same errors as [`HistoryReader::open`], and when the disk refuses.
 pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Error> {
     let open = |(worker, path): &(usize, PathBuf)| {
-        Ok(Part { process: format!("worker-{worker}"), reader: HistoryReader::open(path)?, latest: 0 })
+        Ok(WorkerHistory {
+            process: format!("worker-{worker}"),
+            reader: HistoryReader::open(path)?,
+            latest: 0,
+        })
     };
-    let parts: Vec<Part> = parts.iter().map(open).collect::<Result<_, Error>>()?;
+    let parts: Vec<WorkerHistory> = parts.iter().map(open).collect::<Result<_, Error>>()?;
     write_all(parts, to).map_err(|error| match error {
         Failed::Reading(error) => error,
         Failed::Writing(error) => cannot("write", to, &error),
@@ -75,7 +79,7 @@ impl From<io::Error> for Failed {
     }
 }
 
-fn write_all(mut parts: Vec<Part>, to: &Path) -> Result<(), Failed> {
+fn write_all(mut parts: Vec<WorkerHistory>, to: &Path) -> Result<(), Failed> {
     let mut out = BufWriter::new(File::create_new(to)?);
     let mut header = Header { complete: Some(true), ..Header::default() };
     for part in &parts {

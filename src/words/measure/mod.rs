@@ -94,9 +94,9 @@ mod herd;
 mod latency;
 mod on_wire;
 mod request;
-mod sheet;
 mod steady;
 mod survival;
+mod thread_recorder;
 
 pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
 pub use figure::{Better, Figure, FigureCard, FigureKind, Statistic, Unit};
@@ -104,9 +104,9 @@ pub use herd::{RANK_CLASSES, Woken, rank_class, rank_label};
 pub use latency::{Latency, value_at};
 pub use on_wire::{WireApart, WireCounts, WireNotifications};
 pub use request::{PerRequest, RequestKind};
-pub use sheet::{Second, ThreadRecorder, Window};
 pub use steady::{Growth, Slope, Truncation, growth, truncation};
 pub use survival::{Quantile, Samples, Survival, pooled};
+pub use thread_recorder::{Second, ThreadRecorder, Window};
 
 use std::sync::LazyLock;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::conversation::Conversation;
-use super::finding::{Seen, Tried, Trouble, wrong};
+use super::finding::{CheckNote, Tried, Trouble, wrong};
 use super::stage::{CheckedContender, SOON, Stage, said};
 use crate::world::driver::protocol::{Answer, How, WantedMode, What};
 use crate::world::zk::reactor;
@@ -35,7 +35,7 @@ pub(super) async fn no_time(stage: &mut Stage<'_>) -> Tried {
 
 async fn times_out(stage: &mut Stage<'_>, timeout: Duration) -> Tried {
     if !stage.has_timeouts() {
-        return Ok(Seen::NotTried(NO_TIMEOUT.into()));
+        return Ok(CheckNote::NotTried(NO_TIMEOUT.into()));
     }
     let on = stage.place().await?;
     let (holder, other) = stage.two().await?;
@@ -81,7 +81,7 @@ async fn times_out(stage: &mut Stage<'_>, timeout: Duration) -> Tried {
     stage.leaves(other, &on).await?;
     stage.done(&[holder, other]).await?;
     let left = if is_native { ", and nothing stayed in the queue" } else { "" };
-    Ok(Seen::Fine(format!("{} ms took {} ms{left}", timeout.as_millis(), took.as_millis())))
+    Ok(CheckNote::Fine(format!("{} ms took {} ms{left}", timeout.as_millis(), took.as_millis())))
 }
 
 /// What is wrong with another answer than `timeout` to an acquire that had to time out.
@@ -97,7 +97,7 @@ fn no_timeout(answer: &Answer, took: Duration, timeout: Duration) -> Trouble {
 /// The holder lets go at about the time when the other one gives up: a grant that is then on its way belongs to nobody.
 pub(super) async fn late_grants(stage: &mut Stage<'_>) -> Tried {
     if !stage.has_timeouts() {
-        return Ok(Seen::NotTried(NO_TIMEOUT.into()));
+        return Ok(CheckNote::NotTried(NO_TIMEOUT.into()));
     }
     let on = stage.place().await?;
     let (holder, other) = stage.two().await?;
@@ -116,7 +116,7 @@ pub(super) async fn late_grants(stage: &mut Stage<'_>) -> Tried {
     stage.done(&[holder, other]).await?;
     let (late, out) =
         (if late > 0 { format!(", {late} of them late and told") } else { String::new() }, RACES - granted);
-    Ok(Seen::Fine(format!(
+    Ok(CheckNote::Fine(format!(
         "{RACES} releases within 5 ms of another's deadline: {granted} granted, {out} timed out{late}; never two, none kept"
     )))
 }
@@ -204,7 +204,7 @@ const NO_CANCEL: &str = "`cancel` is `none`";
 /// A cancellation that comes right behind its acquire, on a lock that is free, and on one that is not.
 pub(super) async fn cancel_before(stage: &mut Stage<'_>) -> Tried {
     if !can_cancel(stage) {
-        return Ok(Seen::NotTried(NO_CANCEL.into()));
+        return Ok(CheckNote::NotTried(NO_CANCEL.into()));
     }
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
@@ -240,13 +240,13 @@ pub(super) async fn cancel_before(stage: &mut Stage<'_>) -> Tried {
     }
     stage.releases(two, &on).await?;
     stage.done(&[one, two]).await?;
-    Ok(Seen::Fine(format!("{TIMES} acquires cancelled at once: {granted} granted, each answered once")))
+    Ok(CheckNote::Fine(format!("{TIMES} acquires cancelled at once: {granted} granted, each answered once")))
 }
 
 /// A wait that is cancelled ends, leaves the queue, and does not end the next one.
 pub(super) async fn cancel_during(stage: &mut Stage<'_>) -> Tried {
     if !can_cancel(stage) {
-        return Ok(Seen::NotTried(NO_CANCEL.into()));
+        return Ok(CheckNote::NotTried(NO_CANCEL.into()));
     }
     let on = stage.place().await?;
     let (holder, other) = stage.two().await?;
@@ -273,13 +273,13 @@ pub(super) async fn cancel_during(stage: &mut Stage<'_>) -> Tried {
     stage.releases(other, &on).await?;
     stage.done(&[holder, other]).await?;
     let left = if is_native { "left the queue, " } else { "" };
-    Ok(Seen::Fine(format!("the wait ended, {left}and the next one was served")))
+    Ok(CheckNote::Fine(format!("the wait ended, {left}and the next one was served")))
 }
 
 /// A cancellation that comes after the grant does nothing.
 pub(super) async fn cancel_after(stage: &mut Stage<'_>) -> Tried {
     if !can_cancel(stage) {
-        return Ok(Seen::NotTried(NO_CANCEL.into()));
+        return Ok(CheckNote::NotTried(NO_CANCEL.into()));
     }
     let on = stage.place().await?;
     let one = stage.open().await?;
@@ -294,7 +294,7 @@ pub(super) async fn cancel_after(stage: &mut Stage<'_>) -> Tried {
     stage.takes(one, &on).await?;
     stage.releases(one, &on).await?;
     stage.done(&[one]).await?;
-    Ok(Seen::Fine("the lock stayed, and so did the next".into()))
+    Ok(CheckNote::Fine("the lock stayed, and so did the next".into()))
 }
 
 /// The reading thread does not wait with a contender.
@@ -312,7 +312,7 @@ pub(super) async fn echo_while_waiting(stage: &mut Stage<'_>) -> Tried {
     stage.granted(asked, SOON).await?;
     stage.releases(other, &on).await?;
     stage.done(&[holder, other]).await?;
-    Ok(Seen::Fine(format!("answered after {took} µs")))
+    Ok(CheckNote::Fine(format!("answered after {took} µs")))
 }
 
 /// Who closes while it holds lets the next one in, and not only when its session has timed out.
@@ -327,19 +327,19 @@ pub(super) async fn close_while_holding(stage: &mut Stage<'_>) -> Tried {
     stage.leaves(holder, &on).await?;
     stage.releases(other, &on).await?;
     stage.done(&[other]).await?;
-    Ok(Seen::Fine("the next one got in".into()))
+    Ok(CheckNote::Fine("the next one got in".into()))
 }
 
 /// Nothing of all that is left.
 pub(super) async fn nothing_left(stage: &mut Stage<'_>) -> Tried {
     if !stage.has_places() {
-        return Ok(Seen::NotTried("no check before it has made a lock".into()));
+        return Ok(CheckNote::NotTried("no check before it has made a lock".into()));
     }
     reactor::sleep(Duration::from_millis(100)).await;
     let left = stage.all_nodes().await?;
     match left.first() {
-        None if !stage.is_zookeeper => Ok(Seen::NotTried("its locks are not ZooKeeper's".into())),
-        None => Ok(Seen::Fine("no session has a node left in any lock of the checks before".into())),
+        None if !stage.is_zookeeper => Ok(CheckNote::NotTried("its locks are not ZooKeeper's".into())),
+        None => Ok(CheckNote::Fine("no session has a node left in any lock of the checks before".into())),
         Some(node) => {
             wrong(format!("{} of session {:#x} is left, and {} more", node.path, node.owner, left.len() - 1))
         }

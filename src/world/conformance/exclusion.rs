@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::conversation::Answered;
-use super::finding::{Seen, Tried, Trouble, wrong};
+use super::finding::{CheckNote, Tried, Trouble, wrong};
 use super::stage::{CheckedContender, SOON, Stage, said};
 use crate::world::driver::protocol::{Order, TokenKind, WantedMode};
 
@@ -73,7 +73,7 @@ pub(super) async fn cycles(stage: &mut Stage<'_>) -> Tried {
     stage.done(&all).await?;
     let looked = if stage.is_zookeeper { "; at each grant a node of its contender's was there" } else { "" };
     let stamps = if stamped > 0 { "; stamps fit" } else { "" };
-    Ok(Seen::Fine(format!("{count} contenders took it {taken} times, one at a time{looked}{stamps}")))
+    Ok(CheckNote::Fine(format!("{count} contenders took it {taken} times, one at a time{looked}{stamps}")))
 }
 
 /// Nobody else has been let in meanwhile.
@@ -132,10 +132,10 @@ fn grows(answered: &Answered, kind: TokenKind, last: &mut Option<i64>) -> Result
 /// Contenders that queue up one after the other are served so.
 pub(super) async fn order(stage: &mut Stage<'_>) -> Tried {
     if stage.abilities.order != Order::Fifo {
-        return Ok(Seen::NotTried("no order is declared".into()));
+        return Ok(CheckNote::NotTried("no order is declared".into()));
     }
     if !stage.is_zookeeper {
-        return Ok(Seen::NotTried("it can't be seen who waits".into()));
+        return Ok(CheckNote::NotTried("it can't be seen who waits".into()));
     }
     let on = stage.place().await?;
     let holder = stage.open().await?;
@@ -145,7 +145,7 @@ pub(super) async fn order(stage: &mut Stage<'_>) -> Tried {
         let one = stage.open().await?;
         let asked = stage.asks(one, &on, WantedMode::Write, None).await?;
         if !stage.queues(one, &on).await? {
-            return Ok(Seen::NotTried(
+            return Ok(CheckNote::NotTried(
                 "a contender that waits has no node, so it can't be seen who came first".into(),
             ));
         }
@@ -168,13 +168,13 @@ pub(super) async fn order(stage: &mut Stage<'_>) -> Tried {
     let all: Vec<CheckedContender> =
         std::iter::once(holder).chain(queue.iter().map(|(one, _)| *one)).collect();
     stage.done(&all).await?;
-    Ok(Seen::Fine("4 that waited were served as they had come".into()))
+    Ok(CheckNote::Fine("4 that waited were served as they had come".into()))
 }
 
 /// Readers share it, and keep writers out.
 pub(super) async fn readers(stage: &mut Stage<'_>) -> Tried {
     if !stage.abilities.modes.contains(&WantedMode::Read) {
-        return Ok(Seen::NotTried("has no mode `read`".into()));
+        return Ok(CheckNote::NotTried("has no mode `read`".into()));
     }
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
@@ -196,7 +196,7 @@ pub(super) async fn readers(stage: &mut Stage<'_>) -> Tried {
     stage.granted(reading, SOON).await?;
     stage.releases(one, &on).await?;
     stage.done(&[one, two, writer]).await?;
-    Ok(Seen::Fine("two readers were inside together, and a writer alone".into()))
+    Ok(CheckNote::Fine("two readers were inside together, and a writer alone".into()))
 }
 
 async fn stays_out(stage: &mut Stage<'_>, asked: u64, what: &str) -> Result<(), Trouble> {
@@ -214,7 +214,7 @@ async fn stays_out(stage: &mut Stage<'_>, asked: u64, what: &str) -> Result<(), 
 /// As many as it has leases for are inside, and no more.
 pub(super) async fn leases(stage: &mut Stage<'_>) -> Tried {
     let Some(name) = stage.abilities.leases.clone() else {
-        return Ok(Seen::NotTried("one at a time".into()));
+        return Ok(CheckNote::NotTried("one at a time".into()));
     };
     let on = stage.place().await?;
     let connect = stage.site.target.connect.clone();
@@ -233,13 +233,13 @@ pub(super) async fn leases(stage: &mut Stage<'_>) -> Tried {
     stage.releases(all[1], &on).await?;
     stage.releases(all[2], &on).await?;
     stage.done(&all).await?;
-    Ok(Seen::Fine(format!("with `{name}` 2 two were inside, and a third had to wait")))
+    Ok(CheckNote::Fine(format!("with `{name}` 2 two were inside, and a third had to wait")))
 }
 
 /// Its holder may take it again, and has it until it has released it as often.
 pub(super) async fn again(stage: &mut Stage<'_>) -> Tried {
     if !stage.abilities.reentrant {
-        return Ok(Seen::NotTried("not declared".into()));
+        return Ok(CheckNote::NotTried("not declared".into()));
     }
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
@@ -252,5 +252,5 @@ pub(super) async fn again(stage: &mut Stage<'_>) -> Tried {
     stage.granted(asked, SOON).await?;
     stage.releases(two, &on).await?;
     stage.done(&[one, two]).await?;
-    Ok(Seen::Fine("taken twice, it was free after the second release".into()))
+    Ok(CheckNote::Fine("taken twice, it was free after the second release".into()))
 }

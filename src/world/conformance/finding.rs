@@ -40,7 +40,7 @@ impl Outcome {
 
 /// What a check has seen where nothing was wrong.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum CheckNote {
     Fine(String),
     Better(String),
     NotTried(String),
@@ -57,7 +57,7 @@ pub(super) enum Trouble {
     Elsewhere(String),
 }
 
-pub(super) type Tried = Result<Seen, Trouble>;
+pub(super) type Tried = Result<CheckNote, Trouble>;
 
 pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, Trouble> {
     Err(Trouble::Wrong(why.into()))
@@ -66,9 +66,9 @@ pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, Trouble> {
 impl Finding {
     pub(super) fn of(check: &'static str, lock: Option<&str>, advice: &'static str, tried: Tried) -> Self {
         let (outcome, seen, advice) = match tried {
-            Ok(Seen::Fine(seen)) => (Outcome::Ok, seen, None),
-            Ok(Seen::Better(seen)) => (Outcome::Warning, seen, Some(advice)),
-            Ok(Seen::NotTried(why)) => (Outcome::NotTried, why, None),
+            Ok(CheckNote::Fine(seen)) => (Outcome::Ok, seen, None),
+            Ok(CheckNote::Better(seen)) => (Outcome::Warning, seen, Some(advice)),
+            Ok(CheckNote::NotTried(why)) => (Outcome::NotTried, why, None),
             Err(Trouble::Wrong(why)) => (Outcome::Failed, why, Some(advice)),
             Err(Trouble::Advised(why, better)) => (Outcome::Failed, why, Some(better)),
             Err(Trouble::Elsewhere(why)) => (Outcome::NotTried, format!("the ensemble: {why}"), None),

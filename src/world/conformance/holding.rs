@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::finding::{Seen, Tried, Trouble, wrong};
+use super::finding::{CheckNote, Tried, Trouble, wrong};
 use super::stage::{CheckedContender, SOON, Stage, said};
 use crate::world::driver::protocol::How;
 
@@ -12,7 +12,7 @@ const HELD: u64 = 400_000;
 /// Two answers for one acquire: at the grant, and when it has been released.
 pub(super) async fn by_itself(stage: &mut Stage<'_>) -> Tried {
     if !stage.says("hold") {
-        return Ok(Seen::NotTried("`hold` is not declared".into()));
+        return Ok(CheckNote::NotTried("`hold` is not declared".into()));
     }
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
@@ -62,7 +62,7 @@ pub(super) async fn by_itself(stage: &mut Stage<'_>) -> Tried {
         stage.releases(one, &on).await?;
     }
     stage.done(&[one, two]).await?;
-    Ok(Seen::Fine(format!(
+    Ok(CheckNote::Fine(format!(
         "{HELD} µs took {held} µs as seen from here, with two answers in order; 0 µs, too"
     )))
 }
@@ -74,10 +74,10 @@ const AHEAD: usize = 5;
 pub(super) async fn ahead(stage: &mut Stage<'_>) -> Tried {
     let declared = stage.declared["ahead"].as_u64().and_then(|count| usize::try_from(count).ok());
     let Some(declared) = declared.filter(|count| *count > 1) else {
-        return Ok(Seen::NotTried("`ahead` is not declared".into()));
+        return Ok(CheckNote::NotTried("`ahead` is not declared".into()));
     };
     if stage.abilities.cancel == How::None {
-        return Ok(Seen::NotTried("`cancel` is `none`, so that nothing is asked for ahead".into()));
+        return Ok(CheckNote::NotTried("`cancel` is `none`, so that nothing is asked for ahead".into()));
     }
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
@@ -127,7 +127,7 @@ pub(super) async fn ahead(stage: &mut Stage<'_>) -> Tried {
     stage.leaves(one, &on).await?;
     stage.releases(two, &on).await?;
     stage.done(&[two]).await?;
-    Ok(Seen::Fine(format!(
+    Ok(CheckNote::Fine(format!(
         "{count} at once were done in their order; none was begun after a cancel, or after `close`"
     )))
 }

@@ -19,13 +19,13 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 
 pub use finding::{Finding, Outcome};
-pub use stage::Site;
+pub use stage::CheckSite;
 
 use crate::world::driver::DriverCommand;
 use crate::world::driver::protocol::{Ready, WantedMode};
 use crate::world::zk::reactor;
 use conversation::Conversation;
-use finding::{Seen, Tried, wrong};
+use finding::{CheckNote, Tried, wrong};
 use stage::Stage;
 
 const CHECK_WITHIN: Duration = Duration::from_secs(90);
@@ -102,9 +102,6 @@ checks! {
 }
 
 /// Asks a driver what it is.
-///
-/// # Errors
-/// Why it can't be asked.
 pub async fn introduce(command: &DriverCommand) -> Result<Introduction, String> {
     Conversation::start(command).await.map(|driver| Introduction { ready: driver.ready.clone() })
 }
@@ -142,7 +139,7 @@ const BY_HAND: (&str, &str) =
 pub async fn of_lock(
     command: &DriverCommand,
     lock: &str,
-    site: &Site,
+    site: &CheckSite,
     wanted: &impl Fn(&str) -> bool,
 ) -> Result<Vec<Finding>, String> {
     let driver = Conversation::start(command).await?;
@@ -178,7 +175,7 @@ async fn end_while_holding(stage: &mut Stage<'_>) -> Tried {
     stage.asks(other, &on, WantedMode::Write, None).await?;
     let driver = stage.driver().await?;
     driver.listen(Duration::from_millis(50)).await?;
-    let seen: Seen = program::exits(driver, "while one held and one waited").await?;
+    let seen: CheckNote = program::exits(driver, "while one held and one waited").await?;
     stage.give_up();
     Ok(seen)
 }

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use super::conversation::{Answered, Conversation, how, monotonic};
-use super::finding::{Seen, Tried, wrong};
+use super::finding::{CheckNote, Tried, wrong};
 use super::stage::SOON;
 use crate::world::driver::DriverCommand;
 use crate::world::zk::reactor;
@@ -42,12 +42,14 @@ pub(super) async fn by_hand(command: &DriverCommand) -> Tried {
     let until = monotonic() + crate::words::clock::micros(BY_HAND_WITHIN);
     loop {
         match child.0.try_wait() {
-            Ok(Some(status)) if status.code() == Some(2) => return Ok(Seen::Fine("exit status 2".into())),
+            Ok(Some(status)) if status.code() == Some(2) => {
+                return Ok(CheckNote::Fine("exit status 2".into()));
+            }
             Ok(Some(status)) => {
-                return Ok(Seen::Better(format!("{} without ZKLOCKBENCH_DRIVER, not 2", how(status))));
+                return Ok(CheckNote::Better(format!("{} without ZKLOCKBENCH_DRIVER, not 2", how(status))));
             }
             _ if monotonic() >= until => {
-                return Ok(Seen::Better(format!("still runs {} s later", BY_HAND_WITHIN.as_secs())));
+                return Ok(CheckNote::Better(format!("still runs {} s later", BY_HAND_WITHIN.as_secs())));
             }
             _ => reactor::sleep(Duration::from_millis(10)).await,
         }
@@ -62,7 +64,7 @@ pub(super) async fn flushes(driver: &mut Conversation) -> Tried {
             0 => String::new(),
             some => format!("; {some} other lines came before `ready`"),
         };
-        return Ok(Seen::Fine(format!("an answer comes by itself{before}")));
+        return Ok(CheckNote::Fine(format!("an answer comes by itself{before}")));
     };
     for _ in 0..FILLS_A_BUFFER {
         driver.ask("an echo", json!({ "t": "echo" }));
@@ -80,7 +82,7 @@ pub(super) async fn unknown_field(driver: &mut Conversation) -> Tried {
     let answered = driver.answer(asked, SOON).await?.answer;
     match answered.err {
         Some(word) => wrong(format!("a field that it does not know made it answer `{word}`")),
-        None => Ok(Seen::Fine("ignored".into())),
+        None => Ok(CheckNote::Fine("ignored".into())),
     }
 }
 
@@ -88,7 +90,7 @@ pub(super) async fn unknown_request(driver: &mut Conversation) -> Tried {
     let asked = driver.ask("a request that no version has", json!({ "t": "tomorrow" }));
     let answered = driver.answer(asked, SOON).await?.answer;
     match answered.err.as_deref() {
-        Some("unsupported") => Ok(Seen::Fine("`unsupported`".into())),
+        Some("unsupported") => Ok(CheckNote::Fine("`unsupported`".into())),
         other => wrong(format!("answered with `{}`", other.unwrap_or("ok"))),
     }
 }
@@ -123,7 +125,7 @@ pub(super) async fn echoes(driver: &mut Conversation, c: Option<usize>) -> Tried
         }
         (_, fits) => format!("; its clock fits in {fits} of them"),
     };
-    Ok(Seen::Fine(times + &clock))
+    Ok(CheckNote::Fine(times + &clock))
 }
 
 /// What is left of it when it has ended.
@@ -151,7 +153,7 @@ pub(super) async fn exits(driver: &mut Conversation, doing: &str) -> Tried {
     };
     let took = (monotonic() - began) / 1_000;
     left(driver).await?;
-    Ok(Seen::Fine(format!("{} after {took} ms, {doing}; no process is left", how(status))))
+    Ok(CheckNote::Fine(format!("{} after {took} ms, {doing}; no process is left", how(status))))
 }
 
 pub(super) async fn is_killed(driver: &mut Conversation) -> Tried {
@@ -161,7 +163,7 @@ pub(super) async fn is_killed(driver: &mut Conversation) -> Tried {
         return wrong("SIGKILL of its process group did not end it");
     }
     left(driver).await?;
-    Ok(Seen::Fine("SIGKILL of its process group leaves no process".into()))
+    Ok(CheckNote::Fine("SIGKILL of its process group leaves no process".into()))
 }
 
 /// Whether what it declares of its locks can be shown and asked for.
@@ -209,7 +211,9 @@ pub(super) async fn declares(driver: &mut Conversation) -> Tried {
         }
     }
     match unknown.as_slice() {
-        [] => Ok(Seen::Fine(format!("locks: {of_locks}"))),
-        some => Ok(Seen::Better(format!("locks: {of_locks}; fields that mean nothing: {}", some.join(", ")))),
+        [] => Ok(CheckNote::Fine(format!("locks: {of_locks}"))),
+        some => {
+            Ok(CheckNote::Better(format!("locks: {of_locks}; fields that mean nothing: {}", some.join(", "))))
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::finding::{Seen, Tried, Trouble, wrong};
+use super::finding::{CheckNote, Tried, Trouble, wrong};
 use super::program::echoes;
 use super::stage::{CheckedContender, SOON, Stage, looker, said};
 use crate::world::driver::protocol::{WantedMode, What};
@@ -26,18 +26,18 @@ pub(super) async fn one_each(stage: &mut Stage<'_>) -> Tried {
         }
         (None, _) => {
             stage.done(&[one, two]).await?;
-            return Ok(Seen::NotTried(NOT_ZOOKEEPER.into()));
+            return Ok(CheckNote::NotTried(NOT_ZOOKEEPER.into()));
         }
         _ => {}
     }
     stage.done(&[one, two]).await?;
-    Ok(Seen::Fine("two contenders have two sessions".into()))
+    Ok(CheckNote::Fine("two contenders have two sessions".into()))
 }
 
 /// What it tells as granted is what the servers have granted to that session. A client may ask them for a timeout of its own.
 pub(super) async fn granted(stage: &mut Stage<'_>) -> Tried {
     if !stage.is_zookeeper {
-        return Ok(Seen::NotTried(NOT_ZOOKEEPER.into()));
+        return Ok(CheckNote::NotTried(NOT_ZOOKEEPER.into()));
     }
     let own = looker(&stage.site.target, ASKED_FOR).await;
     let own = own.map_err(|failure| Trouble::Elsewhere(failure.to_string()))?;
@@ -63,7 +63,7 @@ fn timeouts_are_right(
 ) -> Tried {
     let (told, asked_for) = (one.granted.as_millis(), ASKED_FOR.as_secs());
     if !one.tells_granted {
-        return Ok(Seen::Better(
+        return Ok(CheckNote::Better(
             "`open` told no `session_ms`: what is asked for is taken for granted".into(),
         ));
     }
@@ -74,7 +74,7 @@ fn timeouts_are_right(
                 "it told {told} ms; its client asked the servers for {asked} ms, and they granted {granted} ms"
             ))
         }
-        Some(read) if read.granted != granted_to_us => Ok(Seen::Better(format!(
+        Some(read) if read.granted != granted_to_us => Ok(CheckNote::Better(format!(
             "asked for {asked_for} s, its client asks for {} ms; the servers granted {told} ms, and it says so",
             read.asked.as_millis()
         ))),
@@ -82,10 +82,10 @@ fn timeouts_are_right(
             let granted = granted_to_us.as_millis();
             wrong(format!("asked for {asked_for} s, it told {told} ms, and the servers grant {granted} ms"))
         }
-        None if one.granted < granted_to_us => Ok(Seen::NotTried(format!(
+        None if one.granted < granted_to_us => Ok(CheckNote::NotTried(format!(
             "asked for {asked_for} s, it told {told} ms; whether that was granted can't be read on its connection"
         ))),
-        _ => Ok(Seen::Fine(format!(
+        _ => Ok(CheckNote::Fine(format!(
             "asked for {asked_for} s, the servers grant {} s, and it says so",
             one.granted.as_secs()
         ))),
@@ -112,7 +112,7 @@ fn can_be_cut(stage: &Stage<'_>) -> Result<(), String> {
 /// Cut off for half of its session, a holder keeps the lock, or is told that it has lost it.
 pub(super) async fn cut_shortly(stage: &mut Stage<'_>) -> Tried {
     if let Err(why) = can_be_cut(stage) {
-        return Ok(Seen::NotTried(why));
+        return Ok(CheckNote::NotTried(why));
     }
     let on = stage.place().await?;
     let proxy = stage.proxy()?;
@@ -164,13 +164,13 @@ pub(super) async fn cut_shortly(stage: &mut Stage<'_>) -> Tried {
         (true, false) => "; `suspended` was told",
         (false, _) => "; no event `suspended`",
     };
-    Ok(Seen::Fine(format!("cut off for {} ms {seen}{events}", one.granted.as_millis() / 2)))
+    Ok(CheckNote::Fine(format!("cut off for {} ms {seen}{events}", one.granted.as_millis() / 2)))
 }
 
 /// Cut off for twice its session, a holder has lost the lock; the next one has it, whatever the first does then.
 pub(super) async fn cut_for_long(stage: &mut Stage<'_>) -> Tried {
     if let Err(why) = can_be_cut(stage) {
-        return Ok(Seen::NotTried(why));
+        return Ok(CheckNote::NotTried(why));
     }
     let on = stage.place().await?;
     let proxy = stage.proxy()?;
@@ -208,19 +208,19 @@ pub(super) async fn cut_for_long(stage: &mut Stage<'_>) -> Tried {
     stage.done(&[two, three]).await?;
     let told = if driver_told { "its end was told" } else { "nothing was told of its end" };
     let word = released.err.as_deref().map_or("ok".to_owned(), |_| said(&released));
-    Ok(Seen::Fine(format!("{told}; the next one got in and stayed; `release` said `{word}`")))
+    Ok(CheckNote::Fine(format!("{told}; the next one got in and stayed; `release` said `{word}`")))
 }
 
 /// The servers end a holder's session from outside, as the fault `expire` does; the next one has the lock.
 pub(super) async fn expired(stage: &mut Stage<'_>) -> Tried {
     if !stage.is_zookeeper {
-        return Ok(Seen::NotTried(NOT_ZOOKEEPER.into()));
+        return Ok(CheckNote::NotTried(NOT_ZOOKEEPER.into()));
     }
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
     let Some(key) = stage.key_of(one) else {
         stage.done(&[one, two]).await?;
-        return Ok(Seen::Better(
+        return Ok(CheckNote::Better(
             "`open` told no `password`: the fault `expire` can't be used with it".into(),
         ));
     };
@@ -235,7 +235,7 @@ pub(super) async fn expired(stage: &mut Stage<'_>) -> Tried {
     closes_somehow(stage, one).await?;
     stage.releases(two, &on).await?;
     stage.done(&[two]).await?;
-    Ok(Seen::Fine("its session was ended from outside, and the next one got in".into()))
+    Ok(CheckNote::Fine("its session was ended from outside, and the next one got in".into()))
 }
 
 /// Whose session is over has to be closed all the same; whether that was possible is the driver's affair.
@@ -259,9 +259,9 @@ mod tests {
 
     #[test]
     fn what_a_driver_tells_is_held_against_what_its_own_session_was_granted() {
-        assert!(matches!(judged(600_000, Some((86_400_000, 600_000))), Ok(Seen::Fine(_))));
+        assert!(matches!(judged(600_000, Some((86_400_000, 600_000))), Ok(CheckNote::Fine(_))));
         // Its client asks for 30 s, whatever it is told: it may, if it says so
-        assert!(matches!(judged(30_000, Some((30_000, 30_000))), Ok(Seen::Better(_))));
+        assert!(matches!(judged(30_000, Some((30_000, 30_000))), Ok(CheckNote::Better(_))));
         for told in [600_000, 86_400_000, 10_000] {
             assert!(matches!(judged(told, Some((30_000, 30_000))), Err(Trouble::Wrong(_))), "{told}");
         }
@@ -269,8 +269,8 @@ mod tests {
 
     #[test]
     fn where_its_connection_cannot_be_read_only_what_no_server_grants_is_wrong() {
-        assert!(matches!(judged(600_000, None), Ok(Seen::Fine(_))));
-        assert!(matches!(judged(30_000, None), Ok(Seen::NotTried(_))));
+        assert!(matches!(judged(600_000, None), Ok(CheckNote::Fine(_))));
+        assert!(matches!(judged(30_000, None), Ok(CheckNote::NotTried(_))));
         assert!(matches!(judged(86_400_000, None), Err(Trouble::Wrong(_))));
     }
 }

@@ -17,7 +17,7 @@ use crate::world::zk::{Failure, NodeKind, Observed, Session, SessionKey, Target,
 
 /// Where a driver is tried.
 #[derive(Debug, Clone)]
-pub struct Site {
+pub struct CheckSite {
     pub target: Target,
     /// The servers' addresses, before which the suite's own proxy can stand.
     pub servers: Vec<String>,
@@ -54,7 +54,7 @@ pub(super) struct Node {
 }
 
 pub(super) struct Stage<'a> {
-    pub site: &'a Site,
+    pub site: &'a CheckSite,
     pub lock: &'a str,
     pub abilities: Abilities,
     pub declared: Value,
@@ -76,7 +76,7 @@ pub(super) async fn looker(target: &Target, timeout: Duration) -> Result<Session
 
 impl<'a> Stage<'a> {
     pub async fn set(
-        site: &'a Site,
+        site: &'a CheckSite,
         command: &'a DriverCommand,
         ready: &Ready,
         declared: &Value,

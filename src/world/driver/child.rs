@@ -29,9 +29,6 @@ pub struct DriverChild {
 
 impl DriverCommand {
     /// Starts it, with these variables besides its own.
-    ///
-    /// # Errors
-    /// Why it can't be started.
     pub fn spawn(&self, variables: &[(&str, &str)]) -> Result<DriverChild, String> {
         let child = Command::new(&self.program)
             .args(&self.arguments)

@@ -1,5 +1,5 @@
 //! Holds that a process has ended by itself, by its stamps. Where acquires are sent ahead their answers come many at a time, and
-//! each contender looks at its own: what a hold came behind is found here, whoever looks first.
+//! each contender looks at its own: what a hold came behind is found here, in whatever order they look.
 
 use std::collections::BTreeMap;
 

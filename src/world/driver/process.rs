@@ -1,9 +1,9 @@
 //! One process of a driver: started, asked, stopped, killed; and how it may fail.
 //!
-//! Its answers are read by a thread of its own that waits for nothing but the pipe. A request is written by whoever asks, without
+//! Its answers are read by a thread of its own that waits for nothing but the pipe. A request is written by the thread that asks, without
 //! ever waiting for the driver: what the pipe does not take goes into a backlog. Every request has its own deadline, and
-//! whoever does not answer in time, or answers what was not asked, has failed for good: what it would say later could belong to
-//! anything.
+//! a driver that does not answer in time, or answers what was not asked, has failed for good: what it would say later could
+//! belong to anything.
 
 mod reading;
 
@@ -270,9 +270,6 @@ impl Process {
     }
 
     /// Waits for the answer.
-    ///
-    /// # Errors
-    /// When the driver has failed.
     pub async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, DriverError> {
         (&mut asked.answer).await.map_err(|_| self.inner.failure())
     }

@@ -1,4 +1,4 @@
-//! The processes that take locks for the contenders of one trial: which process serves whom, and what a contender asks of its own.
+//! The processes that take locks for the contenders of one trial: which process serves which contender, and what a contender asks of its own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -397,9 +397,6 @@ impl Link {
     }
 
     /// Waits for the lock. Ends early when `cancelled` does; what is granted all the same is then released.
-    ///
-    /// # Errors
-    /// Why it was not granted.
     pub async fn acquire(
         &self,
         wanted: AcquireWanted<'_>,

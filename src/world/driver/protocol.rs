@@ -389,9 +389,6 @@ pub enum Line {
 
 impl Line {
     /// Reads a line.
-    ///
-    /// # Errors
-    /// What is wrong with it, in words.
     pub fn read(line: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Tagged {

@@ -14,10 +14,8 @@ use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::process::Command;
 
-use super::leader::{self, Leader};
-use super::links::Links;
 use super::processes::Processes;
-use super::state::{self, Done, Fact, Numbered, answers_nothing, eventually};
+use super::state::{Done, Fact, Numbered, answers_nothing, eventually};
 use super::{Logs, Started};
 use crate::words::error::Error;
 use crate::words::units::{counted, one_line, shown};
@@ -135,11 +133,6 @@ impl Hosts {
         Ok(Self { addresses: addresses.to_vec(), commands, paused: Mutex::default() })
     }
 
-    fn address(&self, server: usize) -> Result<&str, String> {
-        let address = server.checked_sub(1).and_then(|at| self.addresses.get(at));
-        address.map(String::as_str).ok_or_else(|| format!("there is no server {server}"))
-    }
-
     /// Runs the command of the user for that, and waits for its end.
     async fn run(&self, action: Action, server: usize) -> Done {
         self.address(server)?;
@@ -170,13 +163,6 @@ impl Hosts {
         };
     }
 
-    /// Those that can be asked: one that is held still answers nothing.
-    fn awake(&self) -> Vec<Numbered> {
-        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));
-        numbered.map(|(address, number)| Numbered { number, address: address.clone() }).collect()
-    }
-
     async fn connects(&self, server: usize) -> io::Result<()> {
         let address = self.address(server).map_err(io::Error::other)?;
         match tokio::time::timeout(CONNECTS_WITHIN, TcpStream::connect(address)).await {
@@ -190,6 +176,18 @@ impl Hosts {
 impl Processes for Hosts {
     fn servers(&self) -> usize {
         self.addresses.len()
+    }
+
+    fn address(&self, server: usize) -> Result<String, String> {
+        let address = server.checked_sub(1).and_then(|at| self.addresses.get(at));
+        address.cloned().ok_or_else(|| format!("there is no server {server}"))
+    }
+
+    /// Whether one is down is not known before it is asked.
+    async fn awake(&self) -> Result<Vec<Numbered>, String> {
+        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));
+        Ok(numbered.map(|(address, number)| Numbered { number, address: address.clone() }).collect())
     }
 
     async fn kill(&self, server: usize) -> Done {
@@ -248,70 +246,8 @@ impl Processes for Hosts {
         }
     }
 
-    async fn serves(&self, server: usize) -> Fact {
-        state::serves(server, self.address(server)?).await
-    }
-
     async fn is_silent(&self, server: usize) -> Fact {
-        answers_nothing(server, self.address(server)?).await
-    }
-
-    async fn nobody_serves(&self) -> Fact {
-        state::nobody_serves(&self.awake(), self.servers()).await
-    }
-
-    async fn whole_but_for(&self, down: &[usize]) -> Fact {
-        state::whole(&self.addresses, down).await
-    }
-
-    async fn leader_and_epoch(&self) -> Result<Leader, String> {
-        leader::of(&self.awake(), self.servers()).await
-    }
-
-    async fn followers(&self) -> Result<Vec<usize>, String> {
-        leader::followers(&self.awake()).await
-    }
-}
-
-/// No command tells one server from another.
-const NOT_LINKS: &str = "links between servers are not cut by commands";
-
-#[async_trait]
-impl Links for Hosts {
-    async fn isolate(&self, _: usize) -> Done {
-        Err(NOT_LINKS.into())
-    }
-
-    async fn rejoin(&self, _: usize) -> Done {
-        Err(NOT_LINKS.into())
-    }
-
-    async fn cut(&self, _: usize, _: usize) -> Done {
-        Err(NOT_LINKS.into())
-    }
-
-    async fn heal(&self, _: usize, _: usize) -> Done {
-        Err(NOT_LINKS.into())
-    }
-
-    async fn heal_all(&self) -> Done {
-        Err(NOT_LINKS.into())
-    }
-
-    async fn reaches(&self, _: usize, _: usize) -> Fact {
-        Err(NOT_LINKS.into())
-    }
-
-    async fn is_cut(&self, _: usize, _: usize) -> Fact {
-        Err(NOT_LINKS.into())
-    }
-
-    async fn is_isolated(&self, _: usize) -> Fact {
-        Err(NOT_LINKS.into())
-    }
-
-    async fn all_reach(&self) -> Fact {
-        Err(NOT_LINKS.into())
+        answers_nothing(server, &self.address(server)?).await
     }
 }
 

@@ -10,7 +10,7 @@ use super::install::Installation;
 use super::network::Network;
 use super::ports::{ClaimedPorts, ServerPorts};
 use super::server::{Lifetime, Server, ServerSite};
-use super::state::{self, Numbered};
+use super::state;
 use crate::words::error::Error;
 
 /// How long the servers may take until they are ready. Alone on two cores they take 1 to 2 s.
@@ -151,15 +151,6 @@ impl Local {
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
         let server = server.ok_or_else(|| format!("there is no server {number}: they are 1 to {count}"))?;
         Ok(server.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// The servers that could answer: that are there and not held still.
-    pub(super) fn awake(&self) -> Vec<Numbered> {
-        let awake = self.each().map(|mut server| {
-            let is_awake = server.is_awake();
-            is_awake.then(|| Numbered { number: server.number, address: server.address() })
-        });
-        awake.flatten().collect()
     }
 
     pub(super) fn network(&self) -> Result<&Network, String> {

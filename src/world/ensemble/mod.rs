@@ -57,7 +57,12 @@ pub struct Logs {
 
 /// An ensemble of our own: it may be broken, and what its servers wrote down may be read.
 #[async_trait]
-pub trait Started: Processes + Links {
+pub trait Started: Processes {
+    /// What cuts its servers off from each other; `None` where nothing does.
+    fn links(&self) -> Option<&dyn Links> {
+        None
+    }
+
     /// The servers' transaction logs as they are now.
     async fn logs(&self) -> io::Result<Logs>;
 
@@ -77,6 +82,10 @@ pub trait Started: Processes + Links {
 
 #[async_trait]
 impl Started for Local {
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
+
     async fn logs(&self) -> io::Result<Logs> {
         Ok(Logs { directories: self.data(), _copies: None })
     }

@@ -11,7 +11,7 @@ use super::leader::{self, Leader};
 use super::local::{Local, TAKEN, tail};
 use super::namespace::inside;
 use super::ports;
-use super::state::{self, Done, Fact, answers_nothing, eventually};
+use super::state::{self, Done, Fact, Numbered, answers_nothing, eventually};
 
 /// Servers that can be ended, started, held still and looked at. They are numbered from 1.
 ///
@@ -22,6 +22,12 @@ use super::state::{self, Done, Fact, answers_nothing, eventually};
 pub trait Processes: Send + Sync {
     /// How many servers there are, be they up or down.
     fn servers(&self) -> usize;
+
+    /// Where clients find a server.
+    fn address(&self, server: usize) -> Result<String, String>;
+
+    /// The servers that could answer: that are there and not held still.
+    async fn awake(&self) -> Result<Vec<Numbered>, String>;
 
     /// Kills a server, as a crash would, and waits for its end.
     async fn kill(&self, server: usize) -> Done;
@@ -49,14 +55,18 @@ pub trait Processes: Send + Sync {
     /// A server's process is gone, and its client port refuses.
     async fn is_down(&self, server: usize) -> Fact;
 
-    /// A server serves: as leader, follower, or alone.
-    async fn serves(&self, server: usize) -> Fact;
-
     /// A server is held still: its port is open, and it did not answer within 300 ms.
     async fn is_silent(&self, server: usize) -> Fact;
 
+    /// A server serves: as leader, follower, or alone.
+    async fn serves(&self, server: usize) -> Fact {
+        state::serves(server, &self.address(server)?).await
+    }
+
     /// No server serves: each is down, held still, or says so itself.
-    async fn nobody_serves(&self) -> Fact;
+    async fn nobody_serves(&self) -> Fact {
+        state::nobody_serves(&self.awake().await?, self.servers()).await
+    }
 
     /// Every server serves, one leads, and all others are in step with it.
     async fn whole(&self) -> Fact {
@@ -64,18 +74,26 @@ pub trait Processes: Send + Sync {
     }
 
     /// The same of all servers but these, which are down.
-    async fn whole_but_for(&self, down: &[usize]) -> Fact;
+    async fn whole_but_for(&self, down: &[usize]) -> Fact {
+        let up = (1..=self.servers()).filter(|server| !down.contains(server));
+        let addresses: Vec<String> = up.map(|server| self.address(server)).collect::<Result<_, _>>()?;
+        state::whole(&addresses).await
+    }
 
     /// Who leads, and since which election. For a moment two servers may both say that they lead: it is the one of
     /// the later epoch that counts, and only if a majority is in step with it.
-    async fn leader_and_epoch(&self) -> Result<Leader, String>;
+    async fn leader_and_epoch(&self) -> Result<Leader, String> {
+        leader::of(&self.awake().await?, self.servers()).await
+    }
 
     async fn leader(&self) -> Result<usize, String> {
         Ok(self.leader_and_epoch().await?.server)
     }
 
     /// The numbers of the servers that follow now.
-    async fn followers(&self) -> Result<Vec<usize>, String>;
+    async fn followers(&self) -> Result<Vec<usize>, String> {
+        leader::followers(&self.awake().await?).await
+    }
 
     /// The numbers of as many servers as it takes to stop the rest, drawn by the seed.
     fn majority(&self, seed: u64) -> Vec<usize> {
@@ -87,6 +105,18 @@ pub trait Processes: Send + Sync {
 impl Processes for Local {
     fn servers(&self) -> usize {
         self.addresses().len()
+    }
+
+    fn address(&self, server: usize) -> Result<String, String> {
+        Ok(self.server(server)?.address())
+    }
+
+    async fn awake(&self) -> Result<Vec<Numbered>, String> {
+        let awake = self.each().map(|mut server| {
+            let is_awake = server.is_awake();
+            is_awake.then(|| Numbered { number: server.number, address: server.address() })
+        });
+        Ok(awake.flatten().collect())
     }
 
     async fn kill(&self, server: usize) -> Done {
@@ -124,29 +154,11 @@ impl Processes for Local {
         is_down(self, server)
     }
 
-    async fn serves(&self, server: usize) -> Fact {
-        let address = self.server(server)?.address();
-        state::serves(server, &address).await
-    }
-
+    /// The process stands, its port is open, and there was no answer. The first alone says little of what clients
+    /// see, and the last alone is what a busy machine looks like, too.
     async fn is_silent(&self, server: usize) -> Fact {
-        is_silent(self, server).await
-    }
-
-    async fn nobody_serves(&self) -> Fact {
-        state::nobody_serves(&self.awake(), self.servers()).await
-    }
-
-    async fn whole_but_for(&self, down: &[usize]) -> Fact {
-        state::whole(&self.addresses(), down).await
-    }
-
-    async fn leader_and_epoch(&self) -> Result<Leader, String> {
-        leader::of(&self.awake(), self.servers()).await
-    }
-
-    async fn followers(&self) -> Result<Vec<usize>, String> {
-        leader::followers(&self.awake()).await
+        let stands = stands(self, server)?;
+        Ok(format!("{stands}; {}", answers_nothing(server, &self.address(server)?).await?))
     }
 }
 
@@ -201,14 +213,6 @@ async fn resume(local: &Local, number: usize) -> Done {
         }
     };
     eventually(SEEN_WITHIN, goes_on).await
-}
-
-/// The process stands, its port is open, and there was no answer. The first alone says little of what clients
-/// see, and the last alone is what a busy machine looks like, too.
-async fn is_silent(local: &Local, number: usize) -> Fact {
-    let stands = stands(local, number)?;
-    let address = local.server(number)?.address();
-    Ok(format!("{stands}; {}", answers_nothing(number, &address).await?))
 }
 
 /// Whether the system says that the process is stopped.

@@ -167,11 +167,9 @@ pub async fn nobody_serves(awake: &[Numbered], servers: usize) -> Fact {
     Ok(seen.join("; "))
 }
 
-/// All of these but those that are down, by their numbers, are an ensemble.
-pub async fn whole(addresses: &[String], down: &[usize]) -> Fact {
-    let numbered = addresses.iter().enumerate();
-    let up = numbered.filter(|(index, _)| !down.contains(&(index + 1))).map(|(_, address)| address.clone());
-    let roles = roles(&up.collect::<Vec<_>>()).await;
+/// These servers are an ensemble.
+pub async fn whole(addresses: &[String]) -> Fact {
+    let roles = roles(addresses).await;
     let states: Vec<String> =
         roles.iter().map(|role| format!("{}: {}", role.address, role.describe())).collect();
     let states = states.join("; ");

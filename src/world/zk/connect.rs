@@ -61,9 +61,6 @@ impl Secret {
     }
 
     /// Reads it from the first line of a file.
-    ///
-    /// # Errors
-    /// Names the file.
     pub fn read(file: &Path) -> Result<Self, Error> {
         let text = read(file)?;
         Ok(Self(text.lines().next().unwrap_or_default().to_owned()))

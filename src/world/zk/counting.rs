@@ -8,7 +8,7 @@ use zookeeper_client::{
 const JOINS: i32 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Told {
+struct DirectoryState {
     /// The directory's children and its last change, from the multi's reply.
     children: i32,
     mzxid: i64,
@@ -18,9 +18,6 @@ struct Told {
 
 /// Joins a directory that nobody else uses, twice, by a multi that creates a node and sets the directory's data. Returns what
 /// was wrong with the replies, if anything was. The nodes stay.
-///
-/// # Errors
-/// When a request fails.
 pub async fn why_not_counting(
     client: &Client,
     directory: &str,
@@ -37,7 +34,7 @@ pub async fn why_not_counting(
     Ok(None)
 }
 
-impl Told {
+impl DirectoryState {
     /// What is wrong with this, where so many nodes are there by then.
     fn contradicts(&self, joined: i32) -> Option<String> {
         if self.children != joined {
@@ -58,7 +55,7 @@ async fn join_once(
     client: &Client,
     directory: &str,
     acls: Acls<'static>,
-) -> Result<Option<Told>, ClientError> {
+) -> Result<Option<DirectoryState>, ClientError> {
     let mut writer = client.new_multi_writer();
     let path = format!("{directory}/n-");
     writer.add_create(&path, &[], &CreateMode::EphemeralSequential.with_acls(acls))?;
@@ -74,7 +71,7 @@ async fn join_once(
         return Ok(None);
     };
     let czxid = client.check_stat(path).await?.map_or(0, |found| found.czxid);
-    Ok(Some(Told { children: *num_children, mzxid: *mzxid, czxid }))
+    Ok(Some(DirectoryState { children: *num_children, mzxid: *mzxid, czxid }))
 }
 
 #[cfg(test)]
@@ -83,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_count_has_to_be_right_and_its_transaction_that_of_the_create() {
-        let told = |children, mzxid| Told { children, mzxid, czxid: 7 }.contradicts(2);
+        let told = |children, mzxid| DirectoryState { children, mzxid, czxid: 7 }.contradicts(2);
         assert_eq!(told(2, 7), None);
         assert_eq!(told(1, 7).unwrap(), "with 2 in the queue, the reply to the join counts 1");
         assert!(told(2, 6).unwrap().ends_with("but its node was created by 0x7"));

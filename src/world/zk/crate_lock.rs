@@ -28,7 +28,7 @@ impl Session {
         let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
         let name = LockPrefix::new_custom(prefix.to_owned(), contenders)?;
         let sent = self.sending(RequestKind::Create, prefix, wire::create(prefix, &[], self.0.owned));
-        self.0.observed.sheet.borrow_mut().count(sent.at, |counts| counts.unseen += 1);
+        self.0.observed.recorder.borrow_mut().count(sent.at, |counts| counts.unseen += 1);
         let waker = self.0.take_waker();
         let locked = {
             let mut locking = pin!(self.0.client.lock(name, &[], acls));
@@ -39,7 +39,7 @@ impl Session {
             ClientError::RuntimeInconsistent => Failure::OwnNodeMissing,
             other => other.into(),
         })?;
-        self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| {
+        self.0.observed.recorder.borrow_mut().count(clock::now(), |counts| {
             counts.succeeded.add(sent.kind, 1);
             counts.bytes_received += wire::created(held.lock_path());
         });

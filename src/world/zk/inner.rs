@@ -29,7 +29,7 @@ pub struct Sent {
 /// Where a session writes what it sees. Shared by the sessions of one generator thread.
 #[derive(Clone)]
 pub struct Observed {
-    pub sheet: Rc<RefCell<ThreadRecorder>>,
+    pub recorder: Rc<RefCell<ThreadRecorder>>,
     pub pulse: Pulse,
     pub last_reply: Arc<AtomicU64>,
     pub changes: Rc<[(Rc<str>, Arc<ChangeLog>)]>,
@@ -45,10 +45,10 @@ thread_local! {
 }
 
 impl Observed {
-    /// For a session whose figures nobody reads. All of a thread share one sheet, as each takes megabytes.
+    /// For a session whose figures nobody reads. All of a thread share one recorder, as each takes megabytes.
     pub fn by_nobody() -> Self {
         Self {
-            sheet: UNREAD.with(Rc::clone),
+            recorder: UNREAD.with(Rc::clone),
             pulse: Arc::default(),
             last_reply: Arc::default(),
             changes: Rc::from([]),
@@ -120,10 +120,10 @@ impl Inner {
         let lag = now.saturating_sub(arrived);
         self.lag_us.set(self.lag_us.get() + lag);
         self.busy_us.set(self.busy_us.get() + now.saturating_sub(sent));
-        let mut sheet = self.observed.sheet.borrow_mut();
-        sheet.record(Measure::Request(kind), now, arrived.saturating_sub(sent));
-        sheet.record(Measure::DispatchLag, now, lag);
-        sheet.count(now, |counts| {
+        let mut recorder = self.observed.recorder.borrow_mut();
+        recorder.record(Measure::Request(kind), now, arrived.saturating_sub(sent));
+        recorder.record(Measure::DispatchLag, now, lag);
+        recorder.count(now, |counts| {
             counts.succeeded.add(kind, u64::from(succeeded));
             counts.bytes_received += bytes;
         });
@@ -132,7 +132,7 @@ impl Inner {
     pub(super) fn listed(&self, path: &str, names: &Names) -> Arm {
         let arm = Arm::of_list(names);
         self.observed
-            .sheet
+            .recorder
             .borrow_mut()
             .count(clock::now(), |counts| counts.names_returned += names.len() as u64);
         if let Some(log) = self.log_at(path) {
@@ -163,7 +163,7 @@ impl Inner {
         let now = clock::now();
         let lag = now.saturating_sub(arrival.at);
         self.lag_us.set(lag);
-        self.observed.sheet.borrow_mut().record(Measure::DispatchLag, now, lag);
+        self.observed.recorder.borrow_mut().record(Measure::DispatchLag, now, lag);
     }
 
     /// Counts a notification and keeps it until its cause is found out.
@@ -171,8 +171,8 @@ impl Inner {
         if arrival.kind == EventKind::SessionOver {
             return;
         }
-        let mut sheet = self.observed.sheet.borrow_mut();
-        sheet.count(arrival.at, |counts| {
+        let mut recorder = self.observed.recorder.borrow_mut();
+        recorder.count(arrival.at, |counts| {
             let seen = &mut counts.notifications;
             match arrival.kind {
                 EventKind::NodeCreated => seen.node_created += 1,
@@ -183,10 +183,10 @@ impl Inner {
             }
             counts.bytes_received += wire::event(&arrival.path);
         });
-        if let Some(second) = sheet.second(arrival.at) {
+        if let Some(second) = recorder.second(arrival.at) {
             second.notifications += 1;
         }
-        drop(sheet);
+        drop(recorder);
         if arrival.awaited {
             let log = self.log_at(&arrival.path).or_else(|| self.log_of(&arrival.path));
             arrival.rank = log.map(|log| log.ranks.next(&arrival));
@@ -194,8 +194,8 @@ impl Inner {
         self.arrivals.borrow_mut().push(arrival);
     }
 
-    /// Keeps a watch that has no waiter any more; it stays armed on the server. It is not looked at here: whoever drops it
-    /// may be dying, and the client library's watch panics when it is asked after the session's own task has gone.
+    /// Keeps a watch that has no waiter any more; it stays armed on the server. It is not polled here: what
+    /// drops it may itself be ending, and the client library's watch panics when it is polled after the session's own task.
     pub(super) fn park(&self, armed: Armed) {
         self.parked.borrow_mut().push(armed);
     }
@@ -225,7 +225,7 @@ impl Inner {
 
     pub(super) fn count_removal(&self, path: &str) {
         let now = clock::now();
-        self.observed.sheet.borrow_mut().count(now, |counts| {
+        self.observed.recorder.borrow_mut().count(now, |counts| {
             counts.requests.add(RequestKind::RemoveWatches, 1);
             counts.succeeded.add(RequestKind::RemoveWatches, 1);
             counts.bytes_sent += wire::delete(path);

@@ -156,7 +156,7 @@ impl Session {
         async move {
             let results = reply.await.inspect_err(|failure| self.refused(failure, writes))?;
             let answered = clock::now();
-            self.0.observed.sheet.borrow_mut().count(answered, |counts| {
+            self.0.observed.recorder.borrow_mut().count(answered, |counts| {
                 counts.written_by_multis += writes as u64;
             });
             for path in deletions {
@@ -178,7 +178,11 @@ impl Session {
     fn refused(&self, failure: &Failure, operations: usize) {
         if failure.is_definite() {
             let bytes = wire::multi_refusal(operations);
-            self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| counts.bytes_received += bytes);
+            self.0
+                .observed
+                .recorder
+                .borrow_mut()
+                .count(clock::now(), |counts| counts.bytes_received += bytes);
         }
     }
 

@@ -403,7 +403,7 @@ impl Session {
 
     /// Another program asks for a lock on behalf of this session's contender: none of its requests is seen here.
     pub fn is_passed_by(&self) {
-        self.0.observed.sheet.borrow_mut().count(clock::now(), |counts| counts.unseen += 1);
+        self.0.observed.recorder.borrow_mut().count(clock::now(), |counts| counts.unseen += 1);
     }
 
     /// What it takes to speak for this session from another connection.
@@ -429,12 +429,12 @@ impl Session {
             trace.borrow_mut().push(Sent { session: self.id(), kind, path: path.to_owned() });
         }
         self.0.observed.pulse.fetch_add(1, Ordering::Relaxed);
-        let mut sheet = self.0.observed.sheet.borrow_mut();
-        sheet.count(now, |counts| {
+        let mut recorder = self.0.observed.recorder.borrow_mut();
+        recorder.count(now, |counts| {
             counts.requests.add(kind, 1);
             counts.bytes_sent += bytes;
         });
-        if let Some(second) = sheet.second(now) {
+        if let Some(second) = recorder.second(now) {
             second.requests += 1;
         }
         Begun { kind, at: now }

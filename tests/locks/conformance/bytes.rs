@@ -9,8 +9,8 @@ use crate::support::proxy::Proxy;
 use crate::support::sessions::scene;
 
 /// The books and the wire, before or after a request.
-fn reading(sheet: &RefCell<ThreadRecorder>, proxy: &Proxy) -> [(u64, u64); 2] {
-    let whole = sheet.borrow().whole;
+fn reading(recorder: &RefCell<ThreadRecorder>, proxy: &Proxy) -> [(u64, u64); 2] {
+    let whole = recorder.borrow().whole;
     [(whole.bytes_sent, whole.bytes_received), proxy.passed()]
 }
 
@@ -24,7 +24,7 @@ fn a_multi_that_succeeds_and_one_that_is_refused_are_counted_to_the_byte() {
     reactor::block_on(async {
         let scene = scene(crate::support::ensemble::shared()).await;
         let proxy = Proxy::before(crate::support::ensemble::shared());
-        let (session, sheet) = scene.metered_by(&proxy.connect).await;
+        let (session, recorder) = scene.metered_by(&proxy.connect).await;
         let path = format!("{}/n-", scene.lock);
         let one = session.create(&path, b"data", NodeKind::EphemeralSequential).await.unwrap();
         let absent = format!("{path}0000000099");
@@ -35,9 +35,9 @@ fn a_multi_that_succeeds_and_one_that_is_refused_are_counted_to_the_byte() {
             &[Op::SetData(&scene.lock, b"17"), Op::Delete(&one.path)],
         ];
         for (operations, succeeds) in operations.into_iter().zip([false, false, true, true]) {
-            let before = reading(&sheet, &proxy);
+            let before = reading(&recorder, &proxy);
             let ended = session.multi(operations).await;
-            let [books, wire] = between(before, reading(&sheet, &proxy));
+            let [books, wire] = between(before, reading(&recorder, &proxy));
             assert_eq!(books, wire, "{operations:?}");
             assert_eq!(ended.err(), (!succeeds).then_some(Failure::NoNode));
         }

@@ -282,7 +282,7 @@ mod tests {
         // Of the door, the one file that serves metrics
         let server = "//! Doc.\nuse std::net::TcpListener;\n";
         assert_eq!(broken("src/cli/run/metrics.rs", server).len(), 0);
-        assert_eq!(broken("src/cli/run/world.rs", server).len(), 1);
+        assert_eq!(broken("src/cli/run/open_ensemble.rs", server).len(), 1);
     }
 
     #[test]

@@ -22,7 +22,7 @@ const EVENTS_OF_EACH: usize = 20;
 const SHOWN: usize = 200;
 
 /// Reads answers and events until the output ends, or the driver has failed. What has come in one piece is passed on together:
-/// whoever awaits it would be woken for each line.
+/// otherwise each line would wake its reader.
 pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::mpsc::Sender<Ready>) {
     let mut output = BufReader::with_capacity(LONGEST_LINE, output);
     let (mut line, mut answered) = (Vec::new(), Vec::new());
@@ -86,7 +86,7 @@ pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::
 }
 
 impl Inner {
-    fn answered(&self, answer: Answer) -> Result<Told, String> {
+    fn answered(&self, answer: Answer) -> Result<AddressedAnswer, String> {
         let id = answer.id;
         let mut all = locked(&self.pending);
         let Some(pending) = all.remove(&id) else {
@@ -113,7 +113,7 @@ impl Inner {
             }
             End::None | End::Follows { .. } | End::Tells { .. } => {}
         }
-        Ok(Told { to: pending.to, answer })
+        Ok(AddressedAnswer { to: pending.to, answer })
     }
 
     fn told(&self, event: &Event) -> Result<(), String> {
@@ -175,14 +175,14 @@ fn turns(states: &watch::Sender<SessionState>, now: SessionState) {
     });
 }
 
-struct Told {
+struct AddressedAnswer {
     to: oneshot::Sender<Answer>,
     answer: Answer,
 }
 
-fn pass_on(told: &mut Vec<Told>) {
+fn pass_on(told: &mut Vec<AddressedAnswer>) {
     // Whoever awaits it no longer does not matter.
-    told.drain(..).for_each(|Told { to, answer }| drop(to.send(answer)));
+    told.drain(..).for_each(|AddressedAnswer { to, answer }| drop(to.send(answer)));
 }
 
 /// A driver that is being killed must not wait for its output to be read.

@@ -10,7 +10,7 @@ use super::command::docker;
 use super::member::Member;
 use super::running::Compose;
 use crate::world::ensemble::state::Numbered;
-use crate::world::ensemble::{Done, Fact, Links, state};
+use crate::world::ensemble::{Done, Fact, Links, Processes, state};
 use crate::world::zk::admin;
 
 /// A port that is closed (RFC 863).
@@ -81,7 +81,7 @@ impl Links for Compose {
             self.awake().await?.into_iter().map(|other| other.number).filter(|other| *other != server);
         let ways = others.flat_map(|other| [(server, other), (other, server)]);
         try_join_all(ways.map(|(from, to)| self.is_cut(from, to))).await?;
-        let address = self.address(self.member(server)?);
+        let address = self.address(server)?;
         match admin::ruok(&address, state::PATIENCE).await {
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(format!(
                 "server {server} is in no network: it and the others cannot connect to each other, and {address} refuses"

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::container::{CLIENT_PORT, Container};
+use super::container::{Binding, CLIENT_PORT, Container};
 use crate::world::ensemble::directory::describe_placement;
 
 /// How much of a log an error shows.
@@ -53,6 +53,11 @@ impl Member {
     /// `server 2 (zoo2)`.
     pub fn name(&self) -> String {
         format!("server {} ({})", self.number, self.made.service())
+    }
+
+    /// Where clients find it, from this host.
+    pub fn address(&self) -> String {
+        self.made.asked_binding().map(Binding::address).unwrap_or_default()
     }
 
     /// Where it keeps its transaction logs, in the container.

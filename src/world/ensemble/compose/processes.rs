@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::command::docker;
 use super::member::Member;
 use super::running::Compose;
-use crate::world::ensemble::leader::{self, Leader};
+use crate::world::ensemble::state::Numbered;
 use crate::world::ensemble::{Done, Fact, Processes, eventually, state};
 use crate::world::zk::admin;
 
@@ -22,6 +22,17 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(60);
 impl Processes for Compose {
     fn servers(&self) -> usize {
         self.members.len()
+    }
+
+    fn address(&self, server: usize) -> Result<String, String> {
+        Ok(self.member(server)?.address())
+    }
+
+    async fn awake(&self) -> Result<Vec<Numbered>, String> {
+        let now = self.look().await?;
+        let awake = self.members.iter().zip(now).filter(|(_, now)| now.state.running && !now.state.paused);
+        let numbered = |member: &Member| Numbered { number: member.number, address: member.address() };
+        Ok(awake.map(|(member, _)| numbered(member)).collect())
     }
 
     async fn kill(&self, server: usize) -> Done {
@@ -79,7 +90,7 @@ impl Processes for Compose {
         if state.running {
             return Err(format!("the container of server {server} runs"));
         }
-        let address = self.address(self.member(server)?);
+        let address = self.address(server)?;
         match admin::ruok(&address, state::PATIENCE).await {
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(format!(
                 "the container of server {server} has ended (exit code {}), and {address} refuses",
@@ -89,33 +100,12 @@ impl Processes for Compose {
         }
     }
 
-    async fn serves(&self, server: usize) -> Fact {
-        let member = self.member(server)?;
-        state::serves(server, &self.address(member)).await
-    }
-
     async fn is_silent(&self, server: usize) -> Fact {
         if !self.look_at(server).await?.state.paused {
             return Err(format!("the container of server {server} is not paused"));
         }
-        let silent = state::answers_nothing(server, &self.address(self.member(server)?)).await?;
+        let silent = state::answers_nothing(server, &self.address(server)?).await?;
         Ok(format!("the container of server {server} is paused; {silent}"))
-    }
-
-    async fn nobody_serves(&self) -> Fact {
-        state::nobody_serves(&self.awake().await?, self.servers()).await
-    }
-
-    async fn whole_but_for(&self, down: &[usize]) -> Fact {
-        state::whole(&self.addresses(), down).await
-    }
-
-    async fn leader_and_epoch(&self) -> Result<Leader, String> {
-        leader::of(&self.awake().await?, self.servers()).await
-    }
-
-    async fn followers(&self) -> Result<Vec<usize>, String> {
-        leader::followers(&self.awake().await?).await
     }
 }
 
@@ -145,7 +135,7 @@ impl Compose {
 
     /// Waits until a server that was started says that it is alive, unless it ends before.
     async fn listens(&self, member: &Member) -> Done {
-        let address = self.address(member);
+        let address = member.address();
         let seen = eventually(LISTENS_WITHIN, || async {
             if let Err(error) = admin::ruok(&address, state::PATIENCE).await {
                 let state = self.look_at(member.number).await?.state;

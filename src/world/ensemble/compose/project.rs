@@ -17,7 +17,7 @@ use crate::world::ensemble::private;
 const PREFIX: &str = "zklockbench-";
 /// What Compose puts on all that it makes.
 const LABEL: &str = "com.docker.compose.project";
-/// How often it is looked whether something is left: what was being made when its maker was killed comes late.
+/// How many times what is left is looked for: what Docker was making when the suite was killed appears late.
 const LOOKS_AT_MOST: usize = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 

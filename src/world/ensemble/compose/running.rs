@@ -14,12 +14,11 @@ use super::member::Member;
 use super::project::{Project, remove_left_projects};
 use crate::words::error::Error;
 use crate::world::ensemble::ports::ClaimedPorts;
-use crate::world::ensemble::state::{self, Numbered};
-use crate::world::ensemble::{Logs, Started, network};
+use crate::world::ensemble::{Links, Logs, Started, network, state};
 
 /// How long the servers may take until they are ready. Alone on two cores they take 3 to 5 s.
 const READY_WITHIN: Duration = Duration::from_secs(90);
-/// How often it is looked meanwhile whether one of them has ended.
+/// Poll interval for a server that ends meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// As many servers as a block of ports is for.
 const MOST: usize = 5;
@@ -117,21 +116,8 @@ impl Compose {
         told.pop().ok_or_else(|| format!("Docker reports nothing about server {number}"))
     }
 
-    /// The servers that could answer: that run and are not held still.
-    pub(super) async fn awake(&self) -> Result<Vec<Numbered>, String> {
-        let now = self.look().await?;
-        let awake = self.members.iter().zip(now).filter(|(_, now)| now.state.running && !now.state.paused);
-        let numbered = |member: &Member| Numbered { number: member.number, address: self.address(member) };
-        Ok(awake.map(|(member, _)| numbered(member)).collect())
-    }
-
-    /// Where clients find a server, from this host.
-    pub(super) fn address(&self, member: &Member) -> String {
-        member.made.asked_binding().map(super::container::Binding::address).unwrap_or_default()
-    }
-
     pub fn addresses(&self) -> Vec<String> {
-        self.members.iter().map(|member| self.address(member)).collect()
+        self.members.iter().map(Member::address).collect()
     }
 
     pub fn connect(&self) -> String {
@@ -278,6 +264,10 @@ async fn containers(project: &Project) -> Result<Vec<Container>, String> {
 
 #[async_trait]
 impl Started for Compose {
+    fn links(&self) -> Option<&dyn Links> {
+        Some(self)
+    }
+
     async fn logs(&self) -> io::Result<Logs> {
         // Elsewhere the containers live in a virtual machine, whose clock is not that of the contenders.
         if !cfg!(target_os = "linux") {

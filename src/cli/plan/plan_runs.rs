@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::PlanArgs;
 use crate::cli::runs::command::{JobOptions, LoadOptions, own_program, run_apart, with_paths};
-use crate::cli::runs::place::ReadyEnsemble;
+use crate::cli::runs::ready_ensemble::ReadyEnsemble;
 use crate::cli::shared_args::GeneratorArgs;
 use crate::run::series::{RunPlace, Series};
 use crate::words::error::Error;
@@ -35,7 +35,7 @@ pub struct PlanRuns<'a> {
 impl PlanRuns<'_> {
     /// Whether its servers were started here and others carry on when one of them fails.
     pub fn may_lose_a_server(&self) -> bool {
-        !self.ensemble.world.is_external() && self.ensemble.ensemble.servers.len() > 1
+        !self.ensemble.opened.is_external() && self.ensemble.ensemble.servers.len() > 1
     }
 
     /// Runs a scenario. Returns the directory of its results.
@@ -75,7 +75,7 @@ impl PlanRuns<'_> {
         command: impl FnOnce(&RunPlace) -> Result<Process, Error>,
     ) -> Result<PathBuf, Error> {
         let run = self.series.run(name, command, self.stop).await?;
-        run.results(name, self.ensemble.world.ended()).map(Path::to_owned)
+        run.results(name, self.ensemble.opened.ended()).map(Path::to_owned)
     }
 }
 

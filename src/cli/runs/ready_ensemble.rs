@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
+use crate::cli::run::open_ensemble::OpenEnsemble;
 use crate::cli::run::prepare;
 use crate::cli::run::progress::Progress;
-use crate::cli::run::world::OpenEnsemble;
 use crate::cli::shared_args::{AccessArgs, OpeningArgs};
 use crate::load::Workspace;
 use crate::record::{EnsembleInfo, Floor};
-use crate::scenario::{Plan, Scenario};
+use crate::scenario::{Scenario, TrialPlan};
 use crate::words::error::Error;
 use crate::world::zk::{Access, Target, keep_awake, reactor};
 
 pub struct ReadyEnsemble {
-    pub world: OpenEnsemble,
+    pub opened: OpenEnsemble,
     pub ensemble: EnsembleInfo,
     /// What its raw requests cost, measured once.
     pub floor: Floor,
@@ -34,24 +34,24 @@ impl ReadyEnsemble {
         logs: PathBuf,
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
-        let progress = Progress::new(&Plan::of(scenario), args.quiet, false);
-        let world = OpenEnsemble::open(scenario, args, access, logs, &progress, stop).await?;
-        let ensemble = world.describe().await;
+        let progress = Progress::new(&TrialPlan::of(scenario), args.quiet, false);
+        let opened = OpenEnsemble::open(scenario, args, access, logs, &progress, stop).await?;
+        let ensemble = opened.describe().await;
         let name = format!("ab-{:08x}-floor", rand::random::<u32>());
-        let workspace = Workspace::create(world.target.clone(), &name).await?;
-        let environment = world.environment(workspace, &ensemble.servers);
-        prepare::warm_up(&world, &environment, &progress, stop).await?;
-        let floor = prepare::measure_floor(&world, &environment, stop).await;
-        world.clear(&environment.workspace).await;
-        let needs_reads = world.keep_awake(&ensemble.servers).is_some();
-        let awake = needs_reads.then(|| Awake::begin(&world)).transpose()?;
-        Ok(Self { world, ensemble, floor, access: args.access.clone(), _awake: awake })
+        let workspace = Workspace::create(opened.target.clone(), &name).await?;
+        let environment = opened.environment(workspace, &ensemble.servers);
+        prepare::warm_up(&opened, &environment, &progress, stop).await?;
+        let floor = prepare::measure_floor(&opened, &environment, stop).await;
+        opened.clear(&environment.workspace).await;
+        let needs_reads = opened.keep_awake(&ensemble.servers).is_some();
+        let awake = needs_reads.then(|| Awake::begin(&opened)).transpose()?;
+        Ok(Self { opened, ensemble, floor, access: args.access.clone(), _awake: awake })
     }
 
     pub fn close(self) {
-        let Self { world, _awake: awake, .. } = self;
+        let Self { opened, _awake: awake, .. } = self;
         drop(awake);
-        world.close();
+        opened.close();
     }
 }
 
@@ -60,10 +60,10 @@ impl ReadyEnsemble {
 struct Awake(CancellationToken);
 
 impl Awake {
-    fn begin(world: &OpenEnsemble) -> Result<Self, Error> {
+    fn begin(opened: &OpenEnsemble) -> Result<Self, Error> {
         let stop = CancellationToken::new();
-        let target = |connect| Target { connect, access: world.target.access.clone() };
-        let targets: Vec<Target> = world.addresses.iter().cloned().map(target).collect();
+        let target = |connect| Target { connect, access: opened.target.access.clone() };
+        let targets: Vec<Target> = opened.addresses.iter().cloned().map(target).collect();
         let until = stop.clone();
         let reading = move || {
             let each = |target| keep_awake::keep_awake(target, keep_awake::EVERY, until.clone());

@@ -1,7 +1,7 @@
-//! The sheet on which one generator thread writes everything that it measures.
+//! The recorder on which one generator thread writes everything that it measures.
 //!
-//! A sheet belongs to one thread; the thread's contenders take turns on it, so writing needs neither a lock
-//! nor an atomic, and all its memory is allocated before the clock starts. Sheets are merged afterwards.
+//! A recorder belongs to one thread; the thread's contenders take turns on it, so writing needs neither a lock
+//! nor an atomic, and all its memory is allocated before the clock starts. Recorders are merged afterwards.
 //!
 //! A sample goes into a short list first, and from there into its histogram with many others. The histograms
 //! are megabytes, of which each sample touches a few bytes that the servers on the same host have driven out
@@ -91,7 +91,7 @@ pub struct ThreadRecorder {
 }
 
 impl ThreadRecorder {
-    /// An empty sheet with room for a timeline of that many seconds; later seconds go into the last one.
+    /// An empty recorder with room for a timeline of that many seconds; later seconds go into the last one.
     pub fn new(seconds: usize) -> Self {
         Self {
             histograms: (0..Measure::COUNT + RANK_CLASSES).map(|_| new_histogram()).collect(),
@@ -222,11 +222,11 @@ impl ThreadRecorder {
         &self.timeline
     }
 
-    /// Adds all that another thread's settled sheet holds.
-    #[allow(clippy::expect_used, reason = "all sheets use the same bounds, so adding cannot fail")]
+    /// Adds all that another thread's settled recorder holds.
+    #[allow(clippy::expect_used, reason = "all recorders use the same bounds, so adding cannot fail")]
     pub fn merge(&mut self, other: &Self) {
         for (own, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
-            own.add(theirs).expect("sheets share their bounds");
+            own.add(theirs).expect("recorders share their bounds");
         }
         self.measured += other.measured;
         self.whole += other.whole;
@@ -242,42 +242,42 @@ mod tests {
 
     #[test]
     fn samples_outside_the_window_are_dropped_from_measured_but_kept_in_whole() {
-        let mut sheet = ThreadRecorder::new(2);
-        sheet.count(5, |counts| counts.releases += 1);
-        sheet.set_window(Window { start: 10, end: 3_000_010 });
-        sheet.record(Measure::Wait, 9, 1);
-        sheet.record(Measure::Wait, 10, 1);
-        sheet.count(11, |counts| counts.releases += 1);
-        sheet.settle();
-        assert_eq!(sheet.histogram(Measure::Wait).len(), 1);
-        assert_eq!((sheet.measured.releases, sheet.whole.releases), (1, 2));
+        let mut recorder = ThreadRecorder::new(2);
+        recorder.count(5, |counts| counts.releases += 1);
+        recorder.set_window(Window { start: 10, end: 3_000_010 });
+        recorder.record(Measure::Wait, 9, 1);
+        recorder.record(Measure::Wait, 10, 1);
+        recorder.count(11, |counts| counts.releases += 1);
+        recorder.settle();
+        assert_eq!(recorder.histogram(Measure::Wait).len(), 1);
+        assert_eq!((recorder.measured.releases, recorder.whole.releases), (1, 2));
     }
 
     #[test]
     fn a_wait_that_was_not_served_counts_as_long_as_it_lasted_before_the_window_closed() {
-        let mut sheet = ThreadRecorder::new(1);
-        assert_eq!(sheet.record_unserved(1, 5), None, "no window has begun");
-        sheet.set_window(Window { start: 100, end: 200 });
-        assert_eq!(sheet.record_unserved(10, 99), None, "it ended before the window");
-        assert_eq!(sheet.record_unserved(200, 300), None, "it began after the window");
-        assert_eq!(sheet.record_unserved(50, 150), Some(100), "it timed out within");
-        assert_eq!(sheet.record_unserved(50, 900), Some(150), "it had not ended when the window closed");
-        sheet.settle();
-        assert_eq!(sheet.histogram(Measure::Unserved).len(), 2);
-        assert_eq!(sheet.histogram(Measure::Unserved).max(), 150);
+        let mut recorder = ThreadRecorder::new(1);
+        assert_eq!(recorder.record_unserved(1, 5), None, "no window has begun");
+        recorder.set_window(Window { start: 100, end: 200 });
+        assert_eq!(recorder.record_unserved(10, 99), None, "it ended before the window");
+        assert_eq!(recorder.record_unserved(200, 300), None, "it began after the window");
+        assert_eq!(recorder.record_unserved(50, 150), Some(100), "it timed out within");
+        assert_eq!(recorder.record_unserved(50, 900), Some(150), "it had not ended when the window closed");
+        recorder.settle();
+        assert_eq!(recorder.histogram(Measure::Unserved).len(), 2);
+        assert_eq!(recorder.histogram(Measure::Unserved).max(), 150);
     }
 
     #[test]
     fn of_a_wait_that_began_before_the_window_it_is_known_for_how_long() {
-        let mut sheet = ThreadRecorder::new(1);
-        sheet.set_window(Window { start: 100, end: 200 });
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 100, end: 200 });
         // Ended before it; ended within, begun before and within; ended after it, begun before and within
         for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
-            sheet.record_wait(intended, acquired);
+            recorder.record_wait(intended, acquired);
         }
-        sheet.settle();
+        recorder.settle();
         let of = |measure| {
-            let values = sheet.histogram(measure).iter_recorded();
+            let values = recorder.histogram(measure).iter_recorded();
             values.map(|step| step.value_iterated_to()).collect::<Vec<_>>()
         };
         assert_eq!(of(Measure::Wait), [40, 90]);
@@ -287,42 +287,42 @@ mod tests {
 
     #[test]
     fn a_second_past_the_timeline_goes_into_the_last_one() {
-        let mut sheet = ThreadRecorder::new(2);
-        sheet.set_window(Window { start: 0, end: Stamp::MAX });
-        sheet.second(9_000_000).unwrap().acquisitions += 1;
-        assert_eq!(sheet.timeline()[1].acquisitions, 1);
-        assert!(sheet.second(0).is_some());
+        let mut recorder = ThreadRecorder::new(2);
+        recorder.set_window(Window { start: 0, end: Stamp::MAX });
+        recorder.second(9_000_000).unwrap().acquisitions += 1;
+        assert_eq!(recorder.timeline()[1].acquisitions, 1);
+        assert!(recorder.second(0).is_some());
     }
 
     #[test]
     fn every_sample_reaches_its_histogram_however_many_there_are() {
-        let mut sheet = ThreadRecorder::new(1);
-        sheet.set_window(Window { start: 0, end: Stamp::MAX });
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 0, end: Stamp::MAX });
         let many = SAMPLES_AT_ONCE as u64 * 2 + 7;
         for value in 1..=many {
-            sheet.record(Measure::Wait, value, value);
-            sheet.record(Measure::Release, value, 3);
+            recorder.record(Measure::Wait, value, value);
+            recorder.record(Measure::Release, value, 3);
         }
-        sheet.settle();
+        recorder.settle();
         assert_eq!(
-            (sheet.histogram(Measure::Wait).len(), sheet.histogram(Measure::Release).len()),
+            (recorder.histogram(Measure::Wait).len(), recorder.histogram(Measure::Release).len()),
             (many, many)
         );
-        assert_eq!(sheet.histogram(Measure::Release).max(), 3);
+        assert_eq!(recorder.histogram(Measure::Release).max(), 3);
     }
 
     #[test]
     fn a_value_above_the_range_is_kept_as_the_highest_and_counted() {
-        let mut sheet = ThreadRecorder::new(1);
-        sheet.set_window(Window { start: 0, end: 10 });
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 0, end: 10 });
         for value in [HIGHEST_US, HIGHEST_US + 1, u64::MAX] {
-            sheet.record(Measure::Wait, 1, value);
-            sheet.record(Measure::Wait, 10, value);
+            recorder.record(Measure::Wait, 1, value);
+            recorder.record(Measure::Wait, 10, value);
         }
-        sheet.settle();
-        assert_eq!(sheet.histogram(Measure::Wait).len(), 3);
-        assert!(sheet.histogram(Measure::Wait).max() >= HIGHEST_US);
-        assert_eq!((sheet.measured.saturated, sheet.whole.saturated), (2, 2));
+        recorder.settle();
+        assert_eq!(recorder.histogram(Measure::Wait).len(), 3);
+        assert!(recorder.histogram(Measure::Wait).max() >= HIGHEST_US);
+        assert_eq!((recorder.measured.saturated, recorder.whole.saturated), (2, 2));
     }
 
     #[test]
@@ -330,43 +330,46 @@ mod tests {
         let window = Window { start: 10, end: 20 };
         assert_eq!([9, 10, 19, 20].map(|at| window.contains(at)), [false, true, true, false]);
         assert!(![0, 1, Stamp::MAX].iter().any(|at| Window::CLOSED.contains(*at)));
-        let mut sheet = ThreadRecorder::new(1);
-        assert_eq!(sheet.window(), Window::CLOSED, "nothing counts before somebody says so");
-        sheet.set_window(window);
-        assert_eq!(sheet.window(), window);
+        let mut recorder = ThreadRecorder::new(1);
+        assert_eq!(recorder.window(), Window::CLOSED, "nothing counts before somebody says so");
+        recorder.set_window(window);
+        assert_eq!(recorder.window(), window);
     }
 
     #[test]
     fn what_happens_is_entered_in_the_second_of_the_window_in_which_it_happens() {
-        let mut sheet = ThreadRecorder::new(3);
-        sheet.set_window(Window { start: 500_000, end: 4_000_000 });
+        let mut recorder = ThreadRecorder::new(3);
+        recorder.set_window(Window { start: 500_000, end: 4_000_000 });
         for at in [499_999, 500_000, 1_499_999, 1_500_000, 2_500_000, 3_999_999, 4_000_000] {
-            if let Some(second) = sheet.second(at) {
+            if let Some(second) = recorder.second(at) {
                 second.acquisitions += 1;
             }
         }
-        assert_eq!(sheet.timeline().iter().map(|second| second.acquisitions).collect::<Vec<_>>(), [2, 1, 2]);
+        assert_eq!(
+            recorder.timeline().iter().map(|second| second.acquisitions).collect::<Vec<_>>(),
+            [2, 1, 2]
+        );
         assert_eq!(ThreadRecorder::new(0).timeline().len(), 1, "there is always one to enter things in");
     }
 
     #[test]
     fn sheets_of_several_threads_add_up_in_all_that_they_hold() {
         let filled = |times: u64| {
-            let mut sheet = ThreadRecorder::new(2);
-            sheet.set_window(Window { start: 0, end: Stamp::MAX });
+            let mut recorder = ThreadRecorder::new(2);
+            recorder.set_window(Window { start: 0, end: Stamp::MAX });
             for value in 1..=times {
-                sheet.record(Measure::Handoff, 1, value);
-                sheet.record_woken(value as u32, 1, value);
+                recorder.record(Measure::Handoff, 1, value);
+                recorder.record_woken(value as u32, 1, value);
             }
-            sheet.count(1, |counts| counts.releases += times);
-            *sheet.second(1_000_000).unwrap() = Second {
+            recorder.count(1, |counts| counts.releases += times);
+            *recorder.second(1_000_000).unwrap() = Second {
                 acquisitions: times,
                 requests: 10 * times,
                 wait_us: 100 * times,
                 ..Second::default()
             };
-            sheet.settle();
-            sheet
+            recorder.settle();
+            recorder
         };
         let mut both = filled(2);
         both.merge(&filled(3));
@@ -380,10 +383,13 @@ mod tests {
 
     #[test]
     fn a_sample_shorter_than_the_shortest_is_kept_as_that() {
-        let mut sheet = ThreadRecorder::new(1);
-        sheet.set_window(Window { start: 0, end: Stamp::MAX });
-        sheet.record(Measure::Wait, 1, 0);
-        sheet.settle();
-        assert_eq!((sheet.histogram(Measure::Wait).len(), sheet.histogram(Measure::Wait).min()), (1, 1));
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 0, end: Stamp::MAX });
+        recorder.record(Measure::Wait, 1, 0);
+        recorder.settle();
+        assert_eq!(
+            (recorder.histogram(Measure::Wait).len(), recorder.histogram(Measure::Wait).min()),
+            (1, 1)
+        );
     }
 }
