@@ -16,7 +16,7 @@ use crate::record::history::{
 
 /// How a history ended, and how it is to be judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ending {
+pub struct HistoryEnd {
     /// The number of its last line, when that broke off in its middle.
     pub cut_off_at: Option<u64>,
     pub strict: bool,

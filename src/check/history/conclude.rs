@@ -1,6 +1,6 @@
 //! The end of a history: what became of each lock, and the lines that show what went wrong.
 
-use super::checker::{Checker, Ending};
+use super::checker::{Checker, HistoryEnd};
 use super::judgement::{Breach, Finding, Judgement, LockReport, Overlaps};
 use super::lock::Lock;
 use super::room::{Example, Occupancy};
@@ -13,7 +13,7 @@ use crate::words::units::format_micros;
 const REPORTED: usize = 20;
 
 impl Checker {
-    pub fn conclude(mut self, ending: Ending) -> Judgement {
+    pub fn conclude(mut self, ending: HistoryEnd) -> Judgement {
         if ending.cut_off_at.is_some() {
             self.complete = Some(false);
         }

@@ -19,5 +19,5 @@ mod sessions;
 mod turn;
 mod verdict;
 
-pub use checker::{Checker, Ending};
+pub use checker::{Checker, HistoryEnd};
 pub use judgement::{Breach, Finding, Judgement, LockReport, OrderReport, Overlaps, WriteReport};

@@ -22,12 +22,12 @@ pub struct Hold {
     pub suspended: bool,
     pub traces: Traces,
     /// What happened after the holder was told that its session had ended.
-    pub lost: Option<Lost>,
+    pub lost: Option<OverdueHold>,
 }
 
 /// A hold that should have ended with its session.
 #[derive(Debug)]
-pub struct Lost {
+pub struct OverdueHold {
     pub at: Moment,
     pub others: u64,
     pub first: Option<(u64, Traces)>,
@@ -120,7 +120,7 @@ impl Occupancy {
     /// A holder calls release and no longer believes that it holds. `alone` when no other could run while it was inside.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(at.t_us, alone, |hold| hold.number == number) else { return };
-        if let Some(Lost { others, first: Some((since_us, entered)), .. }) = hold.lost {
+        if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost {
             let length_us = at.t_us.saturating_sub(since_us);
             let inside = Traces { released: Some(at.place), ..hold.traces };
             self.zombies.add(others, length_us);
@@ -172,7 +172,7 @@ impl Occupancy {
     /// A holder is told that its session has ended.
     pub fn lose(&mut self, number: u64, at: Moment) {
         if let Some(hold) = self.find(number) {
-            hold.lost.get_or_insert(Lost { at, others: 0, first: None });
+            hold.lost.get_or_insert(OverdueHold { at, others: 0, first: None });
             hold.traces.session = Some(at.place);
         }
         self.expire(number, at.place);

@@ -43,7 +43,7 @@ use crate::world::fault;
 use crate::{check, lock};
 use capabilities::Needs;
 pub(super) use gates::Baseline;
-use gates::Gated;
+use gates::JudgedGates;
 use metrics::{Endpoint, Port};
 use open_ensemble::OpenEnsemble;
 use part::WorkerPlace;
@@ -567,7 +567,7 @@ impl RunResult {
         let verdict = stored.run.judged.verdict.clone().and(strict);
         let ending = stored.run.outcome.ending;
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
-        let Gated { outcomes: gates, comparison, baseline } =
+        let JudgedGates { outcomes: gates, comparison, baseline } =
             gates::judge(scenario, &side, baseline, &verdict);
         let exit = ending.exit(&gate::overall(&gates));
         let gated = report::Gated { gates, baseline };
