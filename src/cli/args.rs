@@ -580,13 +580,13 @@ impl Command {
 
 /// Takes any text, and lets shells complete these names: a wrong one is told by the command, with the nearest.
 #[derive(Debug, Clone, Copy)]
-struct Known(fn() -> Vec<&'static str>);
+struct KnownNames(fn() -> Vec<&'static str>);
 
-fn known(names: fn() -> Vec<&'static str>) -> Known {
-    Known(names)
+fn known(names: fn() -> Vec<&'static str>) -> KnownNames {
+    KnownNames(names)
 }
 
-impl TypedValueParser for Known {
+impl TypedValueParser for KnownNames {
     type Value = String;
 
     fn parse_ref(

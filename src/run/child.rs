@@ -21,20 +21,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a run may take to end in order once it was asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-pub struct Ended {
+pub struct ChildEnd {
     /// Its exit code; `None` where a signal ended it.
     pub code: Option<i32>,
     pub took: Duration,
 }
 
-impl Ended {
+impl ChildEnd {
     pub fn how(&self) -> String {
         self.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"))
     }
 }
 
 /// Runs a command to its end; what it says on stderr goes to that file. When `stop` is cancelled it is asked to end.
-pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) -> Result<Ended, Error> {
+pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) -> Result<ChildEnd, Error> {
     let program = command.get_program().to_owned();
     let cannot =
         |error: std::io::Error| Error::environment(format!("cannot run {}: {error}", program.display()));
@@ -45,7 +45,7 @@ pub async fn run(mut command: Command, said: &Path, stop: &CancellationToken) ->
     let mut asked_at: Option<Instant> = None;
     loop {
         if let Some(status) = running.0.try_wait().map_err(cannot)? {
-            return Ok(Ended { code: status.code(), took: began.elapsed() });
+            return Ok(ChildEnd { code: status.code(), took: began.elapsed() });
         }
         match asked_at {
             None if stop.is_cancelled() => {

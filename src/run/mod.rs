@@ -107,13 +107,13 @@ pub async fn run(
     plan: &TrialPlan,
     there: Vec<Trial>,
     writer: &mut RunWriter,
-    course: &RunContext<'_>,
+    context: &RunContext<'_>,
 ) -> Ran {
     let figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
-    let mut under_way = UnderWay { writer, course, figures, trials: there, planned: 0, rounds: 0 };
+    let mut under_way = UnderWay { writer, context, figures, trials: there, planned: 0, rounds: 0 };
     let outcome = match under_way.run_all(plan).await {
         Err(outcome) => outcome,
-        Ok(()) if course.stop.is_cancelled() => RunOutcome::INTERRUPTED,
+        Ok(()) if context.stop.is_cancelled() => RunOutcome::INTERRUPTED,
         Ok(()) => RunOutcome::COMPLETE,
     };
     let UnderWay { figures, trials, planned, rounds, .. } = under_way;
@@ -123,7 +123,7 @@ pub async fn run(
 
 struct UnderWay<'a> {
     writer: &'a mut RunWriter,
-    course: &'a RunContext<'a>,
+    context: &'a RunContext<'a>,
     /// Their figures, where it depends on them whether more follow.
     figures: Option<Figures>,
     /// Those that are recorded, in the order of their numbers.
@@ -144,12 +144,12 @@ impl UnderWay<'_> {
         while let Some(so_far) = self.more_wanted() {
             let trials = plan.round(round);
             self.planned += trials.len();
-            (self.course.tell)(RunEvent::RoundAdded(&trials, &so_far));
+            (self.context.tell)(RunEvent::RoundAdded(&trials, &so_far));
             self.run_round(&trials).await?;
             round += 1;
         }
         // Whether a trial was spoiled is known once all workers' parts are one.
-        if self.course.environment.rendezvous.is_some() { Ok(()) } else { self.make_again().await }
+        if self.context.environment.rendezvous.is_some() { Ok(()) } else { self.make_again().await }
     }
 
     /// Makes up for the trials that the generator spoiled. They are not planned: each takes the place of another.
@@ -163,7 +163,7 @@ impl UnderWay<'_> {
             if trials.is_empty() {
                 return Ok(());
             }
-            (self.course.tell)(RunEvent::MadeAgain(&trials));
+            (self.context.tell)(RunEvent::MadeAgain(&trials));
             self.run_trials(&trials).await?;
         }
     }
@@ -183,10 +183,10 @@ impl UnderWay<'_> {
     async fn run_trials(&mut self, trials: &[TrialSpec]) -> Result<(), RunOutcome> {
         for spec in trials {
             if self.is_there(spec) {
-                (self.course.tell)(RunEvent::AlreadyThere(spec));
+                (self.context.tell)(RunEvent::AlreadyThere(spec));
                 continue;
             }
-            if self.course.stop.is_cancelled() {
+            if self.context.stop.is_cancelled() {
                 return Err(RunOutcome::INTERRUPTED);
             }
             self.run_one(spec).await?;
@@ -202,13 +202,13 @@ impl UnderWay<'_> {
         };
         self.figures.iter_mut().for_each(|figures| figures.note(trial));
         // It is told again with the next trial.
-        (self.course.hopeless)(trial);
+        (self.context.hopeless)(trial);
         trial.histograms.clear();
         true
     }
 
     async fn run_one(&mut self, spec: &TrialSpec) -> Result<(), RunOutcome> {
-        let RunContext { environment, stop, tell, .. } = *self.course;
+        let RunContext { environment, stop, tell, .. } = *self.context;
         let Some(entry) = lock::find(&spec.strategy.name) else {
             return Err(RunOutcome::aborted(format!("no strategy `{}`", spec.strategy.name)));
         };
@@ -226,7 +226,7 @@ impl UnderWay<'_> {
         tell(RunEvent::TrialEnded(&trial));
         let is_end = |cut: &CutShort| matches!(cut.cause, Cause::EnsembleLost | Cause::WorkerLost);
         let lost = trial.cut_short.clone().filter(is_end);
-        let hopeless = (self.course.hopeless)(&trial);
+        let hopeless = (self.context.hopeless)(&trial);
         self.keep(trial).map_err(|error| RunOutcome::aborted(error.to_string()))?;
         give_back_memory();
         if let Some(lost) = lost {
@@ -237,7 +237,7 @@ impl UnderWay<'_> {
 
     /// What the lock of a trial sends and receives, where the trial is the one to have it: the first sound one of its repetitions.
     async fn counting(&self, spec: &TrialSpec, entry: &Entry) -> Result<Option<Counting>, RunOutcome> {
-        let RunContext { environment, stop, tell, counts, .. } = *self.course;
+        let RunContext { environment, stop, tell, counts, .. } = *self.context;
         let cell = CellKey::of(spec);
         let repetitions = || self.trials.iter().filter(|trial| cell.is_of(trial));
         if !counts || repetitions().any(|trial| trial.is_sound() && trial.on_the_wire().is_some()) {
@@ -274,7 +274,7 @@ impl UnderWay<'_> {
 
     /// Says, too, when a server of our own has ended.
     fn aborted(&self, what: &str) -> RunOutcome {
-        let ended = (self.course.server_ended)();
+        let ended = (self.context.server_ended)();
         RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{what}; {server}")))
     }
 
@@ -283,7 +283,7 @@ impl UnderWay<'_> {
         self.forget_earlier(trial.spec.index)?;
         self.writer.trial(&trial)?;
         let mut written = Ok(());
-        if self.course.environment.keeps_history {
+        if self.context.environment.keeps_history {
             written = self.write_history(&trial);
             trial.history = None;
         }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::child::{self, Ended};
+use super::child::{self, ChildEnd};
 use crate::results::{self, VersionedFile, layout};
 use crate::words::clock::micros;
 use crate::words::disk::{self, MIB};
@@ -117,7 +117,7 @@ pub struct Series {
 pub struct DoneRun {
     /// Where its results are, if it left any.
     pub directory: PathBuf,
-    pub ended: Ended,
+    pub ended: ChildEnd,
     pub said: PathBuf,
 }
 
@@ -326,7 +326,7 @@ impl Series {
     ) -> Result<DoneRun, Error> {
         let runs = self.directory.folder(self.directory.folders.runs)?;
         if let Some(ListedRun { directory, exit_code, took_us }) = self.file.runs.get(key) {
-            let ended = Ended { code: *exit_code, took: Duration::from_micros(*took_us) };
+            let ended = ChildEnd { code: *exit_code, took: Duration::from_micros(*took_us) };
             return Ok(DoneRun {
                 directory: runs.join(directory),
                 said: self.directory.said(directory)?,
@@ -342,7 +342,7 @@ impl Series {
         let place = RunPlace { parent: runs, name: name.clone() };
         let done = self.directory.run(&place, &name, command(&place)?, stop).await;
         // One that left nothing is worth another try.
-        if let Ok(DoneRun { ended: Ended { code, took }, .. }) = &done
+        if let Ok(DoneRun { ended: ChildEnd { code, took }, .. }) = &done
             && directory.is_dir()
         {
             let listed = ListedRun { directory: name, exit_code: *code, took_us: micros(*took) };

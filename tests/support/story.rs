@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use zklockbench::check::history::{Breach, Checker, Ending, Finding, Judgement, LockReport};
+use zklockbench::check::history::{Breach, Checker, Finding, HistoryEnd, Judgement, LockReport};
 use zklockbench::results::history::HistoryReader;
 use zklockbench::words::error::Error;
 
@@ -80,7 +80,7 @@ pub fn check(path: &Path, strict: bool) -> Result<Judgement, Error> {
             return Err(reader.mistake(place.line, &what));
         }
     }
-    Ok(checker.conclude(Ending { cut_off_at: reader.cut_off_at(), strict }))
+    Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict }))
 }
 
 /// A file with that text, in a directory that goes when it is dropped.

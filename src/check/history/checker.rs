@@ -6,9 +6,9 @@ use super::clocks::{Clocks, Moment};
 use super::contender::{CalledAcquire, Contenders, Stand};
 use super::fencing::FencedWrite;
 use super::lock::Lock;
+use super::occupancy::Hold;
 use super::order::Grant;
 use super::overlap::{Character, Traces};
-use super::room::Hold;
 use super::turn::{self, At, LockTurn};
 use crate::record::history::{
     Acquire, Event, Header, LinePosition, LockClaim, Release, SessionState, Step, What, Write,
@@ -16,7 +16,7 @@ use crate::record::history::{
 
 /// How a history ended, and how it is to be judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Ending {
+pub struct HistoryEnd {
     /// The number of its last line, when that broke off in its middle.
     pub cut_off_at: Option<u64>,
     pub strict: bool,
@@ -169,7 +169,7 @@ impl EventContext<'_> {
         if self.stand.lost
             && let Some(hold) = self.stand.hold.take()
         {
-            self.lock.room(self.at.clock).vanish(hold);
+            self.lock.occupancy(self.at.clock).vanish(hold);
             self.stand.lost = false;
             self.stand.at = At::Outside;
         }
@@ -181,16 +181,17 @@ impl EventContext<'_> {
             At::NotLet => self.resolve(self.stand.after_release()),
             _ => {}
         }
-        let room = self.lock.room(self.at.clock);
-        let kept_out_us = room.asks(claim, self.at.t_us);
+        let occupancy = self.lock.occupancy(self.at.clock);
+        let kept_out_us = occupancy.asks(claim, self.at.t_us);
         self.stand.asked = Some(CalledAcquire { at: self.at, kept_out_us });
     }
 
     fn enter(&mut self, event: &Acquire<'_>) {
-        let room = self.lock.room(self.at.clock);
+        let occupancy = self.lock.occupancy(self.at.clock);
         if let Some(asked) = self.stand.asked.take() {
-            room.waits.ended(asked.at.t_us, self.at.t_us);
-            let kept_out_us = room.kept_out_us(event.claim, self.at.t_us).saturating_sub(asked.kept_out_us);
+            occupancy.waits.ended(asked.at.t_us, self.at.t_us);
+            let kept_out_us =
+                occupancy.kept_out_us(event.claim, self.at.t_us).saturating_sub(asked.kept_out_us);
             self.lock.kept_out.entry(kept_out_us, self.at.t_us.saturating_sub(asked.at.t_us));
         }
         self.lock.acquired += 1;
@@ -212,7 +213,7 @@ impl EventContext<'_> {
             traces,
             lost: None,
         };
-        self.lock.room(self.at.clock).enter(hold, self.at);
+        self.lock.occupancy(self.at.clock).enter(hold, self.at);
         self.stand.hold = Some(number);
         self.stand.lost = false;
         self.stand.depth = 1;
@@ -241,7 +242,7 @@ impl EventContext<'_> {
     fn leave(mut self, before: At, alone: bool) {
         match (before, self.stand.hold) {
             (At::Inside, Some(hold)) => {
-                self.lock.room(self.at.clock).leave(hold, self.at, alone);
+                self.lock.occupancy(self.at.clock).leave(hold, self.at, alone);
                 if self.stand.lost {
                     self.stand.hold = None;
                 }
@@ -253,13 +254,13 @@ impl EventContext<'_> {
 
     fn vanish(&mut self) {
         if let Some(hold) = self.stand.hold.take() {
-            self.lock.room(self.at.clock).vanish(hold);
+            self.lock.occupancy(self.at.clock).vanish(hold);
         }
     }
 
     fn resolve(&mut self, character: Character) {
         if let Some(hold) = self.stand.hold.take() {
-            self.lock.room(self.at.clock).resolve(hold, character);
+            self.lock.occupancy(self.at.clock).resolve(hold, character);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The end of a history: what became of each lock, and the lines that show what went wrong.
 
-use super::checker::{Checker, Ending};
+use super::checker::{Checker, HistoryEnd};
 use super::judgement::{Breach, Finding, Judgement, LockReport, Overlaps};
 use super::lock::Lock;
-use super::room::{Example, Occupancy};
+use super::occupancy::{Example, Occupancy};
 use super::sessions::end_of_history;
 use super::turn::At;
 use super::verdict;
@@ -13,14 +13,16 @@ use crate::words::units::format_micros;
 const REPORTED: usize = 20;
 
 impl Checker {
-    pub fn conclude(mut self, ending: Ending) -> Judgement {
+    pub fn conclude(mut self, ending: HistoryEnd) -> Judgement {
         if ending.cut_off_at.is_some() {
             self.complete = Some(false);
         }
         let mut findings = self.end_contenders();
         for lock in &mut self.locks {
             let clocks = &self.clocks;
-            lock.rooms.iter_mut().for_each(|(clock, room)| room.close(clocks.latest_us(*clock)));
+            lock.occupancies
+                .iter_mut()
+                .for_each(|(clock, occupancy)| occupancy.close(clocks.latest_us(*clock)));
             lock.order.close();
         }
         for lock in &self.locks {
@@ -52,7 +54,7 @@ impl Checker {
                 let lived = |since: LinePosition| complete || heard.place >= since;
                 end_of_history(stand, lock, heard.clock, lived);
                 let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
-                if complete || lock.room(heard.clock).waits.is_stuck(&asked, heard.t_us) {
+                if complete || lock.occupancy(heard.clock).waits.is_stuck(&asked, heard.t_us) {
                     lock.stuck += 1;
                     let what = format!("{name} asked and got no answer");
                     let lines = vec![asked.at.place];
@@ -71,10 +73,11 @@ impl Checker {
             lines.dedup();
             Finding { breach, lock: lock.name.clone(), what, lines }
         };
-        let overlaps = lock.rooms.iter().flat_map(|(_, room)| &room.examples).map(|example| {
-            let lines = example.inside.lines().chain(example.entered.lines()).collect();
-            finding(example.breach, self.describe(example), lines)
-        });
+        let overlaps =
+            lock.occupancies.iter().flat_map(|(_, occupancy)| &occupancy.examples).map(|example| {
+                let lines = example.inside.lines().chain(example.entered.lines()).collect();
+                finding(example.breach, self.describe(example), lines)
+            });
         let early = lock.order.examples.iter().map(|(before, next)| {
             let zxid = |zxid: Option<i64>| zxid.map_or_else(|| "?".to_owned(), |zxid| zxid.to_string());
             let what = format!(
@@ -130,14 +133,14 @@ fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
 impl Lock {
     fn was_used(&self) -> bool {
         let writes = self.fencing.report;
-        !self.rooms.is_empty() || writes.accepted + writes.stale_rejected + writes.other_rejected > 0
+        !self.occupancies.is_empty() || writes.accepted + writes.stale_rejected + writes.other_rejected > 0
     }
 }
 
 fn report(lock: &Lock) -> LockReport {
     let sum = |class: fn(&Occupancy) -> Overlaps| {
         let mut all = Overlaps::default();
-        lock.rooms.iter().for_each(|(_, room)| all.merge(class(room)));
+        lock.occupancies.iter().for_each(|(_, occupancy)| all.merge(class(occupancy)));
         all
     };
     LockReport {
@@ -149,11 +152,11 @@ fn report(lock: &Lock) -> LockReport {
         waited: lock.kept_out.waited,
         seen_inside: lock.kept_out.as_many_as(),
         contended: lock.contended,
-        several_clocks: lock.rooms.iter().filter(|(_, room)| room.entries > 0).count() > 1,
-        violations: sum(|room| room.violations),
-        zombies: sum(|room| room.zombies),
-        uncertain: sum(|room| room.uncertain),
-        ignored_expiry: lock.rooms.iter().map(|(_, room)| room.ignored_expiry).sum(),
+        several_clocks: lock.occupancies.iter().filter(|(_, occupancy)| occupancy.entries > 0).count() > 1,
+        violations: sum(|occupancy| occupancy.violations),
+        zombies: sum(|occupancy| occupancy.zombies),
+        uncertain: sum(|occupancy| occupancy.uncertain),
+        ignored_expiry: lock.occupancies.iter().map(|(_, occupancy)| occupancy.ignored_expiry).sum(),
         order: lock.order.report,
         writes: lock.fencing.report,
         stuck: lock.stuck,

@@ -1,8 +1,8 @@
 //! All that is kept of one lock while its history is read.
 
 use super::fencing::Fencing;
+use super::occupancy::Occupancy;
 use super::order::LockHolds;
-use super::room::Occupancy;
 use crate::record::KeptOut;
 use crate::record::history::{LockClaim, LockKind};
 use crate::words::units::counted;
@@ -12,7 +12,7 @@ pub struct Lock {
     pub name: String,
     pub kind: LockKind,
     /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
-    pub rooms: Vec<(usize, Occupancy)>,
+    pub occupancies: Vec<(usize, Occupancy)>,
     pub order: LockHolds,
     pub fencing: Fencing,
     pub holds: u64,
@@ -33,7 +33,7 @@ impl Lock {
         Self {
             name,
             kind,
-            rooms: Vec::new(),
+            occupancies: Vec::new(),
             order: LockHolds::new(kind),
             fencing: Fencing::default(),
             holds: 0,
@@ -48,12 +48,12 @@ impl Lock {
         }
     }
 
-    pub fn room(&mut self, clock: usize) -> &mut Occupancy {
-        let found = self.rooms.iter().position(|(of, _)| *of == clock).unwrap_or_else(|| {
-            self.rooms.push((clock, Occupancy::new(self.kind)));
-            self.rooms.len() - 1
+    pub fn occupancy(&mut self, clock: usize) -> &mut Occupancy {
+        let found = self.occupancies.iter().position(|(of, _)| *of == clock).unwrap_or_else(|| {
+            self.occupancies.push((clock, Occupancy::new(self.kind)));
+            self.occupancies.len() - 1
         });
-        &mut self.rooms[found].1
+        &mut self.occupancies[found].1
     }
 
     pub fn next_hold(&mut self) -> u64 {
@@ -90,8 +90,8 @@ mod tests {
     fn each_hold_has_a_number_of_its_own_and_each_clock_a_room() {
         let mut lock = Lock::new("lock".into(), LockKind::Mutex);
         assert_ne!(lock.next_hold(), lock.next_hold());
-        lock.room(4).entries = 1;
-        lock.room(7).entries = 2;
-        assert_eq!((lock.room(4).entries, lock.room(7).entries, lock.rooms.len()), (1, 2, 2));
+        lock.occupancy(4).entries = 1;
+        lock.occupancy(7).entries = 2;
+        assert_eq!((lock.occupancy(4).entries, lock.occupancy(7).entries, lock.occupancies.len()), (1, 2, 2));
     }
 }

@@ -57,26 +57,26 @@ impl Checker {
 
 fn tell_holder(stand: &mut Stand, lock: &mut Lock, state: SessionState, at: Moment) {
     let Some(hold) = stand.hold else { return };
-    let room = lock.room(at.clock);
+    let occupancy = lock.occupancy(at.clock);
     let believes = matches!(stand.at, At::Inside | At::AskingAgain | At::Easing);
     match state {
-        SessionState::Suspended => room.suspend(hold, true, at.place),
-        SessionState::Connected if believes && !stand.lost => room.suspend(hold, false, at.place),
+        SessionState::Suspended => occupancy.suspend(hold, true, at.place),
+        SessionState::Connected if believes && !stand.lost => occupancy.suspend(hold, false, at.place),
         SessionState::Connected if stand.at == At::NotLet => {
             let character = stand.after_release();
-            room.resolve(hold, character);
+            occupancy.resolve(hold, character);
             stand.hold = None;
         }
         SessionState::Connected => {}
         SessionState::Expired if believes => {
             stand.lost = true;
-            room.lose(hold, at);
+            occupancy.lose(hold, at);
         }
         SessionState::Expired => {
             if stand.at == At::Maybe {
-                room.vanish(hold);
+                occupancy.vanish(hold);
             } else {
-                room.expire(hold, at.place);
+                occupancy.expire(hold, at.place);
             }
             stand.hold = None;
         }
@@ -91,12 +91,12 @@ pub fn end_of_history(
     lived: impl Fn(LinePosition) -> bool,
 ) {
     let Some(hold) = stand.hold.take() else { return };
-    let room = lock.room(clock);
+    let occupancy = lock.occupancy(clock);
     match stand.at {
-        At::Inside | At::AskingAgain | At::Easing if stand.lost => room.vanish(hold),
-        At::Inside | At::AskingAgain | At::Easing => room.remain(hold, lived),
-        At::NotLet => room.resolve(hold, stand.after_release()),
-        At::Leaving => room.resolve(hold, Character::Unknown),
+        At::Inside | At::AskingAgain | At::Easing if stand.lost => occupancy.vanish(hold),
+        At::Inside | At::AskingAgain | At::Easing => occupancy.remain(hold, lived),
+        At::NotLet => occupancy.resolve(hold, stand.after_release()),
+        At::Leaving => occupancy.resolve(hold, Character::Unknown),
         At::Outside | At::Asking | At::Maybe => {}
     }
 }

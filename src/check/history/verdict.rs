@@ -1,6 +1,6 @@
 //! From what became of the locks to one verdict, and what a reader must know beside it.
 
-use super::checker::Ending;
+use super::checker::HistoryEnd;
 use super::judgement::LockReport;
 use crate::check::evidence::suffices;
 use crate::words::units::counted;
@@ -30,7 +30,7 @@ fn uncompared(lock: &LockReport) -> u64 {
     if lock.several_clocks { uncompared } else { 0 }
 }
 
-pub fn of(locks: &[LockReport], complete: Option<bool>, ending: Ending) -> (Verdict, Vec<String>) {
+pub fn of(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd) -> (Verdict, Vec<String>) {
     let mut violated = reasons(locks, VIOLATED);
     let zombies = reasons(locks, &[(|lock| lock.zombies.count, "entries while a zombie was inside")]);
     if ending.strict {
@@ -81,7 +81,7 @@ fn no_evidence(locks: &[LockReport]) -> Option<String> {
     }
 }
 
-fn broken_off(complete: Option<bool>, ending: Ending) -> Option<String> {
+fn broken_off(complete: Option<bool>, ending: HistoryEnd) -> Option<String> {
     if let Some(line) = ending.cut_off_at {
         return Some(format!("the history breaks off in line {line}; what followed is unknown"));
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn judge(locks: &[LockReport]) -> (Verdict, Vec<String>) {
-        of(locks, Some(true), Ending::default())
+        of(locks, Some(true), HistoryEnd::default())
     }
 
     /// The verdict on a lock that is sound but for one thing.
@@ -211,7 +211,7 @@ mod tests {
         let mut lock = sound("l");
         lock.zombies.count = 2;
         assert_eq!(judge(&[lock.clone()]).0, Verdict::Held);
-        let strict = Ending { strict: true, ..Ending::default() };
+        let strict = HistoryEnd { strict: true, ..HistoryEnd::default() };
         let told = violated("l: entries while a zombie was inside: 2");
         assert_eq!(of(&[lock], Some(true), strict).0, told);
     }
@@ -266,7 +266,8 @@ mod tests {
 
     #[test]
     fn a_history_without_its_end_leaves_it_unknown_and_one_that_does_not_say_gets_a_note() {
-        let judged = |complete, cut_off_at| of(&[sound("l")], complete, Ending { cut_off_at, strict: false });
+        let judged =
+            |complete, cut_off_at| of(&[sound("l")], complete, HistoryEnd { cut_off_at, strict: false });
         let broken = unknown("the history breaks off in line 7; what followed is unknown");
         assert_eq!(judged(Some(false), Some(7)), (broken, vec![]));
         assert_eq!(judged(Some(false), None), (unknown("the history says that it is incomplete"), vec![]));

@@ -12,7 +12,7 @@ use super::args::CheckArgs;
 use super::output;
 use super::scenario_source::STDIN;
 use crate::check;
-use crate::check::history::{Checker, Ending, Judgement};
+use crate::check::history::{Checker, HistoryEnd, Judgement};
 use crate::record::{Judged, RunEnding, Trial};
 use crate::report::document::Section;
 use crate::results::history::{HistoryReader, lines_at};
@@ -91,7 +91,7 @@ pub(super) fn read_through(
             return Err(Error::Interrupted);
         }
     }
-    Ok(checker.conclude(Ending { cut_off_at: reader.cut_off_at(), strict }))
+    Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict }))
 }
 
 /// Judges a run by what was recorded of it, and prints what came of that.

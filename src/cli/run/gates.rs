@@ -135,7 +135,7 @@ fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// What the gates of a run came to, and what it was compared with.
-pub struct Gated {
+pub struct JudgedGates {
     pub outcomes: Vec<Outcome>,
     /// The comparison; `None` where there was no baseline, or where it cannot be compared.
     pub comparison: Option<Comparison>,
@@ -143,7 +143,7 @@ pub struct Gated {
 }
 
 /// What the scenario's gates came to, on a run of this verdict. Without a gate about the baseline, the comparison is one.
-pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdict: &Verdict) -> Gated {
+pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdict: &Verdict) -> JudgedGates {
     let cells: Vec<CellKey> = cells(scenario).collect();
     // What was measured must not be lost because something else was: the gates are unknown then.
     let (base, goes_without) = match baseline.map(|baseline| (baseline.fitting(new), baseline.is_optional)) {
@@ -156,7 +156,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     };
     let goes_without = goes_without && base.is_none();
     let Some(stored) = new.runs.first().map(|run| &run.stored) else {
-        return Gated { outcomes: Vec::new(), comparison: None, baseline: None };
+        return JudgedGates { outcomes: Vec::new(), comparison: None, baseline: None };
     };
     let is_judged = |gate: &&Gate| !(goes_without && gate.condition.needs_baseline());
     let gates: Vec<Gate> = scenario.gates.iter().filter(is_judged).cloned().collect();
@@ -177,9 +177,9 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
         let compared = compared.unwrap_or_else(gone);
         outcomes.push(Outcome::of_comparison(&compared));
         gate::worst_first(&mut outcomes);
-        return Gated { outcomes, comparison: compared.ok(), baseline: path };
+        return JudgedGates { outcomes, comparison: compared.ok(), baseline: path };
     }
-    Gated { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
+    JudgedGates { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
 }
 
 /// What the comparison beside gates about the baseline is asked: their figures by their margins, so that it says what they say.

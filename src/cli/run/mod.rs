@@ -43,7 +43,7 @@ use crate::world::fault;
 use crate::{check, lock};
 use capabilities::Needs;
 pub(super) use gates::Baseline;
-use gates::Gated;
+use gates::JudgedGates;
 use metrics::{Endpoint, Port};
 use open_ensemble::OpenEnsemble;
 use part::WorkerPlace;
@@ -358,7 +358,7 @@ impl RunInProgress {
         }
         let (progress, metrics) = (self.progress.clone(), self.metrics.as_ref());
         let watch = self.args.abort_on_fail.then(|| RefCell::new(self.watch()));
-        let course = RunContext {
+        let context = RunContext {
             environment,
             stop,
             tell: &move |event| {
@@ -369,7 +369,7 @@ impl RunInProgress {
             server_ended: &|| self.opened.ended(),
             hopeless: &|trial| watch.as_ref()?.borrow_mut().note(trial),
         };
-        let ran = run::run(&self.plan, there, &mut self.writer, &course).await;
+        let ran = run::run(&self.plan, there, &mut self.writer, &context).await;
         let is_whole = ran.outcome.ending == RunEnding::Complete && environment.rendezvous.is_none();
         let floor_after = match begun.floor.as_ref().is_some_and(Floor::is_measured) && is_whole {
             true => Some(prepare::measure_floor(&self.opened, environment, stop).await),
@@ -567,7 +567,7 @@ impl RunResult {
         let verdict = stored.run.judged.verdict.clone().and(strict);
         let ending = stored.run.outcome.ending;
         let side = Side { path: path.clone(), runs: vec![Loaded { path: path.clone(), stored }] };
-        let Gated { outcomes: gates, comparison, baseline } =
+        let JudgedGates { outcomes: gates, comparison, baseline } =
             gates::judge(scenario, &side, baseline, &verdict);
         let exit = ending.exit(&gate::overall(&gates));
         let gated = report::Gated { gates, baseline };

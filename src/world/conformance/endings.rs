@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::conversation::Conversation;
-use super::finding::{CheckNote, Tried, Trouble, wrong};
+use super::finding::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use super::stage::{CheckedContender, SOON, Stage, said};
 use crate::world::driver::protocol::{Answer, How, WantedMode, What};
 use crate::world::zk::reactor;
@@ -34,9 +34,7 @@ pub(super) async fn no_time(stage: &mut Stage<'_>) -> Tried {
 }
 
 async fn times_out(stage: &mut Stage<'_>, timeout: Duration) -> Tried {
-    if !stage.has_timeouts() {
-        return Ok(CheckNote::NotTried(NO_TIMEOUT.into()));
-    }
+    needs(stage.has_timeouts(), NO_TIMEOUT)?;
     let on = stage.place().await?;
     let (holder, other) = stage.two().await?;
     stage.takes(holder, &on).await?;
@@ -96,9 +94,7 @@ fn no_timeout(answer: &Answer, took: Duration, timeout: Duration) -> Trouble {
 
 /// The holder lets go at about the time when the other one gives up: a grant that is then on its way belongs to nobody.
 pub(super) async fn late_grants(stage: &mut Stage<'_>) -> Tried {
-    if !stage.has_timeouts() {
-        return Ok(CheckNote::NotTried(NO_TIMEOUT.into()));
-    }
+    needs(stage.has_timeouts(), NO_TIMEOUT)?;
     let on = stage.place().await?;
     let (holder, other) = stage.two().await?;
     let mut granted = 0;
@@ -129,7 +125,7 @@ fn in_race(trouble: Trouble, race: usize) -> Trouble {
     match trouble {
         Trouble::Wrong(why) => Trouble::Wrong(format!("race {}: {why}", race + 1)),
         Trouble::Advised(why, advice) => Trouble::Advised(format!("race {}: {why}", race + 1), advice),
-        other @ Trouble::Elsewhere(_) => other,
+        other => other,
     }
 }
 
@@ -195,17 +191,11 @@ async fn is_cancelled(driver: &mut Conversation, id: u64) -> Result<(), Trouble>
     }
 }
 
-fn can_cancel(stage: &Stage<'_>) -> bool {
-    stage.abilities.cancel != How::None
-}
-
 const NO_CANCEL: &str = "`cancel` is `none`";
 
 /// A cancellation that comes right behind its acquire, on a lock that is free, and on one that is not.
 pub(super) async fn cancel_before(stage: &mut Stage<'_>) -> Tried {
-    if !can_cancel(stage) {
-        return Ok(CheckNote::NotTried(NO_CANCEL.into()));
-    }
+    needs(stage.can_cancel(), NO_CANCEL)?;
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
     let mut granted = 0;
@@ -245,9 +235,7 @@ pub(super) async fn cancel_before(stage: &mut Stage<'_>) -> Tried {
 
 /// A wait that is cancelled ends, leaves the queue, and does not end the next one.
 pub(super) async fn cancel_during(stage: &mut Stage<'_>) -> Tried {
-    if !can_cancel(stage) {
-        return Ok(CheckNote::NotTried(NO_CANCEL.into()));
-    }
+    needs(stage.can_cancel(), NO_CANCEL)?;
     let on = stage.place().await?;
     let (holder, other) = stage.two().await?;
     stage.takes(holder, &on).await?;
@@ -278,9 +266,7 @@ pub(super) async fn cancel_during(stage: &mut Stage<'_>) -> Tried {
 
 /// A cancellation that comes after the grant does nothing.
 pub(super) async fn cancel_after(stage: &mut Stage<'_>) -> Tried {
-    if !can_cancel(stage) {
-        return Ok(CheckNote::NotTried(NO_CANCEL.into()));
-    }
+    needs(stage.can_cancel(), NO_CANCEL)?;
     let on = stage.place().await?;
     let one = stage.open().await?;
     let asked = stage.asks(one, &on, WantedMode::Write, None).await?;
@@ -332,13 +318,11 @@ pub(super) async fn close_while_holding(stage: &mut Stage<'_>) -> Tried {
 
 /// Nothing of all that is left.
 pub(super) async fn nothing_left(stage: &mut Stage<'_>) -> Tried {
-    if !stage.has_places() {
-        return Ok(CheckNote::NotTried("no check before it has made a lock".into()));
-    }
+    needs(stage.has_places(), "no check before it has made a lock")?;
     reactor::sleep(Duration::from_millis(100)).await;
     let left = stage.all_nodes().await?;
     match left.first() {
-        None if !stage.is_zookeeper => Ok(CheckNote::NotTried("its locks are not ZooKeeper's".into())),
+        None if !stage.is_zookeeper => not_tried("its locks are not ZooKeeper's"),
         None => Ok(CheckNote::Fine("no session has a node left in any lock of the checks before".into())),
         Some(node) => {
             wrong(format!("{} of session {:#x} is left, and {} more", node.path, node.owner, left.len() - 1))

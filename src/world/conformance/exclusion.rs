@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::conversation::Answered;
-use super::finding::{CheckNote, Tried, Trouble, wrong};
-use super::stage::{CheckedContender, SOON, Stage, said};
+use super::finding::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
+use super::stage::{CheckedContender, SOON, Stage, said, was_done};
 use crate::world::driver::protocol::{Order, TokenKind, WantedMode};
 
 /// How often the lock is taken, by all contenders together.
@@ -131,12 +131,8 @@ fn grows(answered: &Answered, kind: TokenKind, last: &mut Option<i64>) -> Result
 
 /// Contenders that queue up one after the other are served so.
 pub(super) async fn order(stage: &mut Stage<'_>) -> Tried {
-    if stage.abilities.order != Order::Fifo {
-        return Ok(CheckNote::NotTried("no order is declared".into()));
-    }
-    if !stage.is_zookeeper {
-        return Ok(CheckNote::NotTried("it can't be seen who waits".into()));
-    }
+    needs(stage.abilities.order == Order::Fifo, "no order is declared")?;
+    needs(stage.is_zookeeper, "it can't be seen who waits")?;
     let on = stage.place().await?;
     let holder = stage.open().await?;
     stage.takes(holder, &on).await?;
@@ -145,9 +141,7 @@ pub(super) async fn order(stage: &mut Stage<'_>) -> Tried {
         let one = stage.open().await?;
         let asked = stage.asks(one, &on, WantedMode::Write, None).await?;
         if !stage.queues(one, &on).await? {
-            return Ok(CheckNote::NotTried(
-                "a contender that waits has no node, so it can't be seen who came first".into(),
-            ));
+            return not_tried("a contender that waits has no node, so it can't be seen who came first");
         }
         queue.push((one, asked));
     }
@@ -156,9 +150,7 @@ pub(super) async fn order(stage: &mut Stage<'_>) -> Tried {
         stage.releases(inside, &on).await?;
         let ids: Vec<u64> = queue[at..].iter().map(|(_, id)| *id).collect();
         let (id, answered) = stage.driver().await?.first_answer(&ids, SOON).await?;
-        if answered.answer.err.is_some() {
-            return wrong(format!("`acquire` failed: {}", said(&answered.answer)));
-        }
+        was_done("`acquire`", answered)?;
         if id != queue[at].1 {
             return wrong(format!("`order` is `fifo`, and contender {} was overtaken", queue[at].0.c));
         }
@@ -173,9 +165,7 @@ pub(super) async fn order(stage: &mut Stage<'_>) -> Tried {
 
 /// Readers share it, and keep writers out.
 pub(super) async fn readers(stage: &mut Stage<'_>) -> Tried {
-    if !stage.abilities.modes.contains(&WantedMode::Read) {
-        return Ok(CheckNote::NotTried("has no mode `read`".into()));
-    }
+    needs(stage.abilities.modes.contains(&WantedMode::Read), "has no mode `read`")?;
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
     let writer = stage.open().await?;
@@ -203,10 +193,7 @@ async fn stays_out(stage: &mut Stage<'_>, asked: u64, what: &str) -> Result<(), 
     let driver = stage.driver().await?;
     driver.listen(STAYS_OUT).await?;
     match driver.take_answer(&[asked]) {
-        Some((_, answered)) if answered.answer.err.is_some() => {
-            wrong(format!("`acquire` failed: {}", said(&answered.answer)))
-        }
-        Some(_) => wrong(what),
+        Some((_, answered)) => was_done("`acquire`", answered).and_then(|_| wrong(what)),
         None => Ok(()),
     }
 }
@@ -214,7 +201,7 @@ async fn stays_out(stage: &mut Stage<'_>, asked: u64, what: &str) -> Result<(), 
 /// As many as it has leases for are inside, and no more.
 pub(super) async fn leases(stage: &mut Stage<'_>) -> Tried {
     let Some(name) = stage.abilities.leases.clone() else {
-        return Ok(CheckNote::NotTried("one at a time".into()));
+        return not_tried("one at a time");
     };
     let on = stage.place().await?;
     let connect = stage.site.target.connect.clone();
@@ -238,9 +225,7 @@ pub(super) async fn leases(stage: &mut Stage<'_>) -> Tried {
 
 /// Its holder may take it again, and has it until it has released it as often.
 pub(super) async fn again(stage: &mut Stage<'_>) -> Tried {
-    if !stage.abilities.reentrant {
-        return Ok(CheckNote::NotTried("not declared".into()));
-    }
+    needs(stage.abilities.reentrant, "not declared")?;
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
     stage.takes(one, &on).await?;

@@ -43,7 +43,6 @@ impl Outcome {
 pub(super) enum CheckNote {
     Fine(String),
     Better(String),
-    NotTried(String),
 }
 
 /// Why a check ended early.
@@ -55,6 +54,8 @@ pub(super) enum Trouble {
     Advised(String, &'static str),
     /// It was the ensemble, of which the driver is not guilty.
     Elsewhere(String),
+    /// There is nothing to try, and why.
+    NotTried(String),
 }
 
 pub(super) type Tried = Result<CheckNote, Trouble>;
@@ -63,15 +64,24 @@ pub(super) fn wrong<T>(why: impl Into<String>) -> Result<T, Trouble> {
     Err(Trouble::Wrong(why.into()))
 }
 
+pub(super) fn not_tried<T>(why: impl Into<String>) -> Result<T, Trouble> {
+    Err(Trouble::NotTried(why.into()))
+}
+
+/// Ends a check for which that is not so.
+pub(super) fn needs(is_so: bool, otherwise: &str) -> Result<(), Trouble> {
+    if is_so { Ok(()) } else { not_tried(otherwise) }
+}
+
 impl Finding {
     pub(super) fn of(check: &'static str, lock: Option<&str>, advice: &'static str, tried: Tried) -> Self {
         let (outcome, seen, advice) = match tried {
             Ok(CheckNote::Fine(seen)) => (Outcome::Ok, seen, None),
             Ok(CheckNote::Better(seen)) => (Outcome::Warning, seen, Some(advice)),
-            Ok(CheckNote::NotTried(why)) => (Outcome::NotTried, why, None),
             Err(Trouble::Wrong(why)) => (Outcome::Failed, why, Some(advice)),
             Err(Trouble::Advised(why, better)) => (Outcome::Failed, why, Some(better)),
             Err(Trouble::Elsewhere(why)) => (Outcome::NotTried, format!("the ensemble: {why}"), None),
+            Err(Trouble::NotTried(why)) => (Outcome::NotTried, why, None),
         };
         Self { check, lock: lock.map(str::to_owned), outcome, seen, advice }
     }

@@ -2,25 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::finding::{CheckNote, Tried, Trouble, wrong};
+use super::finding::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use super::stage::{CheckedContender, SOON, Stage, said};
-use crate::world::driver::protocol::How;
 
 /// Long enough to look at the lock meanwhile, on a busy host, too.
 const HELD: u64 = 400_000;
 
 /// Two answers for one acquire: at the grant, and when it has been released.
 pub(super) async fn by_itself(stage: &mut Stage<'_>) -> Tried {
-    if !stage.says("hold") {
-        return Ok(CheckNote::NotTried("`hold` is not declared".into()));
-    }
+    needs(stage.says("hold"), "`hold` is not declared")?;
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
     let asked = asks(stage, one, &on, HELD, &[]).await?;
     let grant = stage.granted(asked, SOON).await?;
     stage.is_held(one, &on, Some(&grant)).await?;
     let other = asks(stage, two, &on, 0, &[]).await?;
-    if stage.abilities.cancel != How::None {
+    if stage.can_cancel() {
         let driver = stage.driver().await?;
         let cancel = driver.ask("`cancel`", json!({ "t": "cancel", "of": asked }));
         driver.answer(cancel, SOON).await?;
@@ -74,11 +71,9 @@ const AHEAD: usize = 5;
 pub(super) async fn ahead(stage: &mut Stage<'_>) -> Tried {
     let declared = stage.declared["ahead"].as_u64().and_then(|count| usize::try_from(count).ok());
     let Some(declared) = declared.filter(|count| *count > 1) else {
-        return Ok(CheckNote::NotTried("`ahead` is not declared".into()));
+        return not_tried("`ahead` is not declared");
     };
-    if stage.abilities.cancel == How::None {
-        return Ok(CheckNote::NotTried("`cancel` is `none`, so that nothing is asked for ahead".into()));
-    }
+    needs(stage.can_cancel(), "`cancel` is `none`, so that nothing is asked for ahead")?;
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
     let count = declared.min(AHEAD);

@@ -25,7 +25,7 @@ use crate::world::driver::DriverCommand;
 use crate::world::driver::protocol::{Ready, WantedMode};
 use crate::world::zk::reactor;
 use conversation::Conversation;
-use finding::{CheckNote, Tried, wrong};
+use finding::{Tried, Trouble, wrong};
 use stage::Stage;
 
 const CHECK_WITHIN: Duration = Duration::from_secs(90);
@@ -153,7 +153,7 @@ pub async fn of_lock(
     let mut all = Vec::new();
     for (name, advice, tries) in OF_LOCK.iter().filter(|(name, ..)| wanted(name)) {
         let tried = within(tries(&mut stage)).await;
-        if tried.is_err() {
+        if !matches!(tried, Ok(_) | Err(Trouble::NotTried(_))) {
             stage.give_up();
             stage.forget_places();
         }
@@ -175,7 +175,7 @@ async fn end_while_holding(stage: &mut Stage<'_>) -> Tried {
     stage.asks(other, &on, WantedMode::Write, None).await?;
     let driver = stage.driver().await?;
     driver.listen(Duration::from_millis(50)).await?;
-    let seen: CheckNote = program::exits(driver, "while one held and one waited").await?;
+    let seen = program::exits(driver, "while one held and one waited").await?;
     stage.give_up();
     Ok(seen)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::finding::{CheckNote, Tried, Trouble, wrong};
+use super::finding::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use super::program::echoes;
 use super::stage::{CheckedContender, SOON, Stage, looker, said};
 use crate::world::driver::protocol::{WantedMode, What};
@@ -26,7 +26,7 @@ pub(super) async fn one_each(stage: &mut Stage<'_>) -> Tried {
         }
         (None, _) => {
             stage.done(&[one, two]).await?;
-            return Ok(CheckNote::NotTried(NOT_ZOOKEEPER.into()));
+            return not_tried(NOT_ZOOKEEPER);
         }
         _ => {}
     }
@@ -36,9 +36,7 @@ pub(super) async fn one_each(stage: &mut Stage<'_>) -> Tried {
 
 /// What it tells as granted is what the servers have granted to that session. A client may ask them for a timeout of its own.
 pub(super) async fn granted(stage: &mut Stage<'_>) -> Tried {
-    if !stage.is_zookeeper {
-        return Ok(CheckNote::NotTried(NOT_ZOOKEEPER.into()));
-    }
+    needs(stage.is_zookeeper, NOT_ZOOKEEPER)?;
     let own = looker(&stage.site.target, ASKED_FOR).await;
     let own = own.map_err(|failure| Trouble::Elsewhere(failure.to_string()))?;
     let granted_to_us = own.timeout();
@@ -82,9 +80,9 @@ fn timeouts_are_right(
             let granted = granted_to_us.as_millis();
             wrong(format!("asked for {asked_for} s, it told {told} ms, and the servers grant {granted} ms"))
         }
-        None if one.granted < granted_to_us => Ok(CheckNote::NotTried(format!(
+        None if one.granted < granted_to_us => not_tried(format!(
             "asked for {asked_for} s, it told {told} ms; whether that was granted can't be read on its connection"
-        ))),
+        )),
         _ => Ok(CheckNote::Fine(format!(
             "asked for {asked_for} s, the servers grant {} s, and it says so",
             one.granted.as_secs()
@@ -99,21 +97,14 @@ pub(super) async fn contenders_echo(stage: &mut Stage<'_>) -> Tried {
     Ok(seen)
 }
 
-fn can_be_cut(stage: &Stage<'_>) -> Result<(), String> {
-    if !stage.is_zookeeper {
-        return Err(NOT_ZOOKEEPER.into());
-    }
-    if stage.site.target.access.tls.is_some() {
-        return Err("with TLS no proxy can stand between".into());
-    }
-    Ok(())
+fn can_be_cut(stage: &Stage<'_>) -> Result<(), Trouble> {
+    needs(stage.is_zookeeper, NOT_ZOOKEEPER)?;
+    needs(stage.site.target.access.tls.is_none(), "with TLS no proxy can stand between")
 }
 
 /// Cut off for half of its session, a holder keeps the lock, or is told that it has lost it.
 pub(super) async fn cut_shortly(stage: &mut Stage<'_>) -> Tried {
-    if let Err(why) = can_be_cut(stage) {
-        return Ok(CheckNote::NotTried(why));
-    }
+    can_be_cut(stage)?;
     let on = stage.place().await?;
     let proxy = stage.proxy()?;
     let connect = stage.by_way_of(&proxy, 0)?;
@@ -169,9 +160,7 @@ pub(super) async fn cut_shortly(stage: &mut Stage<'_>) -> Tried {
 
 /// Cut off for twice its session, a holder has lost the lock; the next one has it, whatever the first does then.
 pub(super) async fn cut_for_long(stage: &mut Stage<'_>) -> Tried {
-    if let Err(why) = can_be_cut(stage) {
-        return Ok(CheckNote::NotTried(why));
-    }
+    can_be_cut(stage)?;
     let on = stage.place().await?;
     let proxy = stage.proxy()?;
     let connect = stage.by_way_of(&proxy, 0)?;
@@ -213,9 +202,7 @@ pub(super) async fn cut_for_long(stage: &mut Stage<'_>) -> Tried {
 
 /// The servers end a holder's session from outside, as the fault `expire` does; the next one has the lock.
 pub(super) async fn expired(stage: &mut Stage<'_>) -> Tried {
-    if !stage.is_zookeeper {
-        return Ok(CheckNote::NotTried(NOT_ZOOKEEPER.into()));
-    }
+    needs(stage.is_zookeeper, NOT_ZOOKEEPER)?;
     let on = stage.place().await?;
     let (one, two) = stage.two().await?;
     let Some(key) = stage.key_of(one) else {
@@ -270,7 +257,7 @@ mod tests {
     #[test]
     fn where_its_connection_cannot_be_read_only_what_no_server_grants_is_wrong() {
         assert!(matches!(judged(600_000, None), Ok(CheckNote::Fine(_))));
-        assert!(matches!(judged(30_000, None), Ok(CheckNote::NotTried(_))));
+        assert!(matches!(judged(30_000, None), Err(Trouble::NotTried(_))));
         assert!(matches!(judged(86_400_000, None), Err(Trouble::Wrong(_))));
     }
 }

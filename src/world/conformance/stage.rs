@@ -224,31 +224,20 @@ impl<'a> Stage<'a> {
     }
 
     pub async fn granted(&mut self, id: u64, within: Duration) -> Result<Answered, Trouble> {
-        let answered = self.driver().await?.answer(id, within).await?;
-        match answered.answer.err {
-            Some(_) => wrong(format!("`acquire` failed: {}", said(&answered.answer))),
-            None => Ok(answered),
-        }
+        was_done("`acquire`", self.driver().await?.answer(id, within).await?)
     }
 
     pub async fn releases(&mut self, who: CheckedContender, on: &str) -> Result<Answered, Trouble> {
+        let request = json!({ "t": "release", "c": who.c, "on": on });
         let driver = self.driver().await?;
-        let id = driver.ask("`release`", json!({ "t": "release", "c": who.c, "on": on }));
-        let answered = driver.answer(id, SOON).await?;
-        match answered.answer.err {
-            Some(_) => wrong(format!("`release` failed: {}", said(&answered.answer))),
-            None => Ok(answered),
-        }
+        let id = driver.ask("`release`", request);
+        was_done("`release`", driver.answer(id, SOON).await?)
     }
 
     pub async fn closes(&mut self, who: CheckedContender) -> Result<(), Trouble> {
         let driver = self.driver().await?;
         let id = driver.ask("`close`", json!({ "t": "close", "c": who.c }));
-        let answered = driver.answer(id, SOON).await?;
-        match answered.answer.err {
-            Some(_) => wrong(format!("`close` failed: {}", said(&answered.answer))),
-            None => Ok(()),
-        }
+        was_done("`close`", driver.answer(id, SOON).await?).map(drop)
     }
 
     /// The end of a check: all is answered, nothing comes that was not asked for, and the contenders go.
@@ -375,6 +364,10 @@ impl<'a> Stage<'a> {
         self.abilities.timeout != How::None
     }
 
+    pub fn can_cancel(&self) -> bool {
+        self.abilities.cancel != How::None
+    }
+
     pub fn says(&self, field: &str) -> bool {
         self.declared[field] == true
     }
@@ -389,6 +382,14 @@ impl<'a> Stage<'a> {
         let chroot = connect.find('/').map_or("", |at| &connect[at..]);
         let servers = proxy.connect_for(client).map_err(|error| Trouble::Elsewhere(error.to_string()))?;
         Ok(format!("{servers}{chroot}"))
+    }
+}
+
+/// What was asked for has to be done.
+pub(super) fn was_done(asked: &str, answered: Answered) -> Result<Answered, Trouble> {
+    match answered.answer.err {
+        Some(_) => wrong(format!("{asked} failed: {}", said(&answered.answer))),
+        None => Ok(answered),
     }
 }
 

@@ -14,7 +14,7 @@ use super::traffic::{Direction, Mark, Traffic};
 
 /// A request or a reply that is to be lost.
 #[derive(Debug)]
-pub struct Lost {
+pub struct LostRequest {
     loss: u64,
     struck: Struck,
     /// Where it begins in the bytes at hand.
@@ -25,7 +25,7 @@ pub struct Lost {
 pub struct Replies {
     pub marks: Vec<Mark>,
     /// The first that is to be lost; nothing after it is looked at.
-    pub lost: Option<Lost>,
+    pub lost: Option<LostRequest>,
 }
 
 #[derive(Debug, Default)]
@@ -71,7 +71,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Reads what the client has sent. Returns the first request that is to be lost; nothing after it is looked at.
-    pub fn requested(&self, bytes: &[u8]) -> Option<Lost> {
+    pub fn requested(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
         let mut state = self.locked();
         let mut requests = std::mem::take(&mut state.requests);
@@ -81,7 +81,7 @@ impl<'a> Conversation<'a> {
                     own.wire.requested(own.connection, own.client, frame.head, frame.bytes);
                 }
                 let Some((request, loss)) = state.note(self.registration, frame.head) else { return Ok(()) };
-                lost = Some(Lost { loss, struck: Struck::unheard(request), start: frame.start });
+                lost = Some(LostRequest { loss, struck: Struck::unheard(request), start: frame.start });
                 return Err(NotFrames);
             }
             let Negotiated { session, timeout_ms } =
@@ -126,7 +126,7 @@ impl<'a> Conversation<'a> {
                 self.registration.spare(*loss);
             } else if let Some((request, loss)) = answered {
                 let struck = Struck::answered(request, reply);
-                found.lost = Some(Lost { loss, struck, start: frame.start });
+                found.lost = Some(LostRequest { loss, struck, start: frame.start });
                 return Err(NotFrames);
             }
             found.marks.push(Mark { end: frame.end, zxid: reply.zxid });
@@ -136,7 +136,7 @@ impl<'a> Conversation<'a> {
         found
     }
 
-    pub fn lose(&self, lost: Lost) {
+    pub fn lose(&self, lost: LostRequest) {
         self.registration.strike(lost.loss, lost.struck);
     }
 

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::conversation::Conversation;
 use super::pump::{Pump, has_hung_up};
-use super::setting::{Ending, Orders};
+use super::setting::{ConnectionEnd, Orders};
 use super::table::{ProxyTable, Registration};
 use crate::words::error::Error;
 
@@ -138,7 +138,7 @@ async fn accept(listener: TcpListener, server: Arc<str>, of: Option<usize>, tabl
 
 /// Serves a client until one of the two sides or a setting ends it.
 async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) {
-    if between(&client, &server, &registration).await == Err(Ending::Reset) {
+    if between(&client, &server, &registration).await == Err(ConnectionEnd::Reset) {
         reset_at_close(&client);
     }
     // What has left the table is closed.
@@ -146,7 +146,7 @@ async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) 
     drop(registration);
 }
 
-async fn between(client: &TcpStream, server: &str, registration: &Registration) -> Result<(), Ending> {
+async fn between(client: &TcpStream, server: &str, registration: &Registration) -> Result<(), ConnectionEnd> {
     let mut orders = registration.orders();
     while_stalled(client, registration.joined_stalled(), &mut orders).await?;
     let server = connect(server, &mut orders).await?;
@@ -159,7 +159,7 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     let requests = Pump::to_server(sockets, &conversation, registration.orders(), registration.number());
     let replies = Pump::to_client(sockets, &conversation, registration.orders(), registration.number());
     let ended = tokio::try_join!(requests.run(), replies.run());
-    if ended == Err(Ending::Reset) {
+    if ended == Err(ConnectionEnd::Reset) {
         reset_at_close(&server);
     }
     ended.map(|_| ())
@@ -170,12 +170,12 @@ async fn while_stalled(
     client: &TcpStream,
     joined_stalled: bool,
     orders: &mut watch::Receiver<Orders>,
-) -> Result<(), Ending> {
+) -> Result<(), ConnectionEnd> {
     let mut now = orders.borrow_and_update().clone();
     let was_stalled = joined_stalled || now.settings.stalled;
     while now.ending().is_none() && now.settings.stalled {
         if orders.changed().await.is_err() {
-            return Err(Ending::Cut);
+            return Err(ConnectionEnd::Cut);
         }
         now = orders.borrow_and_update().clone();
     }
@@ -187,19 +187,19 @@ async fn while_stalled(
     }
     // The runtime looks at the sockets before this goes on, so that an end which has come is known.
     tokio::task::yield_now().await;
-    if has_hung_up(client) { Err(Ending::Cut) } else { Ok(()) }
+    if has_hung_up(client) { Err(ConnectionEnd::Cut) } else { Ok(()) }
 }
 
 /// Connects to the server. A client whose server is not there sees its connection reset, which is as near as a
 /// proxy comes to a refusal.
-async fn connect(server: &str, orders: &mut watch::Receiver<Orders>) -> Result<TcpStream, Ending> {
+async fn connect(server: &str, orders: &mut watch::Receiver<Orders>) -> Result<TcpStream, ConnectionEnd> {
     let told = async {
         let told = orders.wait_for(|orders| orders.ending().is_some()).await;
-        told.ok().and_then(|orders| orders.ending()).unwrap_or(Ending::Cut)
+        told.ok().and_then(|orders| orders.ending()).unwrap_or(ConnectionEnd::Cut)
     };
     tokio::select! {
         ending = told => Err(ending),
-        connected = TcpStream::connect(server) => connected.map_err(|_| Ending::Reset),
+        connected = TcpStream::connect(server) => connected.map_err(|_| ConnectionEnd::Reset),
     }
 }
 

@@ -39,7 +39,7 @@ use crate::words::error::Error;
 use crate::words::measure::RequestKind;
 use listen::Listening;
 use loss::LostPart;
-use setting::{Ending, Setting};
+use setting::{ConnectionEnd, Setting};
 use table::ProxyTable;
 
 /// A proxy with one listener for each server. Dropped, it listens no more and all its connections are closed.
@@ -136,13 +136,13 @@ impl Proxy {
 
     /// Resets connections; how many. Data under way are lost. Done when [`Proxy::connections`] no longer counts them.
     pub fn reset(&self, who: Who) -> usize {
-        self.table.end(who, Ending::Reset)
+        self.table.end(who, ConnectionEnd::Reset)
     }
 
     /// Closes connections towards both sides without a word, as when a client crashes; how many. Data under way
     /// are lost. It is done when they are no longer among [`Proxy::connections`].
     pub fn cut(&self, who: Who) -> usize {
-        self.table.end(who, Ending::Cut)
+        self.table.end(who, ConnectionEnd::Cut)
     }
 
     /// Loses the reply to their next request of one of these kinds: the server carries it out, what it

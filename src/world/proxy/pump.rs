@@ -14,9 +14,9 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::conversation::{Conversation, Lost, Replies};
+use super::conversation::{Conversation, LostRequest, Replies};
 use super::queue::Queue;
-use super::setting::{Ending, Orders, Settings};
+use super::setting::{ConnectionEnd, Orders, Settings};
 use super::traffic::{Direction, Mark};
 
 const BUFFER: usize = 16 << 10;
@@ -43,7 +43,7 @@ pub struct Pump<'a> {
     /// Nothing more comes because the connection broke.
     broken: bool,
     /// Nothing more is to pass because this request or reply is to be lost.
-    lost: Option<Lost>,
+    lost: Option<LostRequest>,
     has_passed: bool,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Pump<'a> {
         Self { direction: Direction::ToClient, ..other_way }
     }
 
-    pub async fn run(mut self) -> Result<(), Ending> {
+    pub async fn run(mut self) -> Result<(), ConnectionEnd> {
         loop {
             self.obey()?;
             if self.ended && self.queue.is_empty() && !self.settings.stalled {
@@ -124,7 +124,7 @@ impl<'a> Pump<'a> {
     }
 
     /// Takes in what it has been told since it last looked.
-    fn obey(&mut self) -> Result<(), Ending> {
+    fn obey(&mut self) -> Result<(), ConnectionEnd> {
         if !self.orders.has_changed().unwrap_or(false) {
             return Ok(());
         }
@@ -140,12 +140,12 @@ impl<'a> Pump<'a> {
         // A session is not taken up by a connection that its client has given up.
         let is_fresh = self.direction == Direction::ToServer && !self.has_passed;
         if moves_again && is_fresh && has_hung_up(self.from) {
-            return Err(Ending::Cut);
+            return Err(ConnectionEnd::Cut);
         }
         Ok(())
     }
 
-    fn read(&mut self) -> Result<bool, Ending> {
+    fn read(&mut self) -> Result<bool, ConnectionEnd> {
         if let Some(lag) = self.lag().filter(|_| self.reads_at.is_none()) {
             let now = Instant::now();
             (self.came_at, self.reads_at) = (Some(now), Some(now + lag));
@@ -172,7 +172,7 @@ impl<'a> Pump<'a> {
     }
 
     /// Passes on what is in the buffer, or puts it in the queue; whether there still is a receiver.
-    fn arrived(&mut self, count: usize) -> Result<bool, Ending> {
+    fn arrived(&mut self, count: usize) -> Result<bool, ConnectionEnd> {
         let found = self.understand(count);
         let passes = found.lost.as_ref().map_or(count, |lost| lost.start);
         self.ended |= found.lost.is_some();
@@ -222,13 +222,13 @@ impl<'a> Pump<'a> {
         }
     }
 
-    fn finish(self) -> Result<(), Ending> {
+    fn finish(self) -> Result<(), ConnectionEnd> {
         if let Some(lost) = self.lost {
             self.conversation.lose(lost);
-            return Err(Ending::Cut);
+            return Err(ConnectionEnd::Cut);
         }
         if self.broken {
-            return Err(Ending::Reset);
+            return Err(ConnectionEnd::Reset);
         }
         // A socket that is gone already need not be told.
         let _ = SockRef::from(self.to).shutdown(Shutdown::Write);
@@ -236,7 +236,7 @@ impl<'a> Pump<'a> {
             // A client may have said all it has to say and wait for the answer; a server that says no more has
             // closed.
             Direction::ToServer => Ok(()),
-            Direction::ToClient => Err(Ending::Cut),
+            Direction::ToClient => Err(ConnectionEnd::Cut),
         }
     }
 }

@@ -102,7 +102,7 @@ impl Settings {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ConnectionEnd {
     Reset,
     /// Both sides see the other close it.
     Cut,
@@ -111,13 +111,13 @@ pub enum Ending {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Orders {
     pub settings: Arc<Settings>,
-    pub ending: Option<Ending>,
+    pub ending: Option<ConnectionEnd>,
 }
 
 impl Orders {
     /// How the connection is to end, if it is.
-    pub fn ending(&self) -> Option<Ending> {
-        self.ending.or(self.settings.refused.then_some(Ending::Reset))
+    pub fn ending(&self) -> Option<ConnectionEnd> {
+        self.ending.or(self.settings.refused.then_some(ConnectionEnd::Reset))
     }
 }
 

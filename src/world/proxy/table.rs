@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::loss::{Losses, LostPart, Struck};
-use super::setting::{Ending, Orders, Owner, Setting, Settings, Who};
+use super::setting::{ConnectionEnd, Orders, Owner, Setting, Settings, Who};
 use super::traffic::{Passed, Traffic};
 use super::wire::Wire;
 use crate::words::measure::RequestKind;
@@ -101,7 +101,7 @@ impl ProxyTable {
     }
 
     /// Tells connections to end; how many were not told before.
-    pub fn end(&self, who: Who, ending: Ending) -> usize {
+    pub fn end(&self, who: Who, ending: ConnectionEnd) -> usize {
         let inner = self.locked();
         let told = inner.covered(who).filter(|connection| {
             connection.orders.send_if_modified(|orders| {
@@ -428,11 +428,11 @@ mod tests {
         let table = Arc::new(ProxyTable::default());
         let registrations = [table.join(None), table.join(None)];
         registrations[0].identify(Some(1));
-        assert_eq!(table.end(ONE, Ending::Reset), 1);
-        assert_eq!(table.end(Who::All, Ending::Cut), 1);
-        assert_eq!(registrations[0].orders().borrow().ending(), Some(Ending::Reset));
+        assert_eq!(table.end(ONE, ConnectionEnd::Reset), 1);
+        assert_eq!(table.end(Who::All, ConnectionEnd::Cut), 1);
+        assert_eq!(registrations[0].orders().borrow().ending(), Some(ConnectionEnd::Reset));
         drop(registrations);
-        assert_eq!((table.end(Who::All, Ending::Cut), table.connections(Who::All)), (0, 0));
+        assert_eq!((table.end(Who::All, ConnectionEnd::Cut), table.connections(Who::All)), (0, 0));
     }
 
     #[test]

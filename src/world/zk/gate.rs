@@ -145,10 +145,10 @@ impl Drop for Shut {
 
 /// What stands behind one gate, on its thread.
 #[derive(Clone, Default)]
-pub struct TaskScope(Rc<Behind>);
+pub struct TaskScope(Rc<ScopeState>);
 
 #[derive(Default)]
-struct Behind {
+struct ScopeState {
     gate: Arc<Gate>,
     /// Those of sessions, which outlive their contender until they are closed.
     tasks: Tasks,
@@ -165,7 +165,7 @@ thread_local! {
 
 impl TaskScope {
     pub fn behind(gate: Arc<Gate>) -> Self {
-        Self(Rc::new(Behind { gate, ..Behind::default() }))
+        Self(Rc::new(ScopeState { gate, ..ScopeState::default() }))
     }
 
     pub fn here() -> Option<Self> {
@@ -173,8 +173,8 @@ impl TaskScope {
     }
 
     /// Puts something behind the gate, with all that it will start.
-    pub fn around<F: Future>(&self, work: F) -> Gated<F> {
-        Gated { scope: self.clone(), work: Box::pin(work) }
+    pub fn around<F: Future>(&self, work: F) -> GatedWork<F> {
+        GatedWork { scope: self.clone(), work: Box::pin(work) }
     }
 
     /// Keeps a session's task that was started by what is behind the gate.
@@ -215,12 +215,12 @@ fn take(tasks: &Tasks) -> Vec<Task<()>> {
     std::mem::take(&mut *tasks.borrow_mut())
 }
 
-pub struct Gated<F> {
+pub struct GatedWork<F> {
     scope: TaskScope,
     work: Pin<Box<F>>,
 }
 
-impl<F: Future> Future for Gated<F> {
+impl<F: Future> Future for GatedWork<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {

@@ -86,7 +86,7 @@ pub(super) struct Begun {
 }
 
 /// A request that has ended: by a reply of that many bytes, or by its deadline with none.
-pub(super) struct Ended {
+pub(super) struct AnsweredRequest {
     pub(super) sent: Begun,
     pub(super) succeeded: bool,
     /// Whether a server has answered; else the client library has ended it, or its deadline.
@@ -110,8 +110,8 @@ impl Inner {
         }
     }
 
-    pub(super) fn ended(&self, request: &Ended, waker: &StampWaker) {
-        let Ended { sent: Begun { kind, at: sent }, succeeded, answered, bytes } = *request;
+    pub(super) fn ended(&self, request: &AnsweredRequest, waker: &StampWaker) {
+        let AnsweredRequest { sent: Begun { kind, at: sent }, succeeded, answered, bytes } = *request;
         let now = clock::now();
         let arrived = waker.arrived().unwrap_or(now);
         if answered {

@@ -20,7 +20,7 @@ use zookeeper_client::{
 use super::arrival::{Arm, Armed, Arrival, StampWaker};
 use super::foreign::{ForeignSession, SessionStates};
 use super::gate::TaskScope;
-use super::inner::{Begun, Ended, Inner, News, Observed, Sent, Undated, Watch};
+use super::inner::{AnsweredRequest, Begun, Inner, News, Observed, Sent, Undated, Watch};
 use super::key::{self, SessionKey};
 use super::outcome::Failure;
 use super::{overdue, reactor, wire};
@@ -473,7 +473,7 @@ impl Session {
         let absent =
             matches!(sent.kind, RequestKind::Exists | RequestKind::ExistsWatch) && bytes == wire::EMPTY_REPLY;
         let succeeded = matches!(reply, Some(Ok(_))) && !absent;
-        self.0.ended(&Ended { sent, succeeded, answered, bytes }, &waker);
+        self.0.ended(&AnsweredRequest { sent, succeeded, answered, bytes }, &waker);
         self.0.return_waker(waker);
         reply.unwrap_or(Err(Failure::NoReply))
     }

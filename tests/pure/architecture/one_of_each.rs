@@ -8,24 +8,28 @@ use syn::spanned::Spanned;
 use super::source::Source;
 use super::violation::Violation;
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 23] = [
     "Cell",
     "Change",
     "Compared",
     "Contender",
     "Document",
+    "Ended",
     "Fact",
     "Family",
     "Field",
+    "Gated",
     "Interval",
     "Kind",
     "Life",
     "Lines",
+    "Lost",
     "Missing",
     "Pair",
     "Reading",
     "Shut",
     "Spread",
+    "Told",
     "Value",
     "Verdict",
 ];

@@ -22,12 +22,12 @@ pub struct Hold {
     pub suspended: bool,
     pub traces: Traces,
     /// What happened after the holder was told that its session had ended.
-    pub lost: Option<Lost>,
+    pub lost: Option<OverdueHold>,
 }
 
 /// A hold that should have ended with its session.
 #[derive(Debug)]
-pub struct Lost {
+pub struct OverdueHold {
     pub at: Moment,
     pub others: u64,
     pub first: Option<(u64, Traces)>,
@@ -120,7 +120,7 @@ impl Occupancy {
     /// A holder calls release and no longer believes that it holds. `alone` when no other could run while it was inside.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
         let Some(hold) = self.inside.leave(at.t_us, alone, |hold| hold.number == number) else { return };
-        if let Some(Lost { others, first: Some((since_us, entered)), .. }) = hold.lost {
+        if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost {
             let length_us = at.t_us.saturating_sub(since_us);
             let inside = Traces { released: Some(at.place), ..hold.traces };
             self.zombies.add(others, length_us);
@@ -172,7 +172,7 @@ impl Occupancy {
     /// A holder is told that its session has ended.
     pub fn lose(&mut self, number: u64, at: Moment) {
         if let Some(hold) = self.find(number) {
-            hold.lost.get_or_insert(Lost { at, others: 0, first: None });
+            hold.lost.get_or_insert(OverdueHold { at, others: 0, first: None });
             hold.traces.session = Some(at.place);
         }
         self.expire(number, at.place);
@@ -277,86 +277,90 @@ mod tests {
     }
 
     /// Violations, zombies and uncertain overlaps so far.
-    fn counts(room: &Occupancy) -> [u64; 3] {
-        [room.violations.count, room.zombies.count, room.uncertain.count]
+    fn counts(occupancy: &Occupancy) -> [u64; 3] {
+        [occupancy.violations.count, occupancy.zombies.count, occupancy.uncertain.count]
     }
 
     #[test]
     fn the_oldest_of_too_many_open_overlaps_becomes_uncertain() {
-        let mut room = Occupancy::new(LockKind::Mutex);
-        room.enter(hold(0), moment(1));
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(0), moment(1));
         for number in 1..=WAITING as u64 {
-            room.enter(hold(number), moment(1 + number));
+            occupancy.enter(hold(number), moment(1 + number));
         }
-        assert_eq!(counts(&room), [0, 0, 0], "as many as may wait");
-        room.enter(hold(1000), moment(1000));
-        assert_eq!(counts(&room), [0, 0, 1]);
-        assert_eq!(room.uncertain.longest_us, 1000 - 2, "the oldest, up to now");
-        room.close(2000);
-        assert_eq!(counts(&room), [0, 0, 1 + WAITING as u64]);
+        assert_eq!(counts(&occupancy), [0, 0, 0], "as many as may wait");
+        occupancy.enter(hold(1000), moment(1000));
+        assert_eq!(counts(&occupancy), [0, 0, 1]);
+        assert_eq!(occupancy.uncertain.longest_us, 1000 - 2, "the oldest, up to now");
+        occupancy.close(2000);
+        assert_eq!(counts(&occupancy), [0, 0, 1 + WAITING as u64]);
     }
 
     #[test]
     fn of_each_class_only_some_examples_are_kept_but_all_are_counted() {
-        let mut room = Occupancy::new(LockKind::Mutex);
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
         for number in 0..30 {
-            room.enter(hold(2 * number), moment(10 * number));
-            room.enter(hold(2 * number + 1), moment(10 * number + 1));
-            room.leave(2 * number, moment(10 * number + 3), false);
-            room.resolve(2 * number, Character::Sound);
-            room.leave(2 * number + 1, moment(10 * number + 5), false);
+            occupancy.enter(hold(2 * number), moment(10 * number));
+            occupancy.enter(hold(2 * number + 1), moment(10 * number + 1));
+            occupancy.leave(2 * number, moment(10 * number + 3), false);
+            occupancy.resolve(2 * number, Character::Sound);
+            occupancy.leave(2 * number + 1, moment(10 * number + 5), false);
         }
-        assert_eq!((counts(&room), room.examples.len()), ([30, 0, 0], 20));
-        assert_eq!((room.violations.longest_us, room.examples[0].length_us), (2, 2));
-        assert_eq!((room.entries, room.inside.iter_mut().count()), (60, 0));
-        room.enter(hold(100), moment(1000));
-        room.enter(Hold { suspended: true, ..hold(101) }, moment(1001));
-        room.close(1002);
-        assert_eq!((counts(&room), room.examples.len()), ([30, 1, 0], 21), "another class has its own");
+        assert_eq!((counts(&occupancy), occupancy.examples.len()), ([30, 0, 0], 20));
+        assert_eq!((occupancy.violations.longest_us, occupancy.examples[0].length_us), (2, 2));
+        assert_eq!((occupancy.entries, occupancy.inside.iter_mut().count()), (60, 0));
+        occupancy.enter(hold(100), moment(1000));
+        occupancy.enter(Hold { suspended: true, ..hold(101) }, moment(1001));
+        occupancy.close(1002);
+        assert_eq!(
+            (counts(&occupancy), occupancy.examples.len()),
+            ([30, 1, 0], 21),
+            "another class has its own"
+        );
     }
 
     #[test]
     fn an_overlap_that_has_ended_waits_for_what_is_known_of_the_session() {
-        let mut room = Occupancy::new(LockKind::Mutex);
-        room.enter(hold(1), moment(10));
-        room.enter(hold(2), moment(20));
-        room.leave(1, moment(30), false);
-        assert_eq!(counts(&room), [0, 0, 0]);
-        room.resolve(1, Character::Sound);
-        assert_eq!(counts(&room), [1, 0, 0]);
-        let example = &room.examples[0];
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(10));
+        occupancy.enter(hold(2), moment(20));
+        occupancy.leave(1, moment(30), false);
+        assert_eq!(counts(&occupancy), [0, 0, 0]);
+        occupancy.resolve(1, Character::Sound);
+        assert_eq!(counts(&occupancy), [1, 0, 0]);
+        let example = &occupancy.examples[0];
         assert_eq!((example.since_us, example.length_us), (20, 10));
     }
 
     #[test]
     fn what_is_known_of_the_session_waits_for_the_overlaps_end() {
-        let mut room = Occupancy::new(LockKind::Mutex);
-        room.enter(hold(1), moment(10));
-        room.enter(hold(2), moment(20));
-        room.resolve(1, Character::Sound);
-        assert_eq!(counts(&room), [0, 0, 0]);
-        room.leave(2, moment(45), false);
-        assert_eq!((counts(&room), room.violations.longest_us), ([1, 0, 0], 25));
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(10));
+        occupancy.enter(hold(2), moment(20));
+        occupancy.resolve(1, Character::Sound);
+        assert_eq!(counts(&occupancy), [0, 0, 0]);
+        occupancy.leave(2, moment(45), false);
+        assert_eq!((counts(&occupancy), occupancy.violations.longest_us), ([1, 0, 0], 25));
     }
 
     #[test]
     fn more_are_inside_than_are_looked_at_one_by_one() {
         let most = LOOKED_AT as u64;
         for (strangers, expected) in [(1, [0, 1, 0]), (2, [0, 0, 1])] {
-            let mut room = Occupancy::new(LockKind::Semaphore(u32::MAX));
+            let mut occupancy = Occupancy::new(LockKind::Semaphore(u32::MAX));
             let inside = most + strangers;
-            (0..inside).for_each(|number| room.enter(hold(number), moment(number)));
+            (0..inside).for_each(|number| occupancy.enter(hold(number), moment(number)));
             // One that takes nearly all leases leaves room for one beside it.
-            room.enter(
+            occupancy.enter(
                 Hold { claim: LockClaim { leases: u32::MAX - 1, ..LockClaim::WRITE }, ..hold(500) },
                 moment(500),
             );
             for number in 0..inside {
-                room.expire(number, LinePosition::default());
-                room.leave(number, moment(600 + number), false);
+                occupancy.expire(number, LinePosition::default());
+                occupancy.leave(number, moment(600 + number), false);
             }
             assert_eq!(
-                counts(&room),
+                counts(&occupancy),
                 expected,
                 "of {strangers} it is not known whether they were zombies, too"
             );
@@ -365,64 +369,67 @@ mod tests {
 
     #[test]
     fn a_holder_that_was_told_to_go_explains_only_as_many_leases_as_it_has() {
-        let mut room = Occupancy::new(LockKind::Semaphore(2));
-        room.enter(hold(1), moment(1));
-        room.enter(hold(2), moment(2));
-        room.lose(1, moment(3));
-        room.enter(hold(3), moment(10));
-        room.leave(1, moment(14), false);
-        assert_eq!((counts(&room), room.ignored_expiry, room.zombies.longest_us), ([0, 1, 0], 1, 4));
-        room.leave(2, moment(15), false);
-        room.leave(3, moment(16), false);
-        assert_eq!(counts(&room), [0, 1, 0]);
+        let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
+        occupancy.enter(hold(1), moment(1));
+        occupancy.enter(hold(2), moment(2));
+        occupancy.lose(1, moment(3));
+        occupancy.enter(hold(3), moment(10));
+        occupancy.leave(1, moment(14), false);
+        assert_eq!(
+            (counts(&occupancy), occupancy.ignored_expiry, occupancy.zombies.longest_us),
+            ([0, 1, 0], 1, 4)
+        );
+        occupancy.leave(2, moment(15), false);
+        occupancy.leave(3, moment(16), false);
+        assert_eq!(counts(&occupancy), [0, 1, 0]);
     }
 
     #[test]
     fn a_holder_that_was_told_to_go_and_met_nobody_ignored_nothing() {
-        let mut room = Occupancy::new(LockKind::Semaphore(2));
-        room.enter(hold(1), moment(1));
-        room.lose(1, moment(3));
-        room.enter(hold(2), moment(10));
-        room.leave(1, moment(14), false);
-        assert_eq!((counts(&room), room.ignored_expiry), ([0, 0, 0], 0));
+        let mut occupancy = Occupancy::new(LockKind::Semaphore(2));
+        occupancy.enter(hold(1), moment(1));
+        occupancy.lose(1, moment(3));
+        occupancy.enter(hold(2), moment(10));
+        occupancy.leave(1, moment(14), false);
+        assert_eq!((counts(&occupancy), occupancy.ignored_expiry), ([0, 0, 0], 0));
     }
 
     #[test]
     fn the_first_news_of_a_sessions_end_counts_and_every_entry_since() {
-        let mut room = Occupancy::new(LockKind::Mutex);
-        room.enter(hold(1), moment(1));
-        room.lose(1, moment(3));
-        room.lose(1, moment(9));
-        room.enter(hold(2), moment(10));
-        room.leave(2, moment(12), false);
-        room.enter(hold(3), moment(13));
-        room.leave(3, moment(15), false);
-        room.leave(1, moment(20), false);
-        assert_eq!((room.zombies.count, room.zombies.longest_us), (2, 10));
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(1));
+        occupancy.lose(1, moment(3));
+        occupancy.lose(1, moment(9));
+        occupancy.enter(hold(2), moment(10));
+        occupancy.leave(2, moment(12), false);
+        occupancy.enter(hold(3), moment(13));
+        occupancy.leave(3, moment(15), false);
+        occupancy.leave(1, moment(20), false);
+        assert_eq!((occupancy.zombies.count, occupancy.zombies.longest_us), (2, 10));
     }
 
     #[test]
     fn whoever_went_when_it_was_told_to_had_left_by_then() {
-        let mut room = Occupancy::new(LockKind::Mutex);
-        room.enter(hold(1), moment(1));
-        room.enter(hold(2), moment(5));
-        room.lose(1, moment(8));
-        room.vanish(1);
-        assert_eq!((counts(&room), room.zombies.longest_us), ([0, 1, 0], 3));
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(1));
+        occupancy.enter(hold(2), moment(5));
+        occupancy.lose(1, moment(8));
+        occupancy.vanish(1);
+        assert_eq!((counts(&occupancy), occupancy.zombies.longest_us), ([0, 1, 0], 3));
     }
 
     #[test]
     fn at_the_histories_end_holders_are_sound_if_their_process_lived_on() {
         for lived in [false, true] {
-            let mut room = Occupancy::new(LockKind::Mutex);
-            room.enter(hold(1), moment(10));
-            room.enter(hold(2), moment(20));
-            room.remain(1, |since| {
+            let mut occupancy = Occupancy::new(LockKind::Mutex);
+            occupancy.enter(hold(1), moment(10));
+            occupancy.enter(hold(2), moment(20));
+            occupancy.remain(1, |since| {
                 assert_eq!(since.line, 20, "since the other entered");
                 lived
             });
-            room.close(50);
-            assert_eq!(counts(&room), [u64::from(lived), 0, u64::from(!lived)]);
+            occupancy.close(50);
+            assert_eq!(counts(&occupancy), [u64::from(lived), 0, u64::from(!lived)]);
         }
     }
 
@@ -430,33 +437,33 @@ mod tests {
     fn readers_of_a_mutex_do_not_share_it() {
         let reader = |number| Hold { claim: LockClaim::READ, ..hold(number) };
         for (kind, expected) in [(LockKind::Mutex, 1), (LockKind::ReadWrite, 0)] {
-            let mut room = Occupancy::new(kind);
-            room.enter(reader(1), moment(10));
-            room.enter(reader(2), moment(20));
-            room.close(30);
-            assert_eq!(room.uncertain.count, expected, "{kind:?}");
+            let mut occupancy = Occupancy::new(kind);
+            occupancy.enter(reader(1), moment(10));
+            occupancy.enter(reader(2), moment(20));
+            occupancy.close(30);
+            assert_eq!(occupancy.uncertain.count, expected, "{kind:?}");
         }
     }
 
     #[test]
     fn a_hold_that_may_never_have_been_accuses_nobody_when_it_begins() {
-        let mut room = Occupancy::new(LockKind::Mutex);
-        room.enter(hold(1), moment(10));
-        room.enter(Hold { possible: true, ..hold(2) }, moment(20));
-        room.close(30);
-        assert_eq!(counts(&room), [0, 0, 0]);
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        occupancy.enter(hold(1), moment(10));
+        occupancy.enter(Hold { possible: true, ..hold(2) }, moment(20));
+        occupancy.close(30);
+        assert_eq!(counts(&occupancy), [0, 0, 0]);
     }
 
     #[test]
     fn of_the_two_the_older_token_is_the_older_grant() {
         for (inside, entering, expected) in [(2, 1, [0, 1, 0]), (1, 2, [0, 0, 1]), (1, 1, [0, 0, 1])] {
-            let mut room = Occupancy::new(LockKind::Mutex);
-            room.enter(Hold { token: Some(inside), ..hold(1) }, moment(10));
-            room.enter(Hold { token: Some(entering), ..hold(2) }, moment(20));
-            room.expire(2, LinePosition::default());
-            room.leave(2, moment(30), false);
-            room.close(40);
-            assert_eq!(counts(&room), expected, "{inside} {entering}");
+            let mut occupancy = Occupancy::new(LockKind::Mutex);
+            occupancy.enter(Hold { token: Some(inside), ..hold(1) }, moment(10));
+            occupancy.enter(Hold { token: Some(entering), ..hold(2) }, moment(20));
+            occupancy.expire(2, LinePosition::default());
+            occupancy.leave(2, moment(30), false);
+            occupancy.close(40);
+            assert_eq!(counts(&occupancy), expected, "{inside} {entering}");
         }
     }
 }
