@@ -295,7 +295,8 @@ fn what_was_lost_is_told_as_a_share_of_what_was_asked_for() {
         figure: figures::named("timed_out").unwrap(),
         only_if_lost: true,
     };
-    let lost = asked.answer(Turn::A, &records::stored(&records::run(1), &[trial.clone()])).unwrap().value;
+    let lost = asked.answer(Turn::A, &records::stored(&records::run(1), std::slice::from_ref(&trial)));
+    let lost = lost.unwrap().value;
     let all = (trial.measured.acquired() + trial.timed_out() + trial.unserved()) as f64;
     assert!((lost - trial.timed_out() as f64 / all).abs() < 1e-12, "{lost} of {all}");
 }

@@ -66,12 +66,17 @@ impl RunMedians {
     /// With fewer runs than this, both sides together, nothing can be said of how much they differ by themselves.
     const FEWEST: usize = 5;
 
-    /// `None` where there are too few, and where one has no value that is known: where a queue grew, for example.
+    /// `None` where there are too few, and where the median of one is not known: where a queue grew in half of its repetitions,
+    /// for example.
     fn of(base: &[Vec<Reading>], new: &[Vec<Reading>], scale: Scale) -> Option<Self> {
         let middle = |run: &Vec<Reading>| {
-            let known = !run.iter().any(|reading| reading.at_least);
-            let middle = median(&run.iter().map(|reading| scale.of(reading.value)).collect::<Vec<_>>())?;
-            (known && middle > 0.0 && middle.is_finite()).then_some(middle)
+            let middle = |of: &dyn Fn(&Reading) -> f64| median(&run.iter().map(of).collect::<Vec<_>>());
+            let known = middle(&|reading| scale.of(reading.value))?;
+            // Lower bounds leave it as it is where they lie above it whatever they really are.
+            let most = middle(&|reading| {
+                if reading.at_least { f64::INFINITY } else { scale.of(reading.value) }
+            })?;
+            (known == most && known > 0.0 && known.is_finite()).then_some(known)
         };
         let medians = |side: &[Vec<Reading>]| side.iter().map(middle).collect::<Option<Vec<f64>>>();
         let (base, new) = (medians(base)?, medians(new)?);
