@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::baseline::{CheckedChange, Listed};
+use super::baseline::Listed;
 use super::output::Envelope;
 use crate::answer::ab::AbFile;
 use crate::answer::compare::{Comparison, Power};

@@ -14,7 +14,7 @@ use super::args::{
 use super::output;
 use crate::record::RunEnding;
 use crate::record::figures::THROUGHPUT;
-use crate::report::{self, Trend, TrendChange, date};
+use crate::report::{self, CheckedTrends, Trend, date};
 use crate::results::{self, Baseline};
 use crate::scenario::gate::Scope;
 use crate::words::error::{Error, Exit};
@@ -123,18 +123,6 @@ fn aligned(rows: &[[String; 5]]) -> String {
     all().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A change that `baseline check` found.
-#[derive(Serialize, JsonSchema)]
-pub struct CheckedChange {
-    /// The figure's name.
-    figure: String,
-    /// Whether it got worse by more than the margin, is the last one of its cell, and is not accepted.
-    fails: bool,
-    /// What changed.
-    #[serde(flatten)]
-    change: TrendChange,
-}
-
 /// Whether the newest runs of a store are worse than those before a change.
 fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     let baselines = results::baselines(&args.store)?;
@@ -142,6 +130,10 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     let own: Vec<&Baseline> = baselines.iter().filter(|one| one.run.scenario == scenario).collect();
     let accepted = match &args.since {
         None => 0,
+        // Every commit begins with nothing: an empty variable of a pipeline would accept all there is.
+        Some(commit) if commit.trim().is_empty() => {
+            return Err(Error::usage("--since: name a commit, or leave it out"));
+        }
         Some(commit) => {
             1 + own.iter().rposition(|one| one.commit.starts_with(commit.as_str())).ok_or_else(|| {
                 Error::usage(format!("{} has no run of commit {}", args.store.display(), shown(commit, 60)))
@@ -158,39 +150,13 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
         let stored = results::read(&one.dir)?;
         trends.iter_mut().for_each(|trend| trend.add(&one.commit, &stored));
     }
-    let notes = trends.first().map_or_else(Vec::new, |trend| trend.notes.clone());
-    let (mut changes, mut runs_at_least) = (Vec::new(), 0);
-    for (figure, trend) in figures.iter().zip(trends) {
-        let trend = trend.concluded(Trend::ALPHA / figures.len() as f64);
-        runs_at_least = runs_at_least.max(trend.runs_at_least);
-        let found = trend.changes;
-        changes.extend(found.into_iter().map(|change| CheckedChange {
-            figure: figure.to_string(),
-            fails: change.is_last && change.run >= accepted && change.is_worse(figure.better(), args.margin),
-            change,
-        }));
+    if args.figures.is_empty() {
+        trends.retain(Trend::applies);
     }
-    let fails = changes.iter().filter(|one| one.fails).count();
-    let too_few = own.len() < runs_at_least;
-    let has = counted(own.len(), "run", "runs");
-    let verdict = match (fails, too_few) {
-        (1.., _) => {
-            Verdict::Violated(vec![format!("Worse since a change: {}.", counted(fails, "figure", "figures"))])
-        }
-        (0, true) => {
-            Verdict::Unknown(vec![format!("Unknown: {has}, and it takes {runs_at_least} to tell a change.")])
-        }
-        (0, false) => Verdict::Held,
-    };
-    let what = verdict.why().unwrap_or_else(|| format!("No change for the worse over {has}."));
-    let found = json!({ "changes": changes, "notes": notes });
-    let said = changes.iter().map(|one| {
-        let mark = if one.fails { "! " } else { "" };
-        format!("{mark}{}.", one.change.sentence(&one.figure))
-    });
-    let notes = notes.iter().map(|note| format!("! {note}"));
-    let text = std::iter::once(what).chain(said).chain(notes).collect::<Vec<_>>().join("\n");
-    output::tell("baseline check", RunEnding::Complete.exit(&verdict), &found, || output::text(&text))
+    let checked = CheckedTrends::of(trends, accepted, args.margin)?;
+    let exit = RunEnding::Complete.exit(&checked.verdict);
+    let found = json!({ "changes": checked.changes, "notes": checked.notes });
+    output::tell("baseline check", exit, &found, || output::text(&checked.told()))
 }
 
 fn trend(args: BaselineTrendArgs) -> Result<Exit, Error> {

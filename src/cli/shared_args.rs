@@ -40,6 +40,10 @@ impl Judging {
             margins: self.margins.iter().filter_map(of_one).collect(),
         }
     }
+
+    pub fn has_margin_of_all(&self) -> bool {
+        self.margins.iter().any(|one| one.figure.is_none())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,6 +4,7 @@
 //! Uses: words, results, answer.
 
 pub mod chart;
+mod checked_trends;
 pub mod ci;
 pub mod conclusions;
 pub mod document;
@@ -18,6 +19,7 @@ mod table;
 mod trend;
 pub mod view;
 
+pub use checked_trends::{CheckedChange, CheckedTrends};
 pub use gated::Gated;
 pub use headline::{Headline, Says};
 pub use run_report::RunReport;

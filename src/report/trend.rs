@@ -67,6 +67,9 @@ pub struct TrendLine {
     pub contenders: usize,
     /// What the sound repetitions of each run gave, in the order of the runs; `None` where they gave nothing.
     pub points: Vec<Option<Aggregate>>,
+    /// Whether the newest run has such a cell.
+    #[serde(skip)]
+    pub is_current: bool,
 }
 
 /// From a run on, a figure of a cell was another one.
@@ -87,6 +90,10 @@ pub struct TrendChange {
     /// The median of the runs from then on, until the next change, divided by that of those before; null where that is 0.
     #[schemars(with = "Option<f64>")]
     pub times: f64,
+    /// The median of the runs since the last change of that cell, divided by that of those before this one: what is left of
+    /// it; null where that is 0.
+    #[schemars(with = "Option<f64>")]
+    pub now: f64,
     /// The probability of a change as clear or clearer where nothing changes.
     pub p: f64,
     /// Whether no change of that cell came after it.
@@ -94,19 +101,22 @@ pub struct TrendChange {
 }
 
 impl TrendChange {
-    /// Whether the figure got worse by more than that share.
+    /// Whether the figure is worse by more than that share than it was before, and still is: a later change may have mended it,
+    /// and several that are small by themselves may come to more.
     pub fn is_worse(&self, better: Better, margin: f64) -> bool {
         match better {
-            Better::Lower => self.times > 1.0 + margin,
-            Better::Higher => self.times < 1.0 / (1.0 + margin),
+            Better::Lower => self.now > 1.0 + margin,
+            Better::Higher => self.now < 1.0 / (1.0 + margin),
             Better::Neither => false,
         }
     }
 
     /// In a sentence without a full stop.
     pub fn sentence(&self, figure: &str) -> String {
+        let by_now =
+            if self.is_last { String::new() } else { format!("; by now {} times", number(self.now)) };
         format!(
-            "{}, {}: {figure} is {} times what it was from {} of {} on (p {})",
+            "{}, {}: {figure} is {} times what it was from {} of {} on (p {}){by_now}",
             self.strategy,
             contenders(self.contenders),
             number(self.times),
@@ -180,6 +190,7 @@ impl Trend {
     /// Adds the run after all others.
     pub fn add(&mut self, commit: &str, stored: &StoredRun) {
         let before = self.runs.len();
+        self.lines.iter_mut().for_each(|line| line.is_current = false);
         self.runs.push(TrendRun {
             commit: commit.to_owned(),
             started_at: stored.run.started_at,
@@ -195,11 +206,13 @@ impl Trend {
             let own = |line: &TrendLine| line.strategy == strategy && line.contenders == contenders;
             let at = self.lines.iter().position(own).unwrap_or_else(|| {
                 let points = vec![None; before];
-                self.lines.push(TrendLine { strategy: strategy.to_owned(), contenders, points });
+                let strategy = strategy.to_owned();
+                self.lines.push(TrendLine { strategy, contenders, points, is_current: true });
                 self.lines.len() - 1
             });
             let sound = cell.all().filter(|trial| trial.is_sound());
             self.lines[at].points.push(Aggregate::of_figure(self.of, sound));
+            self.lines[at].is_current = true;
         }
         // Cells that this run does not have.
         self.lines.iter_mut().for_each(|line| line.points.resize(before + 1, None));
@@ -216,6 +229,27 @@ impl Trend {
         self
     }
 
+    /// Whether any run has a value of it: a figure need not apply to a load.
+    pub fn applies(&self) -> bool {
+        self.lines.iter().any(|line| line.points.iter().any(Option::is_some))
+    }
+
+    pub(super) fn better(&self) -> Better {
+        self.of.better()
+    }
+
+    /// The cells of the newest run that have fewer values than it takes to tell a change, each in one sentence without a full
+    /// stop.
+    pub(super) fn too_short(&self) -> Vec<String> {
+        let current = self.lines.iter().filter(|line| line.is_current);
+        let counts = current.map(|line| (line, line.points.iter().flatten().count()));
+        let told = |(line, count): (&TrendLine, usize)| {
+            let (has, needed) = (counted(count, "value", "values"), self.runs_at_least);
+            format!("{} of {}: {has}, and it takes {needed} to tell a change", self.figure, line.label())
+        };
+        counts.filter(|(_, count)| *count < self.runs_at_least).map(told).collect()
+    }
+
     fn changes_of(&self, line: &TrendLine, alpha: f64) -> Vec<TrendChange> {
         let there =
             line.points.iter().enumerate().filter_map(|(run, point)| Some((run, point.as_ref()?.median)));
@@ -225,6 +259,7 @@ impl Trend {
         let values: Vec<f64> =
             medians.iter().map(|median| if has_logs { median.ln() } else { *median }).collect();
         let found = change_points(&values, alpha, SEED);
+        let newest = found.last().and_then(|last| median(&medians[last.at..]));
         let ends = found.iter().skip(1).map(|change| change.at).chain([medians.len()]);
         let begins = std::iter::once(0).chain(found.iter().map(|change| change.at));
         let parts = found.iter().zip(begins.zip(ends));
@@ -240,6 +275,7 @@ impl Trend {
                     commit: run.commit.clone(),
                     started_at: run.started_at,
                     times: after / before,
+                    now: newest? / before,
                     p: change.p,
                     is_last: at + 1 == found.len(),
                 })

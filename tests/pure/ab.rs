@@ -12,6 +12,7 @@ use zklockbench::answer::compare::{ComparisonVerdict as Found, Regression, Terms
 use zklockbench::record::figures;
 use zklockbench::record::{Cause, CellKey, CutShort, Figure, Floor, Reading};
 use zklockbench::report::{self, Style, html, page};
+use zklockbench::words::measure::Outcome;
 use zklockbench::words::verdict::Verdict;
 
 fn terms() -> Terms {
@@ -20,7 +21,11 @@ fn terms() -> Terms {
 
 fn question(figure: &str) -> FigureQuestion {
     let cell = CellKey { strategy: "baton".into(), contenders: 5 };
-    FigureQuestion { cells: CellPair { a: cell.clone(), b: cell }, figure: figures::named(figure).unwrap() }
+    FigureQuestion {
+        cells: CellPair { a: cell.clone(), b: cell },
+        figure: figures::named(figure).unwrap(),
+        only_if_lost: false,
+    }
 }
 
 fn known(value: f64) -> Answer {
@@ -230,8 +235,11 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
     };
     let cell = CellKey::of(&trial.spec);
     let other = CellKey { contenders: 99, ..cell.clone() };
-    let asked =
-        |figure: Figure| FigureQuestion { cells: CellPair { a: cell.clone(), b: other.clone() }, figure };
+    let asked = |figure: Figure| FigureQuestion {
+        cells: CellPair { a: cell.clone(), b: other.clone() },
+        figure,
+        only_if_lost: false,
+    };
     let of = |trial: &zklockbench::record::Trial, turn| {
         asked(figures::THROUGHPUT.figure())
             .answer(turn, &records::stored(&records::run(1), std::slice::from_ref(trial)))
@@ -247,6 +255,66 @@ fn only_a_sound_trial_of_the_right_combination_answers() {
     partial.cut_short = Some(CutShort { cause: Cause::Interrupted, why: "interrupted".into() });
     assert_eq!(of(&partial, Turn::A), Err(Silence::Spoiled("its trial is partial (interrupted)".into())));
     assert_eq!(asked(figures::named("timed_out").unwrap()).cell(Turn::B), &other);
+}
+
+#[test]
+fn a_side_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_less() {
+    // Given eight blocks in which B drops up to a tenth of all arrivals, and those that it serves wait half as long
+    let waits: Vec<Answers> =
+        (1..=8).map(|at| answers(100.0 + f64::from(at), 50.0, 100.0 + f64::from(at))).collect();
+    let questions = [question("wait.p50"), FigureQuestion { only_if_lost: true, ..question("dropped") }];
+    let judged = |dropped: f64| {
+        let of_block = |at: usize| {
+            let lost = dropped * (1.0 - at as f64 / 100.0);
+            (at as u32 + 1, vec![waits[at].clone(), answers(0.0, lost, 0.0)])
+        };
+        compare(&questions, &(0..8).map(of_block).collect::<Vec<_>>(), 8, &terms())
+    };
+    // Then it has regressed, and by how much is said as a share of all
+    let lost = judged(0.1).remove(1);
+    assert_eq!((lost.verdict, lost.better.as_str()), (Found::Regressed, "lower"), "{lost:?}");
+    assert!((lost.ratio.unwrap().ratio.unwrap() - 1.097).abs() < 0.002, "{lost:?}");
+    let mut file = file();
+    file.comparisons = judged(0.1);
+    file.conclusion = Conclusion::of(&file.comparisons);
+    let said = report::ab(&file, Style::default());
+    assert!(said.starts_with("Regressed: B is worse than A: dropped of baton, 5 contenders 9.6"), "{said}");
+    // Few that are lost are no regression, and where none is, nothing is compared
+    let few = judged(0.001);
+    assert_eq!((few.len(), Conclusion::of(&few)), (2, Conclusion::Improved));
+    assert_eq!(judged(0.0).len(), 1);
+}
+
+#[test]
+fn what_was_lost_is_told_as_a_share_of_what_was_asked_for() {
+    let mut trial = records::trial(0);
+    trial.measured.outcomes.add(Outcome::TimedOut, 2);
+    let cell = CellKey::of(&trial.spec);
+    let asked = FigureQuestion {
+        cells: CellPair { a: cell.clone(), b: cell },
+        figure: figures::named("timed_out").unwrap(),
+        only_if_lost: true,
+    };
+    let lost = asked.answer(Turn::A, &records::stored(&records::run(1), std::slice::from_ref(&trial)));
+    let lost = lost.unwrap().value;
+    let all = (trial.measured.acquired() + trial.timed_out() + trial.unserved()) as f64;
+    assert!((lost - trial.timed_out() as f64 / all).abs() < 1e-12, "{lost} of {all}");
+}
+
+#[test]
+fn the_percentile_of_too_few_samples_is_not_measured_and_never_green() {
+    let of = |samples: u64| {
+        let answer = |value: f64| Ok(Reading { value, at_least: false, samples: Some(samples) });
+        let block = |at: u32| {
+            let value = 100.0 + f64::from(at) / 100.0;
+            Answers { a: answer(value), b: answer(value), again: answer(value) }
+        };
+        judged("wait.p99", (0..8).map(block).collect())
+    };
+    assert_eq!(of(1_000).verdict, Found::Same);
+    let few = of(999);
+    assert_eq!((few.verdict, few.regression), (Found::NotMeasured, Regression::Unknown));
+    assert!(few.why.unwrap().starts_with("wait.p99 takes 1000 samples in each run"));
 }
 
 /// A comparison as it is left, of eight blocks in which a hold is a fifth longer.

@@ -7,10 +7,12 @@ use std::time::Duration;
 use zklockbench::check;
 use zklockbench::record::figures;
 use zklockbench::record::{Run, RunOutcome};
-use zklockbench::report::{self, Style, Trend};
+use zklockbench::report::{self, CheckedTrends, Style, Trend};
 use zklockbench::results::{self, RunWriter};
 use zklockbench::scenario::gate::Scope;
 use zklockbench::words::error::Error;
+use zklockbench::words::measure::Figure;
+use zklockbench::words::verdict::Verdict;
 
 use crate::support::records;
 
@@ -250,4 +252,67 @@ fn where_nothing_changed_or_little_is_known_no_change_is_named() {
     // Half as fast, but of one run fewer than that no order is rare enough.
     let halved = over(&[1.0, 1.01, 1.02, 1.03, 2.0, 2.01, 2.02]);
     assert!(halved.changes.is_empty() && halved.runs_at_least == 8, "{halved:?}");
+}
+
+/// A trend that is not concluded, of that figure in runs whose trials were measured for so many times as long; `None` of a
+/// run whose trial is invalid.
+fn trend(figure: Figure, times: &[Option<f64>]) -> Trend {
+    let mut trend = Trend::new(figure, Scope { strategy: None, contenders: None });
+    for (at, times) in times.iter().enumerate() {
+        let mut trial = records::trial(0);
+        match times {
+            Some(times) => trial.measured_us = (2_500_000.0 * times * (1.0 + 0.002 * (at % 3) as f64)) as u64,
+            None => trial.health.invalid = Some("lag".into()),
+        }
+        trend.add(&format!("commit{at}"), &records::stored(&records::run(1), &[trial]));
+    }
+    trend
+}
+
+fn checked(times: &[Option<f64>], accepted: usize) -> CheckedTrends {
+    CheckedTrends::of(vec![trend(figures::THROUGHPUT.figure(), times)], accepted, 0.05).unwrap()
+}
+
+fn levels(levels: &[f64]) -> Vec<Option<f64>> {
+    levels.iter().flat_map(|level| [Some(*level); 8]).collect()
+}
+
+#[test]
+fn what_is_still_worse_fails_and_what_was_mended_or_accepted_does_not() {
+    for (times, accepted, fails) in [
+        (levels(&[1.0, 1.0]), 0, 0),
+        (levels(&[1.0, 1.5]), 0, 1),
+        // Accepted with the run that it begins with
+        (levels(&[1.0, 1.5]), 9, 0),
+        // Mended wholly, or only in part: the last change is then for the better, and it is worse all the same
+        (levels(&[1.0, 1.5, 1.0]), 0, 0),
+        (levels(&[1.0, 1.5, 1.3]), 0, 1),
+        // Twice by less than the margin
+        (levels(&[1.0, 1.04, 1.08]), 0, 1),
+        (levels(&[1.5, 1.0, 1.0]), 0, 0),
+    ] {
+        let found = checked(&times, accepted);
+        let failed = found.changes.iter().filter(|one| one.fails).count();
+        assert_eq!(failed, fails, "{times:?}: {}", found.told());
+        assert_eq!(matches!(found.verdict, Verdict::Violated(_)), fails > 0, "{}", found.told());
+        assert_eq!(found.verdict == Verdict::Held, fails == 0, "{}", found.told());
+    }
+}
+
+#[test]
+fn of_too_few_values_it_is_not_known_whether_anything_changed_however_many_runs_there_are() {
+    let unknown = |found: &CheckedTrends| matches!(found.verdict, Verdict::Unknown(_));
+    // Given twelve runs of which nine are invalid
+    let gaps: Vec<Option<f64>> = (0..12).map(|at| (at < 3).then_some(1.0)).collect();
+    let found = checked(&gaps, 0);
+    assert!(unknown(&found), "{}", found.told());
+    assert!(found.told().contains("3 values, and it takes 8 to tell a change"), "{}", found.told());
+    // Given a figure that no run has, although there are runs enough
+    let missing = trend(figures::named("uncontended.p50").unwrap(), &levels(&[1.0, 1.0]));
+    assert!(!missing.applies());
+    assert!(unknown(&CheckedTrends::of(vec![missing], 0, 0.05).unwrap()));
+    assert!(unknown(&CheckedTrends::of(Vec::new(), 0, 0.05).unwrap()));
+    // And of what belongs to the load nothing is worse, so that it can't be checked
+    let of_load = trend(figures::named("unserved").unwrap(), &levels(&[1.0, 1.0]));
+    assert!(told(CheckedTrends::of(vec![of_load], 0, 0.05)).contains("belongs to the load"));
 }

@@ -4,10 +4,11 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zklockbench::answer::compare::{
-    About, Ask, Comparison, Limits, Loaded, Regression, Role, Row, Runs, Scale, Side, Terms, Test, compare,
-    judge_family,
+    About, Ask, Comparison, Limits, Loaded, Method, Regression, Role, Row, Runs, Scale, Side, Terms, Test,
+    compare, judge_family, power,
 };
 use zklockbench::record::{Better, Reading, Trial, figures};
+use zklockbench::report::{self, Style};
 use zklockbench::scenario::{Late, Load};
 use zklockbench::words::error::Exit;
 use zklockbench::words::measure::{Counts, Measure, Outcome};
@@ -182,6 +183,57 @@ fn with_enough_runs_the_run_is_the_unit_and_the_output_says_so() {
     // Runs that lie apart by themselves show nothing, however close their repetitions are
     let found = compared(&side("base", &[1.0, 1.4, 0.7]), &side("new", &[1.1, 1.5, 0.8]));
     assert_eq!(found.conclusion.exit(), Exit::Unknown, "{}", found.conclusion.sentence);
+}
+
+#[test]
+fn the_run_is_the_unit_where_waits_that_had_not_ended_cannot_move_its_median_and_only_there() {
+    // Given three runs against three of seven repetitions, of each of which that one is a lower bound
+    let unit = |at_least: usize| {
+        let run = |middle: f64| -> Vec<Reading> {
+            let reading = |at: usize| {
+                let value = middle * (1.0 + at as f64 / 100.0);
+                Reading { value, at_least: at == at_least, samples: None }
+            };
+            (0..7).map(reading).collect()
+        };
+        let runs = Runs { base: [1.0, 1.1, 0.9].map(run).to_vec(), new: [1.0, 1.05, 0.95].map(run).to_vec() };
+        let test = Test::of_runs(&runs, Better::Lower, Limits::default(), Scale::Values);
+        judge_family(vec![test]).remove(0).method
+    };
+    assert_eq!(unit(6), Some(Method::Runs), "the longest");
+    assert_eq!(unit(0), Some(Method::MannWhitney), "the shortest");
+}
+
+#[test]
+fn what_is_not_shown_of_runs_is_not_said_of_such_runs() {
+    let base = side("base", &[1.0, 1.01, 0.99]);
+    // Given runs in which a tenth of the waits had not ended, so that their p99 has no median by run
+    let mut new = side("new", &[1.0, 1.01, 0.99]);
+    for trial in new.runs.iter_mut().flat_map(|run| &mut run.stored.trials) {
+        trial.histograms.insert(Measure::Unserved, records::histogram(&[60_000; 120]));
+    }
+    assert_eq!(row(&compared(&base, &new), "wait.p99").compared.method, Some(Method::MannWhitney));
+    assert_eq!(compared(&base, &new).about, About::TheseRuns);
+}
+
+#[test]
+fn a_run_that_ended_before_its_first_trial_has_lost_all_of_them() {
+    let base = side("base", &[1.0]);
+    let mut new = side("new", &[1.0001, 1.0]);
+    assert_eq!(compared(&base, &new).conclusion.exit(), Exit::Held);
+    new.runs[1].stored.trials.clear();
+    let found = compared(&base, &new);
+    assert_eq!(found.conclusion.exit(), Exit::Unknown, "{}", found.conclusion.sentence);
+}
+
+#[test]
+fn of_one_repetition_it_is_not_known_how_many_it_takes() {
+    let mut one = side("base", &[1.0]);
+    one.runs[0].stored.trials.truncate(1);
+    let found = power(&one, &Ask::default(), 0.05);
+    assert!(found.rows.iter().all(|row| row.repetitions.is_none()), "{found:?}");
+    let said = report::power(&found, Style::default());
+    assert!(said.starts_with("How far the repetitions lie apart is not known of one"), "{said}");
 }
 
 #[test]

@@ -258,11 +258,15 @@ fn a_relation_between_strategies_that_chance_could_have_made_is_unknown() {
     };
     let wide: fn(usize) -> f64 = |at| 1.1 + 0.04 * at as f64;
     let narrow: fn(usize) -> f64 = |at| 1.3 + 0.002 * at as f64;
+    let same: fn(usize) -> f64 = |_| 1.3;
     for (repetitions, times, factor, word, said) in [
         (6, wide, 1.15, "unknown", "between 1.1 and 1.3, so it may be on either side"),
         (6, narrow, 1.15, "passed", "between 1.3 and 1.31"),
         (6, narrow, 1.5, "FAILED", "between 1.3 and 1.31"),
         (3, narrow, 1.15, "unknown", "3 repetitions are too few to tell it from chance: that takes 4"),
+        // Two that happen to be the same show nothing, three do
+        (2, same, 1.15, "unknown", "2 repetitions are too few to tell it from chance: that takes 4"),
+        (3, same, 1.15, "passed", "65/s"),
     ] {
         let gate = format!("throughput of baton at 20 contenders > {factor} * throughput of mutex");
         let (found, sentence) = of(repetitions, times, &gate);
@@ -277,6 +281,12 @@ fn it_can_be_said_which_of_the_repetitions_decides() {
         ("every wait.p99 < 50ms", |w| wait(&mut w.baton()[1], 90_000, 1_000), "FAILED", "90"),
         ("every wait.p99 < 50ms", nothing, "passed", "30 ms"),
         ("every wait.p99 < 50ms", |w| unserved(&mut w.baton()[1], 40_000), "unknown", "lower bound"),
+        (
+            "every wait.p99 < 50ms",
+            |w| wait(&mut w.baton()[1], 30_000, 999),
+            "unknown",
+            "wait.p99 needs 1000 samples in each repetition, and one of them has only 999 samples",
+        ),
         ("every handoff.p50 < 1.5 * floor", nothing, "FAILED", "2 ms"),
         ("median timed_out <= 3", |w| timed_out(&mut w.baton()[2], 4), "passed", "0 (0 to 4"),
     ]);

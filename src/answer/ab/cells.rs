@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Turn;
+use crate::answer::compare::reading;
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Figure, Missing, Reading};
 use crate::words::units::{contenders, counted};
@@ -97,6 +98,8 @@ fn paired<T: Clone + Ord>(a: &[T], b: &[T]) -> Option<Vec<(T, T)>> {
 pub struct FigureQuestion {
     pub cells: CellPair,
     pub figure: Figure,
+    /// It counts what may be lost, and is compared only where a run lost something of the kind.
+    pub only_if_lost: bool,
 }
 
 /// The figure of one run, in its unit; or why there is none that could be compared. Where the queue grew, so that a wait has
@@ -133,6 +136,11 @@ impl Answers {
     pub fn is_spoiled(&self) -> bool {
         [&self.a, &self.b].into_iter().any(|answer| matches!(answer, Err(Silence::Spoiled(_))))
     }
+
+    /// Whether either side lost anything of what is counted.
+    pub(super) fn lose_any(&self) -> bool {
+        [&self.a, &self.b].into_iter().flatten().any(|reading| reading.value > 0.0)
+    }
 }
 
 impl FigureQuestion {
@@ -159,11 +167,7 @@ impl FigureQuestion {
         if let Some(why) = &trial.health.invalid {
             return Err(Silence::Spoiled(format!("its trial is invalid ({why})")));
         }
-        match self.figure.of(trial) {
-            Err(Missing::Unstable) => Ok(Reading { value: f64::INFINITY, at_least: false, samples: None }),
-            Err(missing) => Err(Silence::Unknown(missing.to_string())),
-            Ok(reading) => Ok(reading),
-        }
+        reading(trial, self.figure).ok_or_else(|| Silence::Unknown(Missing::NotMeasured.to_string()))
     }
 }
 

@@ -7,9 +7,10 @@ use super::blocks::Turn;
 use super::cells::CellPair;
 use super::cells::{Answer, Answers, FigureQuestion, Silence};
 use crate::answer::compare::{
-    self, Compared, ComparisonVerdict, Regression, StoredRatio, Terms, Test, judge_family,
+    self, Compared, ComparisonVerdict, Regression, Scale, StoredRatio, Terms, Test, better_of, counts_losses,
+    judge_family,
 };
-use crate::results::record::{Better, Reading};
+use crate::results::record::{Reading, Unit, usual_samples};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
 
@@ -65,6 +66,9 @@ pub struct Comparison {
     /// The smallest difference that matters, as a share; `None` in files of older versions, and of what was not measured.
     #[serde(default)]
     pub margin: Option<f64>,
+    /// What the ratios are of.
+    #[serde(default)]
+    pub scale: Scale,
     /// B divided by A, with the interval of this comparison alone.
     pub ratio: Option<StoredRatio>,
     /// The same with an interval that is widened for the number of comparisons: what is worse or better lies wholly beyond
@@ -138,7 +142,8 @@ impl Conclusion {
 }
 
 /// Judges all questions by the blocks so far: of each block the answers to each question, in the order of the questions.
-/// `asked` is how many blocks were to be run in any case, so that it is known whether spoiled ones were made up for.
+/// `asked` is how many blocks were to be run in any case, so that it is known whether spoiled ones were made up for. What was
+/// lost comes last, where anything was.
 pub fn compare(
     questions: &[FigureQuestion],
     blocks: &[(u32, Vec<Answers>)],
@@ -147,11 +152,18 @@ pub fn compare(
 ) -> Vec<Comparison> {
     let answers = |at: usize| blocks.iter().filter_map(move |(block, each)| Some((*block, each.get(at)?)));
     let asked = usize::try_from(asked).unwrap_or(usize::MAX);
-    let measured = (0..questions.len()).map(|at| Measured::of(&questions[at], answers(at), asked, terms));
-    let (measured, tests): (Vec<_>, Vec<_>) = measured.map(|one| (one.0, one.1)).unzip();
-    let compared = judge_family(tests);
-    let each = questions.iter().zip(measured).zip(compared);
-    each.map(|((question, measured), compared)| measured.judge(question, compared)).collect()
+    let (lost, planned): (Vec<usize>, Vec<usize>) =
+        (0..questions.len()).partition(|at| questions[*at].only_if_lost);
+    let lost = lost.into_iter().filter(|at| answers(*at).any(|(_, one)| one.lose_any())).collect();
+    let judge = |family: Vec<usize>| {
+        let measured = family.iter().map(|at| Measured::of(&questions[*at], answers(*at), asked, terms));
+        let (measured, tests): (Vec<_>, Vec<_>) = measured.unzip();
+        let each = family.iter().zip(measured).zip(judge_family(tests));
+        each.map(|((at, measured), compared)| measured.judge(&questions[*at], compared)).collect::<Vec<_>>()
+    };
+    // What was lost is a family of its own: how large it is depends on what was seen, and it must not take from the sharpness of
+    // what the blocks were planned for.
+    [planned, lost].into_iter().flat_map(judge).collect()
 }
 
 /// What was measured for one question, beside what is tested.
@@ -162,6 +174,8 @@ struct Measured {
     pairs: usize,
     /// How many pairs there were to be.
     asked: usize,
+    /// That the samples of most runs are too few for the percentile.
+    too_few: Option<String>,
 }
 
 impl Measured {
@@ -194,25 +208,28 @@ impl Measured {
         };
         let of_both = pairs(|answers| &answers.b);
         // Which way A differs from itself does not matter.
-        let itself = compare::paired(&pairs(|answers| &answers.again), Better::Lower, limits, 1);
-        let measured = Self { itself, values, silent, pairs: of_both.len(), asked };
-        (measured, Test::paired(&of_both, question.figure.better(), limits))
+        let itself = Test::of_twins(&pairs(|answers| &answers.again), question.figure, limits);
+        let too_few = too_few(question, &of_both);
+        let measured = Self { itself, values, silent, pairs: of_both.len(), asked, too_few };
+        (measured, Test::of_pairs(&of_both, question.figure, limits))
     }
 
     fn judge(self, question: &FigureQuestion, compared: Compared) -> Comparison {
         let (verdict, regression, why) = self.conclude(&compared);
-        let better = question.figure.better();
+        let figure = question.figure;
+        let unit = if counts_losses(figure) { Unit::Share } else { figure.unit() };
         Comparison {
             cells: question.cells.clone(),
-            figure: question.figure.to_string(),
-            unit: question.figure.unit().name().into(),
-            better: better.name().into(),
+            figure: figure.to_string(),
+            unit: unit.name().into(),
+            better: better_of(figure).name().into(),
             a: compared.base.median.filter(|median| median.is_finite()),
             b: compared.new.median.filter(|median| median.is_finite()),
             a_at_least: compared.base.at_least,
             b_at_least: compared.new.at_least,
             pairs: self.pairs,
             margin: compared.margin,
+            scale: compared.scale,
             ratio: compared.ratio.map(Into::into),
             in_family: compared.in_family.map(Into::into),
             p: compared.p,
@@ -231,6 +248,9 @@ impl Measured {
     fn conclude(&self, compared: &Compared) -> (ComparisonVerdict, Regression, Option<String>) {
         let found = (compared.verdict, compared.regression, compared.why.clone());
         let unknown = |why: String| (ComparisonVerdict::Inconclusive, Regression::Unknown, Some(why));
+        if let Some(why) = &self.too_few {
+            return (ComparisonVerdict::NotMeasured, Regression::Unknown, Some(why.clone()));
+        }
         match compared.verdict {
             ComparisonVerdict::NotMeasured => {
                 (found.0, found.1, Some(self.lost().or(found.2).unwrap_or_default()))
@@ -280,4 +300,14 @@ impl Measured {
             turn.title()
         ))
     }
+}
+
+/// Why the percentile of so few samples is none: it is read too low, and so is the middle of many such.
+fn too_few(question: &FigureQuestion, pairs: &[compare::Block]) -> Option<String> {
+    let needed = question.figure.samples_needed();
+    let usual =
+        |side: fn(&compare::Block) -> Reading| usual_samples(&pairs.iter().map(side).collect::<Vec<_>>());
+    let fewest = [usual(|block| block.base), usual(|block| block.new)].into_iter().flatten().min()?;
+    let of_runs = "samples in each run, and half of those of one side have at most";
+    (fewest < needed).then(|| format!("{} takes {needed} {of_runs} {fewest}", question.figure))
 }

@@ -74,12 +74,11 @@ impl<'a> BothSides<'a> {
                     return Planned::done(exactly(was, is, figure.better()));
                 }
                 let runs = Runs { base: self.base.by_run(was), new: self.new.by_run(is) };
-                let scale = if side::counts_losses(figure) { Scale::SharesLost } else { Scale::Values };
                 return Planned::Tested(Test::of_runs(
                     &runs,
                     side::better_of(figure),
                     terms.of(figure),
-                    scale,
+                    Scale::fitting(figure),
                 ));
             }
             (Err(was), Err(is)) if was == is => was.why(),

@@ -74,7 +74,7 @@ pub struct Comparison {
 pub enum About {
     /// These runs: how much others would differ was not measured.
     TheseRuns,
-    /// Runs of either kind: at least one figure had enough of them for the run to be the unit.
+    /// Runs of either kind: of every figure that decides by a test there were enough for the run to be the unit.
     SuchRuns,
 }
 
@@ -202,10 +202,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         family.take(key, pair, ask);
     }
     let Concluded { rows, deciding, left_out } = family.conclude();
-    let about = match rows.iter().any(|row| row.compared.method == Some(Method::Runs)) {
-        true => About::SuchRuns,
-        false => About::TheseRuns,
-    };
+    let about = About::of(&rows);
     Ok(Comparison {
         schema_version: COMPARISON_SCHEMA_VERSION,
         conclusion: Conclusion::of(&rows, &only_new, &about.said([base.runs.len(), new.runs.len()])),
@@ -406,6 +403,16 @@ fn info(side: &Side) -> SideInfo {
 }
 
 impl About {
+    fn of(rows: &[Row]) -> Self {
+        // Of what is the same in every repetition, such as none of something, either unit says the same.
+        let differs = |row: &&Row| row.compared.ratio.is_none_or(|ratio| ratio.low != ratio.high);
+        let deciding = rows.iter().filter(|row| row.role == Role::Decides);
+        let by_runs = deciding.clone().any(|row| row.compared.method == Some(Method::Runs));
+        let by_repetitions =
+            deciding.filter(differs).any(|row| row.compared.method == Some(Method::MannWhitney));
+        if by_runs && !by_repetitions { Self::SuchRuns } else { Self::TheseRuns }
+    }
+
     /// In words, of so many runs of the base and of the new.
     fn said(self, [base, new]: [usize; 2]) -> String {
         match (self, base + new) {

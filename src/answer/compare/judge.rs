@@ -182,7 +182,7 @@ impl From<SideRatio> for StoredRatio {
 }
 
 /// What a ratio is of.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
     /// Of the values.
@@ -194,6 +194,11 @@ pub enum Scale {
 }
 
 impl Scale {
+    /// That on which a figure is compared.
+    pub(super) fn fitting(figure: Figure) -> Self {
+        if side::counts_losses(figure) { Self::SharesLost } else { Self::Values }
+    }
+
     pub(super) fn of(self, value: f64) -> f64 {
         match self {
             Self::Values => value,

@@ -34,7 +34,9 @@ impl<'a> Repetitions<'a> {
         let trials: Vec<&Trial> = run.stored.trials.iter().filter(|trial| is_of(trial)).collect();
         let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, trial.is_sound())));
         let kept = repetitions.iter().filter(|(_, sound)| sound.contains(&true)).count();
-        let asked = if trials.is_empty() { 0 } else { repetitions.len().max(planned(run)) };
+        // A run that ended before its first trial lacks every cell; where others are there, this is none of its own.
+        let has_others = trials.is_empty() && !run.stored.trials.is_empty();
+        let asked = if has_others { 0 } else { repetitions.len().max(planned(run)) };
         Self { runs: vec![trials], asked, kept }
     }
 
@@ -86,7 +88,8 @@ impl<'a> Repetitions<'a> {
 
 /// How many repetitions of each cell a run was to make: every cell has as many.
 fn planned(run: &Loaded) -> usize {
-    let cells = grouped(run.stored.trials.iter().map(|trial| (CellUnderLoad::of(trial), ()))).len();
+    let ran = grouped(run.stored.trials.iter().map(|trial| (CellUnderLoad::of(trial), ()))).len();
+    let cells = if ran == 0 { run.stored.run.strategies.len() } else { ran };
     run.stored.run.planned_trials.div_ceil(cells.max(1))
 }
 

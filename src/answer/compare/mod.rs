@@ -31,6 +31,6 @@ pub use judge::{
 };
 pub use lost::Repetitions;
 pub use power::{Power, PowerRow, power};
-pub use side::{CellUnderLoad, Loaded, Side};
-pub use test::{Block, Runs, Test, judge, judge_family, paired, side_by_side};
+pub use side::{CellUnderLoad, Loaded, Side, better_of, counts_losses, losses, losses_under, reading};
+pub use test::{Block, Runs, Test, judge, judge_family, side_by_side};
 pub use verdict::{ComparisonVerdict, Regression};

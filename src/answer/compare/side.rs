@@ -72,19 +72,24 @@ const LOSSES: [&FigureEntry; 5] = [
 ];
 
 /// Whether a figure counts what was lost, so that it is compared as a share of what was asked for.
-pub(super) fn counts_losses(figure: Figure) -> bool {
+pub fn counts_losses(figure: Figure) -> bool {
     LOSSES.iter().any(|entry| entry.figure() == figure)
 }
 
 /// Which way a figure is better: it is worse to lose more, also where the figure by itself is that of the load.
-pub(super) fn better_of(figure: Figure) -> Better {
+pub fn better_of(figure: Figure) -> Better {
     if counts_losses(figure) { Better::Lower } else { figure.better() }
 }
 
+/// All that counts losses.
+pub fn losses() -> impl Iterator<Item = Figure> {
+    LOSSES.iter().map(|entry| entry.figure())
+}
+
 /// Which are compared under that load: at the end of a closed one some contender always waits, which is no loss.
-pub(super) fn losses_under(load: &str) -> impl Iterator<Item = Figure> {
+pub fn losses_under(load: &str) -> impl Iterator<Item = Figure> + use<> {
     let always_some = (load == "closed").then_some(figures::UNSERVED.figure());
-    LOSSES.iter().map(|entry| entry.figure()).filter(move |figure| Some(*figure) != always_some)
+    losses().filter(move |figure| Some(*figure) != always_some)
 }
 
 /// Whether any of these trials lost something of the kind: zeros on both sides say nothing and are not compared.
@@ -188,8 +193,9 @@ pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>
     Ok(found)
 }
 
-/// The reading of a figure in a trial; `None` where it was not measured.
-pub(super) fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
+/// The reading of a figure in a trial, of what was lost the share of all that was asked for; `None` where it was not measured.
+/// Where the queue grew, a wait has no steady value and is infinite: longer than any.
+pub fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
     match figure.of(trial) {
         Ok(reading) if counts_losses(figure) => {
             Some(Reading { value: reading.value / asked_for(trial), ..reading })

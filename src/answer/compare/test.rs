@@ -1,11 +1,12 @@
 //! Two samples of one figure, tested: what is the unit, which test that takes, and what its verdict lacks.
 
 use super::judge::{Compared, Judged, Limits, Method, Sample, Scale, SideRatio};
+use super::side;
 use super::verdict::ComparisonVerdict;
 use crate::answer::stats::{
     Interval, MannWhitney, Pair, RatioEstimate, SignedRank, StudentRatio, holm, median,
 };
-use crate::results::record::{Better, Reading};
+use crate::results::record::{Better, Figure, Reading};
 use crate::words::units::{counted, number, percent};
 
 /// Compares one figure of two sides that have nothing to do with each other, as one of `family` comparisons.
@@ -26,11 +27,6 @@ pub struct Block {
 pub struct Runs {
     pub base: Vec<Vec<Reading>>,
     pub new: Vec<Vec<Reading>>,
-}
-
-/// The same of pairs: what the machine did to both cancels out. The caller leaves out blocks that lack a reading.
-pub fn paired(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
-    Test::paired(blocks, better, limits).alone(family)
 }
 
 /// The same of what was measured side by side, which is compared as pairs where there are enough of these.
@@ -70,12 +66,17 @@ impl RunMedians {
     /// With fewer runs than this, both sides together, nothing can be said of how much they differ by themselves.
     const FEWEST: usize = 5;
 
-    /// `None` where there are too few, and where one has no value that is known: where a queue grew, for example.
+    /// `None` where there are too few, and where the median of one is not known: where a queue grew in half of its repetitions,
+    /// for example.
     fn of(base: &[Vec<Reading>], new: &[Vec<Reading>], scale: Scale) -> Option<Self> {
         let middle = |run: &Vec<Reading>| {
-            let known = !run.iter().any(|reading| reading.at_least);
-            let middle = median(&run.iter().map(|reading| scale.of(reading.value)).collect::<Vec<_>>())?;
-            (known && middle > 0.0 && middle.is_finite()).then_some(middle)
+            let middle = |of: &dyn Fn(&Reading) -> f64| median(&run.iter().map(of).collect::<Vec<_>>());
+            let known = middle(&|reading| scale.of(reading.value))?;
+            // Lower bounds leave it as it is where they lie above it whatever they really are.
+            let most = middle(&|reading| {
+                if reading.at_least { f64::INFINITY } else { scale.of(reading.value) }
+            })?;
+            (known == most && known > 0.0 && known.is_finite()).then_some(known)
         };
         let medians = |side: &[Vec<Reading>]| side.iter().map(middle).collect::<Option<Vec<f64>>>();
         let (base, new) = (medians(base)?, medians(new)?);
@@ -196,9 +197,24 @@ impl Test {
         TestData { design, better, limits, scale, base: base.to_vec(), new: new.to_vec() }.made()
     }
 
+    /// Of pairs: what the machine did to both cancels out. The caller leaves out blocks that lack a reading.
     pub fn paired(blocks: &[Block], better: Better, limits: Limits) -> Self {
+        Self::on_scale(blocks, better, limits, Scale::Values)
+    }
+
+    /// The same of a figure: on its scale, by which way it is worse.
+    pub fn of_pairs(blocks: &[Block], figure: Figure, limits: Limits) -> Self {
+        Self::on_scale(blocks, side::better_of(figure), limits, Scale::fitting(figure))
+    }
+
+    /// The same of two of one kind, where no way is the worse one: improved or regressed is what differs by more than the margin.
+    pub fn of_twins(blocks: &[Block], figure: Figure, limits: Limits) -> Compared {
+        Self::on_scale(blocks, Better::Lower, limits, Scale::fitting(figure)).alone(1)
+    }
+
+    fn on_scale(blocks: &[Block], better: Better, limits: Limits, scale: Scale) -> Self {
         let (base, new) = blocks.iter().map(|block| (block.base, block.new)).unzip();
-        TestData { design: Design::Paired, better, limits, scale: Scale::Values, base, new }.made()
+        TestData { design: Design::Paired, better, limits, scale, base, new }.made()
     }
 
     /// Of what was measured side by side: as pairs where there are enough of these for a family of that size; else the sides
@@ -449,7 +465,8 @@ mod tests {
         };
         let blocks: Vec<Block> = (0..8).map(block).collect();
         let limits = Limits::default();
-        assert_eq!(paired(&blocks, Better::Lower, limits, 1).verdict, ComparisonVerdict::Regressed);
+        let pairs = Test::paired(&blocks, Better::Lower, limits).alone(1);
+        assert_eq!(pairs.verdict, ComparisonVerdict::Regressed);
         let side = |of: fn(&Block) -> Reading| blocks.iter().map(of).collect::<Vec<_>>();
         let apart = judge(&side(|block| block.base), &side(|block| block.new), Better::Lower, limits, 1);
         assert_eq!(apart.verdict, ComparisonVerdict::Inconclusive);

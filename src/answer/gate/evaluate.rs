@@ -115,12 +115,15 @@ impl Evaluation<'_> {
     }
 
     /// A relation between two cells of one run holds, or does not, only if it does beyond chance: by the interval of the ratio
-    /// of their repetitions, which ran side by side. Where each repetition of either gave the same, nothing is left to chance.
+    /// of their repetitions, which ran side by side. Where each repetition of either gave the same, nothing is left to chance;
+    /// but two of a measured figure may well be the same by chance.
     fn beyond_chance(&self, found: Weighed, cells: &ComparedCells<'_>) -> Weighed {
         let blocks = self.blocks(cells);
         let is_constant = |of: fn(&Block) -> f64| blocks.windows(2).all(|pair| of(&pair[0]) == of(&pair[1]));
-        let no_chance =
-            blocks.len() > 1 && is_constant(|block| block.base.value) && is_constant(|block| block.new.value);
+        let enough = if cells.figure.is_count() && cells.other_figure.is_count() { 2 } else { 3 };
+        let no_chance = blocks.len() >= enough
+            && is_constant(|block| block.base.value)
+            && is_constant(|block| block.new.value);
         if no_chance || matches!(found.check.verdict, Verdict::Unknown(_)) {
             return found;
         }

@@ -58,14 +58,16 @@ impl CellReadings {
         }
         let is_cut = all_count && !unsound.is_empty();
         let observed = observed(figure, &readings, worst, is_cut);
-        // The percentile of a few samples is read too low, and the median of many such is no better.
-        if let Some(usual) = usual_samples(&readings)
-            && usual < figure.samples_needed()
-        {
-            let (samples, needed) = (counted(usual, "sample", "samples"), figure.samples_needed());
-            doubts.push(format!(
-                "{figure} needs {needed} samples in each repetition, and half of them have at most {samples}"
-            ));
+        // The percentile of a few samples is read too low, and the median of many such is no better. What each must meet rests
+        // on the one with the fewest.
+        let (fewest, of_them) = match worst {
+            Worst::Median => (usual_samples(&readings), "half of them have at most"),
+            Worst::Of(..) => (readings.iter().filter_map(|one| one.samples).min(), "one of them has only"),
+        };
+        if let Some(fewest) = fewest.filter(|fewest| *fewest < figure.samples_needed()) {
+            let (samples, needed) = (counted(fewest, "sample", "samples"), figure.samples_needed());
+            doubts
+                .push(format!("{figure} needs {needed} samples in each repetition, and {of_them} {samples}"));
         }
         Self { observed, doubts, missing }
     }

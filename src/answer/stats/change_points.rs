@@ -27,6 +27,13 @@ const PART_AT_LEAST: usize = 3;
 /// With more values than that, shuffles and not their orders limit what can be told.
 const LONGEST_NEED: usize = 20;
 const SHUFFLES: usize = 1_999;
+/// Where a small `alpha` takes more of them, so many at most.
+const SHUFFLES_AT_MOST: usize = 99_999;
+
+/// As many as can give a p of half of `alpha`: of fewer, no change would be clear enough.
+fn shuffles(alpha: f64) -> usize {
+    ((2.0 / alpha).ceil() as usize).clamp(SHUFFLES, SHUFFLES_AT_MOST)
+}
 
 /// The fewest values among which a change can be found at all with that `alpha`: of a series with a step in its middle, at
 /// least two are as clear among so many orders as halves can be chosen, its own and the one with the halves exchanged.
@@ -54,11 +61,12 @@ fn split(part: &[f64], begins: usize, alpha: f64, rng: &mut ChaCha8Rng, found: &
     let mut as_clear = 1;
     // The same sums in another order may differ in their last digits.
     let as_far = best.apart - 1e-9 * best.apart.abs();
-    for _ in 0..SHUFFLES {
+    let shuffles = shuffles(alpha);
+    for _ in 0..shuffles {
         shuffled.shuffle(rng);
         as_clear += usize::from(best_split(&shuffled).is_some_and(|other| other.apart >= as_far));
     }
-    let p = as_clear as f64 / (SHUFFLES + 1) as f64;
+    let p = as_clear as f64 / (shuffles + 1) as f64;
     if p > alpha {
         return;
     }
@@ -188,6 +196,16 @@ mod tests {
         assert_eq!(places(&step(&[(12, 1.0)])), [0; 0]);
         assert_eq!(places(&step(&[(2, 1.0), (2, 5.0)])), [0; 0], "too few to tell");
         assert_eq!(places(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn a_clear_step_is_found_by_however_small_an_alpha() {
+        let step: Vec<f64> =
+            (0..24).map(|at| if at < 12 { 1.0 } else { 9.0 } + 0.01 * f64::from(at)).collect();
+        // A fifth of a thousandth: 0.05 over 250 lines, fewer than so many shuffles can ever show.
+        let found = change_points(&step, 0.05 / 250.0, 1);
+        assert_eq!(found.iter().map(|change| change.at).collect::<Vec<_>>(), [12]);
+        assert_eq!(shuffles(0.0), SHUFFLES_AT_MOST);
     }
 
     #[test]

@@ -21,12 +21,12 @@ use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::command::LoadOptions;
 use super::runs::ready_ensemble::ReadyEnsemble;
 use super::runs::{SeriesEnd, how_to_resume, tell_resumed, to_resume};
-use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, OpeningArgs};
+use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, Judging, OpeningArgs};
 use crate::answer::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FigureQuestion, Length,
     Next, Progress, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
 };
-use crate::answer::compare::Terms;
+use crate::answer::compare::{Terms, losses};
 use crate::answer::stats::SignedRank;
 use crate::record::{CellKey, EnsembleInfo, Floor, Trial};
 use crate::report;
@@ -60,7 +60,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let access = args.opening.access.access(a.unnamed().or(b.unnamed()))?;
     let questions = questions(&a, &b, &args.judging.figures)?;
     let versions = versions::compared(&a, &b)?;
-    let length = length(&args, questions.len())?;
+    let length = length(&args, planned(&questions))?;
     let shared = a.shares_ensemble_with(&b);
     let wants_tls = args.opening.access.wants_tls();
     for side in [&a, &b] {
@@ -96,7 +96,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     }
     let mut under_way = ComparisonInProgress {
         seed: sides.a.scenario().seed,
-        terms: args.judging.terms(Some(MARGIN)),
+        terms: terms(&args.judging),
         args,
         sides,
         questions,
@@ -114,6 +114,24 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
         |error| SeriesEnd::by(error, Ending::Interrupted, Ending::Aborted),
         |()| SeriesEnd::of(Ending::Complete),
     ))
+}
+
+/// How many comparisons there are in any case.
+fn planned(questions: &[FigureQuestion]) -> usize {
+    questions.iter().filter(|question| !question.only_if_lost).count()
+}
+
+/// By which rules it is judged. Of what was lost, 5 % would be one of twenty: unless asked otherwise it has the margin that
+/// `compare` has.
+fn terms(judging: &Judging) -> Terms {
+    let mut terms = judging.terms(Some(MARGIN));
+    if !judging.has_margin_of_all() {
+        for figure in losses() {
+            let usual = Terms::default().of(figure).margin;
+            terms.margins.entry(figure.to_string()).or_insert(usual);
+        }
+    }
+    terms
 }
 
 /// How many blocks, so that all of that many comparisons can be decided.
@@ -212,7 +230,7 @@ fn announce(args: &AbArgs, a: &Side, b: &Side, questions: &[FigureQuestion], est
         output::note(&format!("the servers of {} are started anew for each block", listed(&anew)));
     }
     let blocks = counted(estimate.blocks, "block", "blocks");
-    let comparisons = counted(questions.len(), "comparison", "comparisons");
+    let comparisons = counted(planned(questions), "comparison", "comparisons");
     let more = args.until.map_or_else(String::new, |share| {
         format!("; more until every interval is within ± {}", percent(share))
     });

@@ -1,6 +1,7 @@
 //! What is compared by default, by what the load measures.
 
 use crate::answer::ab::{CellPair, FigureQuestion, pair};
+use crate::answer::compare::losses_under;
 use crate::record::figures::THROUGHPUT;
 use crate::record::{Figure, Statistic};
 use crate::scenario::{Load, TrialPlan, TrialSpec};
@@ -12,25 +13,40 @@ use super::side::Side;
 pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuestion>, Error> {
     let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
     let plans = [TrialPlan::of(a.scenario()), TrialPlan::of(b.scenario())];
-    let of = |cells: CellPair| {
+    let common = |cells: &CellPair, of: fn(&TrialSpec) -> Vec<Figure>| -> Vec<Figure> {
         let [first, second] = [(&plans[0], &cells.a), (&plans[1], &cells.b)].map(|(plan, cell)| {
             let is_it = |trial: &&TrialSpec| {
                 trial.strategy.label == cell.strategy && trial.contenders == cell.contenders
             };
-            plan.trials.iter().find(is_it).map(usual).unwrap_or_default()
+            plan.trials.iter().find(is_it).map(of).unwrap_or_default()
         });
-        let common = first.into_iter().filter(|figure| second.contains(figure)).collect();
-        let figures: Vec<Figure> = if asked.is_empty() { common } else { without_twins(asked) };
-        figures
-            .into_iter()
-            .map(move |figure| FigureQuestion { cells: cells.clone(), figure })
-            .collect::<Vec<_>>()
+        first.into_iter().filter(|figure| second.contains(figure)).collect()
     };
-    let questions: Vec<FigureQuestion> = cells.into_iter().flat_map(of).collect();
-    if questions.is_empty() {
+    if !asked.is_empty() {
+        return Ok(each(&cells, false, |_| without_twins(asked)));
+    }
+    let planned = each(&cells, false, |cells| common(cells, usual));
+    if planned.is_empty() {
         return Err(Error::usage("A and B have no usual figure in common: choose one with --figure"));
     }
-    Ok(questions)
+    Ok([planned, each(&cells, true, |cells| common(cells, lost))].concat())
+}
+
+fn each(
+    cells: &[CellPair],
+    only_if_lost: bool,
+    figures: impl Fn(&CellPair) -> Vec<Figure>,
+) -> Vec<FigureQuestion> {
+    let of = |cells: &CellPair| {
+        let question = |figure| FigureQuestion { cells: cells.clone(), figure, only_if_lost };
+        figures(cells).into_iter().map(question).collect::<Vec<_>>()
+    };
+    cells.iter().flat_map(of).collect()
+}
+
+/// What a load can lose. A side that sheds load makes those wait less whom it still serves, so that no other figure shows that.
+fn lost(trial: &TrialSpec) -> Vec<Figure> {
+    losses_under(trial.load.name()).collect()
 }
 
 /// What was asked for more than once is one question.

@@ -74,7 +74,7 @@ fn finding(one: &Comparison) -> Option<Finding> {
     matches!(tone, Tone::Good | Tone::Bad).then(|| Finding {
         topic: capitalised(one.verdict.word()),
         tone,
-        sentence: format!("{} of {}: B/A {}.", one.figure, one.cells, ratio(one.ratio)),
+        sentence: format!("{} of {}: B/A {}.", one.figure, one.cells, ratio(one, one.ratio)),
         shown_in: Some(RATIOS),
     })
 }

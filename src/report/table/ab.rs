@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::by_kind::{self, CountedRow};
+use super::comparison::on_scale;
 use super::fitted::fitted_above;
 use super::markdown_parts::{bullets, escaped, folded, table};
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
@@ -106,7 +107,11 @@ fn most_changed(file: &AbFile) -> Option<String> {
     let changed = file.comparisons.iter().filter(|one| one.verdict == wanted);
     let ratios = changed.filter_map(|one| Some((one, one.ratio?.ratio?)));
     let (one, ratio) = compare::farthest_from_one(ratios)?;
-    Some(format!("{} of {} {}", one.figure, one.cells, units::changed(ratio)))
+    let change = match one.scale {
+        compare::Scale::Values => units::changed(ratio),
+        compare::Scale::SharesLost => format!("{} more of all", percent(ratio - 1.0)),
+    };
+    Some(format!("{} of {} {change}", one.figure, one.cells))
 }
 
 fn places(file: &AbFile) -> String {
@@ -140,11 +145,11 @@ pub(in crate::report) fn grid(file: &AbFile) -> Table {
             one.figure.as_str().into(),
             value(&one.unit, one.a, one.a_at_least).into(),
             value(&one.unit, one.b, one.b_at_least).into(),
-            ratio(one.ratio).into(),
+            ratio(one, one.ratio).into(),
             Value::or_missing(one.p_adjusted, |p| probability(p).into()),
             Value::Count(one.pairs as u64),
             Value::from(one.verdict),
-            ratio(one.itself).into(),
+            ratio(one, one.itself).into(),
         ]
     };
     let columns = vec![
@@ -187,14 +192,14 @@ fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {
     }
 }
 
-pub(in crate::report) fn ratio(ratio: Option<StoredRatio>) -> String {
+/// A ratio of that comparison, with its interval.
+pub(in crate::report) fn ratio(of: &Comparison, ratio: Option<StoredRatio>) -> String {
     let Some(StoredRatio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
-    let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), number);
-    let interval = match coverage {
-        None => return ratio.map_or_else(|| "no bound".to_owned(), number),
-        Some(_) => format!("{}, {}", end(low), end(high)),
-    };
-    format!("{} [{interval}]", ratio.map_or_else(|| "no bound".to_owned(), number))
+    let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), |end| on_scale(of.scale, end));
+    match coverage {
+        None => end(ratio),
+        Some(_) => format!("{} [{}, {}]", end(ratio), end(low), end(high)),
+    }
 }
 
 pub(in crate::report) fn legend(file: &AbFile) -> String {

@@ -115,7 +115,7 @@ fn row(row: &Row) -> Vec<Value> {
 }
 
 /// What a ratio says: of shares that were lost, how many more of a hundred are.
-fn on_scale(scale: Scale, ratio: f64) -> String {
+pub(super) fn on_scale(scale: Scale, ratio: f64) -> String {
     match scale {
         Scale::Values => times(ratio),
         Scale::SharesLost => {

@@ -31,6 +31,9 @@ fn headline(power: &Power) -> String {
     let change = percent(power.change);
     let most = power.rows.iter().filter_map(|row| row.repetitions).max();
     let open = power.rows.iter().filter(|row| row.repetitions.is_none()).count();
+    if power.rows.iter().all(|row| row.spread.is_none()) {
+        return "How far the repetitions lie apart is not known of one, nor where a queue grew: make more of them first.".into();
+    }
     let Some(most) = most else {
         return format!("No number of repetitions up to 500 a side shows a change of {change}.");
     };
@@ -51,6 +54,10 @@ fn row(row: &PowerRow) -> Vec<Value> {
         Value::or_missing(median, |median| row.measured_in.unwrap_or(Unit::Amount).show(median).into()),
         Value::or_missing(row.spread, Value::Share),
         Value::Count(row.readings.values.len() as u64),
-        row.repetitions.map_or_else(|| "more than 500".into(), |count| Value::Count(count as u64)),
+        match (row.repetitions, row.spread) {
+            (Some(count), _) => Value::Count(count as u64),
+            (None, Some(_)) => "more than 500".into(),
+            (None, None) => "not known".into(),
+        },
     ]
 }

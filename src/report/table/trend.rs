@@ -20,7 +20,8 @@ pub fn trend(trend: &Trend, style: Style) -> String {
         });
     }
     said.extend([String::new(), table(trend, style)]);
-    said.extend(trend.notes.iter().map(|note| format!("! {note}")));
+    let short = if trend.runs.len() < trend.runs_at_least { Vec::new() } else { trend.too_short() };
+    said.extend(trend.notes.iter().chain(&short).map(|note| format!("! {note}")));
     said.join("\n") + "\n"
 }
 
