@@ -20,7 +20,6 @@ use crate::scenario::gate::Scope;
 use crate::words::error::{Error, Exit};
 use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::units::{as_utc, counted, shown};
-use crate::words::verdict::Verdict;
 
 pub fn execute(args: BaselineArgs) -> Result<Exit, Error> {
     match args.command {

@@ -74,7 +74,7 @@ fn the_articles_locks_meet_every_fault_of_the_catalogue_in_several_trials_within
     assert_eq!(classes.faults, one_that_goes_on.faults);
     for scenario in [classes, one_that_goes_on] {
         assert!(scenario.repetitions >= 3);
-        let takes = Plan::of(&scenario).estimated_duration();
+        let takes = TrialPlan::of(&scenario).estimated_duration();
         assert!(takes <= Duration::from_secs(600), "{} takes {takes:?}", scenario.name);
     }
 }
