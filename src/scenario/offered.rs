@@ -48,6 +48,13 @@ impl Offered {
     }
 }
 
+impl TrialSpec {
+    /// The share of all acquisitions that ask for the lock that most ask for; in a closed load all locks are alike.
+    pub fn hottest_share(&self) -> f64 {
+        Offered::of(self).map_or(1.0 / self.locks.max(1) as f64, |offered| offered.hottest)
+    }
+}
+
 /// The mean hold of what a file replays within that time, and the share of the lock that most of it asks for.
 fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration) -> (Duration, f64) {
     let end = crate::words::clock::micros(measured);

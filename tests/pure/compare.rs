@@ -248,6 +248,29 @@ fn any_violation_that_is_new_is_a_regression_of_itself() {
 }
 
 #[test]
+fn a_lock_that_only_the_new_has_is_not_compared_unless_it_does_not_exclude() {
+    let other = |trial: Trial| {
+        let mut trial = trial;
+        trial.spec.strategy.label = "another".into();
+        trial
+    };
+    let of = |more: Trial| {
+        let new = side("new", &[records::trial_taking(0, 1.0), other(more)]);
+        let found = compared(&side("base", &[records::trial_taking(0, 1.0)]), &new);
+        found.rows.into_iter().filter(|row| row.cell.strategy == "another").collect::<Vec<_>>()
+    };
+    assert!(of(records::trial_taking(0, 1.0)).is_empty());
+    let violated = Trial { spec: records::spec(0), ..records::trial_with_a_violation(0) };
+    let rows = of(violated);
+    let [row] = &rows[..] else { panic!("one row") };
+    assert_eq!(
+        (row.figure.as_str(), row.compared.verdict),
+        ("violations", ComparisonVerdict::Regressed),
+        "{row:?}"
+    );
+}
+
+#[test]
 fn counts_that_the_load_determines_are_compared_exactly_even_once() {
     let batch = |requests: u64| {
         let mut trial = records::trial(0);

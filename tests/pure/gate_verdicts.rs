@@ -637,6 +637,7 @@ fn lost_after(world: &World, gates: &[&str], repetitions: Option<usize>) -> Opti
     let known = Known { figures: &figures::cards(), cells: None };
     let gate = |text: &&str| Gate { name: None, condition: parse(text, known).unwrap() };
     let mut watch = GateWatch::new(gates.iter().map(gate).collect(), repetitions);
+    watch = watch.with_floor(world.run.floor.clone());
     world.trials.iter().enumerate().find_map(|(at, trial)| Some((at + 1, watch.note(trial)?)))
 }
 
@@ -649,6 +650,9 @@ fn a_run_need_not_go_on_once_a_gate_can_no_longer_pass() {
     assert_eq!(lost("throughput >= 10/s"), None);
     assert_eq!((lost("throughput >= 1000/s"), lost("every throughput >= 1000/s")), (Some(2), Some(1)));
     assert_eq!((lost("throughput of mutex >= 1000/s"), lost("acquired >= 2000")), (Some(5), Some(1)));
+    // So many times the floor that was measured before is a number, too; what another strategy will do is none yet
+    assert_eq!((lost("handoff.p50 < 1.5 * floor"), lost("handoff.p50 < 3 * floor")), (Some(2), None));
+    assert_eq!(lost("throughput > 100 * throughput of mutex"), None);
     // Where more repetitions may follow no median is lost before the end
     assert_eq!(lost_after(&world, &["throughput >= 1000/s"], None), None);
     // What is only a lower bound is lost from above only, and what does not count decides nothing

@@ -242,6 +242,26 @@ fn beyond_what_a_lock_can_do_nothing_holds_however_long_a_wait_may_be() {
 }
 
 #[test]
+fn of_locks_of_which_one_is_asked_for_more_than_it_can_do_nothing_holds_although_the_others_are_idle() {
+    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let asked = question("wait.p50 < 1s", 103.0, 10);
+    let question = Question { clients: 2_000, hold: Duration::from_millis(30), ..asked };
+    let answer = |popularity: &str| {
+        let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
+        let spec = spec(&format!("{text}popularity = {popularity}\n"));
+        let load = PlannedLoad::of(&spec, Order::Fifo).unwrap();
+        Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
+    };
+    // Given ten locks that take 29 a second each, and are asked for 103 a second alike, or one of them for nearly half of that
+    let (even, uneven) = (answer("\"uniform\""), answer("{ zipf = 1.4 }"));
+    assert_eq!(even.verdict, Verdict::Held, "{}", in_words(&even));
+    // Then more than half of the waits are short in either, and the queue of the busiest lock grows
+    assert_ne!(uneven.verdict, Verdict::Held, "{}", in_words(&uneven));
+    assert!(in_words(&uneven).contains("the busiest lock"), "{}", in_words(&uneven));
+    assert_eq!(uneven.headroom, None);
+}
+
+#[test]
 fn a_lock_that_only_may_be_beyond_its_limit_is_unknown_and_not_refuted() {
     let evidence = Evidence { trials: trials(1, 6, 0.05), ..Evidence::default() };
     let of = |rate| answer(&question("wait.p99 < 3600s", rate, 1), &evidence);

@@ -270,6 +270,12 @@ fn the_knee_over_rates_does_not_depend_on_how_far_was_swept() {
     let (samples, ..) = Machine::of(&served, &wait).sweep(&ask, 60);
     let Knee::NotFound { why, .. } = find(&ask, &samples, false, 1).remove(0).knee else { panic!("a knee") };
     assert_eq!(why, "the median wait stays below 10 times the idle one");
+    // Unless it is that the queue grows before
+    let mut machine = Machine::of(&served, &wait);
+    machine.state = &|rate| if rate > 60.0 { State::Unstable } else { State::Sound };
+    let (samples, ..) = machine.sweep(&ask, 60);
+    let Knee::NotFound { why, .. } = find(&ask, &samples, false, 1).remove(0).knee else { panic!("a knee") };
+    assert!(why.contains("at which the queue grows"), "{why}");
 }
 
 #[test]
@@ -294,6 +300,33 @@ fn a_lower_bound_below_the_limit_is_not_kept() {
     };
     assert_eq!(of(10.0), Some(Decision::Undecided));
     assert_eq!(of(50_000.0), Some(Decision::Missed), "it is longer than allowed whatever it really is");
+}
+
+#[test]
+fn repetitions_that_gave_nothing_have_no_logarithm_and_are_not_left_out() {
+    let of = |objective: &str, values: [f64; 3]| {
+        let sample = |(run, value): (u32, f64)| Sample {
+            run,
+            strategy: STRATEGY.into(),
+            at: At { x: 5.0, beside: None },
+            state: State::Sound,
+            why: None,
+            throughput: Some(50.0),
+            wait_p50: None,
+            wait_p99: None,
+            uncontended_p50: None,
+            objective: Some(Reading { value, at_least: false, samples: None }),
+        };
+        let samples: Vec<Sample> = (1..).zip(values).map(sample).collect();
+        let objective: Objective = objective.parse().unwrap();
+        Series::of(STRATEGY, None, &samples, Some(&objective)).points[0].decision
+    };
+    assert_eq!(of("timed_out <= 3", [0.0; 3]), Some(Decision::Kept));
+    assert_eq!(of("evidence > 100", [0.0; 3]), Some(Decision::Missed));
+    // What some repetitions keep is not kept, nor missed, because others have no logarithm
+    assert_eq!(of("evidence > 100", [0.0, 900.0, 900.0]), Some(Decision::Undecided));
+    assert_eq!(of("timed_out <= 3", [0.0, 90.0, 90.0]), Some(Decision::Undecided));
+    assert_eq!(of("evidence > 100", [900.0; 3]), Some(Decision::Kept));
 }
 
 #[test]

@@ -117,7 +117,8 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
     };
     let [before, after] = [total(&was), total(&is)];
     match (any(&was), any(&is)) {
-        _ if was.is_empty() || is.is_empty() => {
+        // What the base does not have it has not violated.
+        _ if is.is_empty() || was.is_empty() && !any(&is) => {
             let why =
                 if was.is_empty() { "the base has no such cell" } else { "the new run has no such cell" };
             Compared::not_measured(Sample::of(&was), Sample::of(&is), why.into())

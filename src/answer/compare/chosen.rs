@@ -57,7 +57,8 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
     let decides = |figure| Chosen { figure, role: Role::Decides };
     let shown = |figure| Chosen { figure, role: Role::Shown };
     if !asked.is_empty() {
-        return asked.iter().copied().map(decides).collect();
+        let is_first = |(at, figure): &(usize, &Figure)| !asked[..*at].contains(figure);
+        return asked.iter().enumerate().filter(is_first).map(|(_, figure)| decides(*figure)).collect();
     }
     let median = |measure| Figure::Latency(measure, Statistic::percent(50));
     // Alone there is no one to hand over to.

@@ -201,6 +201,11 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     for (key, pair) in &pairs {
         family.take(key, pair, ask);
     }
+    // There is nothing to compare them with, but a lock that does not exclude is worse than none.
+    for (key, are) in is.iter().filter(|(key, are)| only_new.contains(key) && any_violation(are)) {
+        let pair = BothSides::of(Repetitions::default(), are.clone(), None);
+        family.plan(key, &pair, Chosen { figure: VIOLATIONS, role: Role::Decides }, ask);
+    }
     let Concluded { rows, deciding, left_out } = family.conclude();
     let about = About::of(&rows);
     Ok(Comparison {
@@ -233,6 +238,10 @@ pub(super) fn cells(side: &Side) -> Vec<(CellUnderLoad, Repetitions<'_>)> {
     let position = |key: &CellUnderLoad| labels.iter().position(|label| **label == key.strategy);
     cells.sort_by_key(|(key, _)| (position(key), key.contenders, key.load.clone(), key.locks));
     cells
+}
+
+fn any_violation(repetitions: &Repetitions<'_>) -> bool {
+    repetitions.trials().iter().any(|trial| trial.violation_count > 0)
 }
 
 fn find<'a>(cells: &[(CellUnderLoad, Repetitions<'a>)], key: &CellUnderLoad) -> Repetitions<'a> {

@@ -418,7 +418,7 @@ fn weight(relation: Relation, value: f64, limit: f64) -> f64 {
     if share.is_nan() { 0.0 } else { share }
 }
 
-fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
+pub(super) fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
     let timing = match figure {
         Figure::Latency(Measure::Handoff, _) => floor.handoff,
         Figure::Latency(Measure::Uncontended, _) => floor.uncontended,

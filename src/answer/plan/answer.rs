@@ -342,9 +342,11 @@ impl Answer {
     }
 }
 
-/// How busy a lock is by what is asked of it: 1 is as much as it can do.
+/// How busy the busiest lock is by what is asked of it: 1 is as much as it can do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Demand {
+    /// What it is called.
+    lock: &'static str,
     low: f64,
     middle: f64,
     /// The upper end of the share of time in which it is busy.
@@ -354,6 +356,8 @@ struct Demand {
 /// From here on the waits of a load depend on how long it lasts: what a queue takes to become steady grows with the square of
 /// how close its lock is to its limit.
 const DEPENDS_ON_TIME: f64 = 0.95;
+/// From here on one lock is busier than others.
+const UNEVEN: f64 = 1.05;
 /// A lock that is simulated for a while is not busy before its first holder.
 const ALL_OF_THE_TIME: f64 = 0.995;
 
@@ -363,13 +367,15 @@ impl Demand {
     fn of(prediction: &Prediction, load: &PlannedLoad) -> Self {
         let Prediction { utilisation, throughput, .. } = prediction;
         if load.is_closed() {
-            return Self { low: 0.0, middle: 0.0, high: utilisation.high };
+            return Self { lock: "the lock", low: 0.0, middle: 0.0, high: utilisation.high };
         }
-        let asked = |busy: f64, served: f64| busy * (load.rate() / served).max(1.0);
+        let uneven = load.unevenness();
+        let asked = |busy: f64, served: f64| uneven * busy * (load.rate() / served).max(1.0);
         Self {
+            lock: if uneven > UNEVEN { "the busiest lock" } else { "the lock" },
             low: asked(utilisation.low, throughput.high),
             middle: asked(utilisation.middle, throughput.middle),
-            high: utilisation.high,
+            high: uneven * utilisation.high,
         }
     }
 
@@ -385,7 +391,8 @@ impl Demand {
     fn verdict(self) -> Verdict {
         if self.low >= 1.0 {
             return Verdict::Violated(vec![format!(
-                "the lock would have to be busy for {} of the time, so its queue grows for as long as the load lasts",
+                "{} would have to be busy for {} of the time, so its queue grows for as long as the load lasts",
+                self.lock,
                 percent(self.middle)
             )]);
         }
@@ -393,7 +400,8 @@ impl Demand {
         Verdict::unknown_if(
             may_grow.then(|| {
                 format!(
-                    "the lock would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
+                    "{} would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
+                    self.lock,
                     percent(self.middle)
                 )
             })
@@ -442,6 +450,23 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
     }
 }
 
+/// How many wait at the busiest of these locks, of which so many times as much is asked as of one on average: as in a queue of
+/// one server, which grows with how busy that is, and as if the others were alike. With those as uneven it would be less.
+fn at_the_busiest(prediction: &Prediction, locks: usize, uneven: f64) -> f64 {
+    let (all, locks) = (prediction.waiting.middle, locks as f64);
+    if locks <= 1.0 {
+        return all;
+    }
+    let length = |busy: f64| {
+        let busy = busy.clamp(0.001, 0.999);
+        busy * busy / (1.0 - busy)
+    };
+    let busy = prediction.utilisation.middle;
+    let busiest = length(busy * uneven);
+    let others = (locks - 1.0) * length(busy * (locks - uneven) / (locks - 1.0));
+    all * busiest / (busiest + others)
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Search<'a> {
     pub fit: &'a Fit,
@@ -487,7 +512,7 @@ impl Search<'_> {
 
     /// Unknown where queues get longer than any that was measured and each who waits costs.
     fn known_queue(&self, prediction: &Prediction, load: &PlannedLoad) -> Verdict {
-        let waiting = 1.0 + prediction.waiting.middle / load.locks() as f64;
+        let waiting = 1.0 + at_the_busiest(prediction, load.locks(), load.unevenness());
         let why = || {
             format!(
                 "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
@@ -504,7 +529,7 @@ impl Search<'_> {
 
     /// Whether a load keeps the objective; `None` where its queues are longer than those that were measured.
     fn keeps_at(&self, load: PlannedLoad, by: By) -> Option<bool> {
-        let (locks, is_closed) = (load.locks(), load.is_closed());
+        let (locks, is_closed, uneven) = (load.locks(), load.is_closed(), load.unevenness());
         let prediction = self.predict(self.fit, load, self.effort.for_curve);
         let Predicted { low, middle, high } = prediction.utilisation;
         let busy = match by {
@@ -512,9 +537,9 @@ impl Search<'_> {
             By::Middle => middle,
             By::Any => low,
         };
-        let waiting = 1.0 + prediction.waiting.middle / locks as f64;
+        let waiting = 1.0 + at_the_busiest(&prediction, locks, uneven);
         // A queue that grows has short waits only at first; that of a closed load does not.
-        let is_steady = is_closed || busy < 0.98;
+        let is_steady = is_closed || uneven * busy < 0.98;
         (!self.fit.guesses_queue(waiting)).then(|| is_steady && self.keeps(&prediction, by))
     }
 

@@ -115,6 +115,11 @@ impl PlannedLoad {
         self.spec.locks
     }
 
+    /// How many times as much is asked of the busiest lock as of one on average.
+    pub fn unevenness(&self) -> f64 {
+        (self.spec.hottest_share() * self.spec.locks as f64).max(1.0)
+    }
+
     /// Arrivals a second; of a closed load the most there can be, since a client thinks and holds, and a lock has one holder.
     pub fn rate(&self) -> f64 {
         match self.spec.load.open() {

@@ -11,6 +11,7 @@ use rand_distr::StandardNormal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::over::Variable;
 use super::sample::{Sample, State};
 use super::series::Estimate;
 use super::series::{Point, Series};
@@ -274,7 +275,7 @@ pub fn saturation(series: &Series, samples: &[Sample]) -> Result<Saturation, Str
         Reached::FromTheFirst => {
             return Err(format!("the median wait is {TIMES} times the idle one from the first rate on"));
         }
-        Reached::Never => return Err(format!("the median wait stays below {TIMES} times the idle one")),
+        Reached::Never => return Err(never_reached(series)),
     };
     let end = |of: fn(&Point) -> Option<f64>| match reached(&waits(of), limit) {
         Reached::At(at) => Some(at),
@@ -283,6 +284,18 @@ pub fn saturation(series: &Series, samples: &[Sample]) -> Result<Saturation, Str
     let low = end(|point| point.wait_p50?.high);
     let high = end(|point| point.wait_p50?.low);
     Ok(Saturation { times: TIMES, idle_us, at, low, high })
+}
+
+fn never_reached(series: &Series) -> String {
+    let below = format!("the median wait stays below {TIMES} times the idle one");
+    // Where the queue grows, a wait is longer than any: it gets there in between.
+    match series.points.iter().find(|point| point.state == State::Unstable) {
+        Some(grows) => format!(
+            "{below} at every rate below {}, at which the queue grows: more rates below that would tell",
+            Variable::Rate.show(grows.at.x)
+        ),
+        None => below,
+    }
 }
 
 /// Where a curve gets to a limit.

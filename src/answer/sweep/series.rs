@@ -43,11 +43,10 @@ pub struct LogDeviation {
 }
 
 impl LogDeviation {
-    /// Of groups of repetitions of the same thing; `None` where no group has two.
+    /// Of groups of repetitions of the same thing; `None` where no group has two that are above 0.
     pub fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut degrees) = (0.0, 0.0);
-        for group in groups.into_iter().filter(|group| group.len() > 1) {
-            let logs: Vec<f64> = logarithms(group);
+        for logs in groups.into_iter().map(logarithms).filter(|logs| logs.len() > 1) {
             let mean = mean(&logs);
             squares += logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
             degrees += (logs.len() - 1) as f64;
@@ -318,10 +317,12 @@ fn decide(group: &[&Sample], pooled: Option<LogDeviation>, objective: &Objective
         };
     };
     let high = if readings.iter().any(|reading| reading.at_least) { f64::INFINITY } else { high };
-    let holds = [low, high].map(|end| objective.holds(end));
-    match holds {
-        [true, true] if has_samples(objective.figure, &readings, 1.0) => Decision::Kept,
-        [false, false] => Decision::Missed,
+    // The interval is of those that have a logarithm; a repetition that gave nothing must lie on its side of the limit.
+    let nothing = found.iter().copied().filter(|value| *value <= 0.0);
+    let mut ends = [low, high].into_iter().chain(nothing);
+    match ends.clone().all(|end| objective.holds(end)) {
+        true if has_samples(objective.figure, &readings, 1.0) => Decision::Kept,
+        false if !ends.any(|end| objective.holds(end)) => Decision::Missed,
         _ => Decision::Undecided,
     }
 }

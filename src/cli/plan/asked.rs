@@ -82,6 +82,11 @@ impl AskedLoad {
         if spec.load.open().is_some_and(|open| open.late == Late::Drop) {
             return Err(refuse("a plan says how long all wait, so none may be dropped: leave `late` out"));
         }
+        if spec.acquire_timeout.is_some() {
+            return Err(refuse(
+                "a plan says how long all wait, so none may give up: leave `acquire_timeout` out",
+            ));
+        }
         if spec.has_readers() || spec.depth > 1 || !spec.faults.is_empty() {
             return Err(refuse(
                 "a plan is about locks that let in one at a time and are not broken: leave `read_ratio`, `depth` and faults out",

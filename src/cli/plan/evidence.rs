@@ -12,7 +12,7 @@ use crate::scenario::each_way;
 use crate::words::catalog::fault::FaultCard;
 use crate::words::disk;
 use crate::words::error::Error;
-use crate::words::units::format_duration;
+use crate::words::units::{format_duration, shown};
 use crate::world::fault;
 
 /// How deep results lie below a directory that is named: a store has sweeps, a sweep has points, a point is a run.
@@ -142,6 +142,17 @@ impl StoredEvidence {
 
     /// Whether it was measured where the others were.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
+        if let Some((before, _)) = &self.place
+            && processors(before) != processors(host)
+        {
+            return Err(Error::usage(format!(
+                "{}: it was measured on other processors ({}) than the results before it ({}), so they cannot answer together; \
+                 name results of one",
+                dir.display(),
+                processors(host),
+                processors(before),
+            )));
+        }
         if let Some((_, before)) = &self.place
             && !is_like(before, ensemble)
         {
@@ -240,6 +251,10 @@ fn is_like(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
         versions
     };
     versions(one) == versions(other) && one.shares_host == other.shares_host
+}
+
+fn processors(host: &HostInfo) -> String {
+    shown(&format!("{} x {}", host.cores, host.cpu), 120)
 }
 
 fn servers(ensemble: &EnsembleInfo) -> String {

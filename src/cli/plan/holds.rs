@@ -64,7 +64,10 @@ pub fn read(path: &Path) -> Result<Holds, Error> {
     };
     let mut text = String::new();
     let file = File::open(path).map_err(|error| cannot(&error))?;
-    file.take(LARGEST).read_to_string(&mut text).map_err(|error| cannot(&error))?;
+    file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| cannot(&error))?;
+    if text.len() as u64 > LARGEST {
+        return Err(cannot(&format!("it has more than {} MiB", LARGEST >> 20)));
+    }
     let times = times(&text).map_err(|told| Error::usage(format!("--holds {}: {told}", path.display())))?;
     let measured = MeasuredTimes::condensed(times);
     let listed: Vec<String> =
@@ -86,9 +89,11 @@ const HEADERS: [(&str, Option<f64>); 4] =
 fn times(text: &str) -> Result<Vec<Duration>, String> {
     let mut column = HoldColumn { at: 0, unit_us: None };
     let mut found = Vec::new();
+    // Spreadsheets begin a file with a mark of its encoding.
+    let text = text.trim_start_matches('\u{feff}');
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
     for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
-        let fields: Vec<&str> = line.split(',').map(|field| field.trim().trim_matches('"')).collect();
+        let fields = fields(line);
         let header = fields.iter().enumerate().find_map(|(at, field)| {
             let (_, unit_us) = HEADERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(field))?;
             Some(HoldColumn { at, unit_us: *unit_us })
@@ -104,6 +109,16 @@ fn times(text: &str) -> Result<Vec<Duration>, String> {
         true => Err("it has no hold that takes any time; write one duration a line, such as 20ms".into()),
         false => Ok(found),
     }
+}
+
+/// The fields of a line, without their quotes. Within quotes a comma is part of a field.
+fn fields(line: &str) -> Vec<&str> {
+    let mut is_quoted = false;
+    let between = |c: char| {
+        is_quoted ^= c == '"';
+        c == ',' && !is_quoted
+    };
+    line.split(between).map(|field| field.trim().trim_matches('"')).collect()
 }
 
 fn time(field: &str, unit_us: Option<f64>) -> Result<Duration, String> {
@@ -143,6 +158,7 @@ mod tests {
         assert_eq!(times("3ms\n\n5 ms\n1s\n"), Ok(ms(&[3, 5, 1_000])));
         assert_eq!(times("time,hold_ms,lock\n0,3,a\n1,2.5,b\n").unwrap()[1], Duration::from_micros(2_500));
         assert_eq!(times("hold\n\"7ms\"\n"), Ok(ms(&[7])));
+        assert_eq!(times("\u{feff}lock,hold_ms\r\n\"a,3\",7\r\n"), Ok(ms(&[7])));
         for (text, told) in [
             ("", "no hold that takes any time"),
             ("3ms\n4\n", "line 2: `4` is no duration"),

@@ -357,7 +357,7 @@ impl RunInProgress {
             self.progress.note(COUNTS);
         }
         let (progress, metrics) = (self.progress.clone(), self.metrics.as_ref());
-        let watch = self.args.abort_on_fail.then(|| RefCell::new(self.watch()));
+        let watch = self.args.abort_on_fail.then(|| RefCell::new(self.watch(begun.floor.clone())));
         let context = RunContext {
             environment,
             stop,
@@ -378,11 +378,11 @@ impl RunInProgress {
         Ok((Run { floor_after, ..begun }, ran))
     }
 
-    fn watch(&self) -> GateWatch {
+    fn watch(&self, floor: Option<Floor>) -> GateWatch {
         let scenario = self.scenario();
         let fixed = scenario.precision.is_none();
         let repetitions = usize::try_from(scenario.repetitions).ok().filter(|_| fixed);
-        GateWatch::new(scenario.gates.clone(), repetitions)
+        GateWatch::new(scenario.gates.clone(), repetitions).with_floor(floor)
     }
 
     fn threads(&self) -> usize {
