@@ -14,7 +14,7 @@ use super::output::Envelope;
 use crate::answer::ab::AbFile;
 use crate::answer::compare::{Comparison, Power};
 use crate::record::Judged;
-use crate::report::{Summary, Trend};
+use crate::report::{CheckedChange, Summary, Trend};
 use crate::results::{CalibrationFile, RunFile, TrialFile};
 use crate::scenario::MachineDiagnostic;
 use crate::world::conformance::Finding;
