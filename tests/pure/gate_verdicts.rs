@@ -452,6 +452,16 @@ fn a_baseline() {
             "unknown",
             "partial",
         ),
+        // What was lost is compared as a share of all, and told as one
+        (
+            "timed_out not regressed by 5% against baseline",
+            |w| {
+                compared(w, 6);
+                w.trials.iter_mut().for_each(|trial| timed_out(trial, 400));
+            },
+            "FAILED",
+            "0 % of all in the baseline; 28.6 % more of all",
+        ),
         // Of other circumstances
         (
             GATE,

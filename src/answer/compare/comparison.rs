@@ -11,7 +11,7 @@ use super::chosen::{Chosen, Role, VIOLATIONS, chosen};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
 use super::judge::Terms;
-use super::judge::{Compared, Method, Scale, farthest_from_one};
+use super::judge::{Compared, Method, Scale, farthest_from_one, more_lost};
 use super::lost::Repetitions;
 use super::side;
 use super::side::{CellUnderLoad, LINE, NoReadings, readings};
@@ -21,7 +21,7 @@ use super::verdict::{ComparisonVerdict, Regression};
 use crate::answer::stats::holm;
 use crate::results::record::{Figure, Statistic, Trial, Unit};
 use crate::words::error::{Error, Exit};
-use crate::words::units::{self, counted, grouped, percent, shown};
+use crate::words::units::{self, counted, grouped, shown};
 
 pub const COMPARISON_SCHEMA_VERSION: u32 = 2;
 
@@ -483,7 +483,7 @@ fn most_changed(deciding: &[&Row], regression: Regression) -> Option<String> {
     let (row, ratio) = farthest_from_one(ratios)?;
     let change = match row.compared.scale {
         Scale::Values => units::changed(ratio),
-        Scale::SharesLost => format!("{} more of all", percent(ratio - 1.0)),
+        Scale::SharesLost => more_lost(ratio),
     };
     Some(format!("{} of {} {change}", row.figure, row.cell.name()))
 }

@@ -11,6 +11,7 @@ use crate::answer::stats::{Interval, RatioEstimate, median};
 use crate::results::record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
 use crate::results::record::{Better, Figure, Reading, Statistic};
 use crate::words::measure::Measure;
+use crate::words::units::percent;
 
 /// What is asked of a comparison of many figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -205,6 +206,11 @@ impl Scale {
             Self::SharesLost => 1.0 + value,
         }
     }
+}
+
+/// A ratio of shares that were lost, in words.
+pub fn more_lost(ratio: f64) -> String {
+    format!("{} more of all", percent(ratio - 1.0))
 }
 
 /// What repetitions were compared by.

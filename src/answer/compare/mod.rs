@@ -28,6 +28,7 @@ pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;
 pub use judge::{
     Compared, Limits, Method, Sample, Scale, SideRatio, StoredRatio, Terms, exactly, farthest_from_one,
+    more_lost,
 };
 pub use lost::Repetitions;
 pub use power::{Power, PowerRow, power};

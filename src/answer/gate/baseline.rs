@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Check, Outcome};
 use crate::answer::compare::{
     BothSides, CellUnderLoad, Compared, Comparison, Difference, FloorRise, Method, Regression, Role, Row,
-    Side, Terms, differences,
+    Scale, Side, Terms, differences, more_lost,
 };
 use crate::results::record::CellKey;
 use crate::scenario::gate::Scope;
@@ -83,7 +83,10 @@ fn found(figure: Figure, compared: &Compared, margin: f64) -> ComparedFigure {
     let is_small = compared.method == Some(Method::Exact) && times <= 1.0 + margin;
     let regression = if is_small { Regression::No } else { compared.regression };
     let base = compared.base.median.filter(|median| median.is_finite());
-    let was = base.map(|median| format!("{} in the baseline", figure.unit().show(median)));
+    let was = base.map(|median| match compared.scale {
+        Scale::Values => format!("{} in the baseline", figure.unit().show(median)),
+        Scale::SharesLost => format!("{} of all in the baseline", percent(median)),
+    });
     let said = [was, ratio(compared), compared.why.clone()];
     let sentence = said.into_iter().flatten().collect::<Vec<_>>().join("; ");
     ComparedFigure { regression: regression.verdict(&sentence), ratio: times, sentence }
@@ -100,13 +103,21 @@ fn times_as_bad(figure: Figure, compared: &Compared) -> f64 {
 
 fn ratio(compared: &Compared) -> Option<String> {
     let ratio = compared.ratio.filter(|ratio| ratio.ratio.is_finite())?;
+    let end = |ratio: f64| match compared.scale {
+        Scale::Values => number(ratio),
+        Scale::SharesLost => percent(ratio - 1.0),
+    };
     let interval = match (ratio.low, ratio.high, ratio.coverage) {
         (Some(low), Some(high), Some(coverage)) if high.is_finite() => {
-            format!(" (between {} and {} with {})", number(low), number(high), percent(coverage))
+            format!(" (between {} and {} with {})", end(low), end(high), percent(coverage))
         }
         _ => String::new(),
     };
-    Some(format!("{} times that{interval}", number(ratio.ratio)))
+    let said = match compared.scale {
+        Scale::Values => format!("{} times that", number(ratio.ratio)),
+        Scale::SharesLost => more_lost(ratio.ratio),
+    };
+    Some(said + &interval)
 }
 
 impl Outcome {

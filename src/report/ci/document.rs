@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::answer::compare::{Compared, Comparison, Method, Role, Row};
+use crate::answer::compare::{Compared, Comparison, Method, Role, Row, Scale, more_lost};
 use crate::answer::gate::Outcome;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
 use crate::report::view::Cell;
@@ -305,7 +305,10 @@ fn ratio(compared: &Compared) -> Option<String> {
     let exact = compared.method == Some(Method::Exact);
     let ratio = compared.ratio.map(|ratio| ratio.ratio).filter(|ratio| ratio.is_finite())?;
     let is_equal = exact && (ratio - 1.0).abs() < f64::EPSILON;
-    (!is_equal).then(|| format!("{} times the base's", number(ratio)))
+    (!is_equal).then(|| match compared.scale {
+        Scale::Values => format!("{} times the base's", number(ratio)),
+        Scale::SharesLost => more_lost(ratio),
+    })
 }
 
 /// What a gate came to, with a line for each strategy and number of contenders.

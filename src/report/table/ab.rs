@@ -109,7 +109,7 @@ fn most_changed(file: &AbFile) -> Option<String> {
     let (one, ratio) = compare::farthest_from_one(ratios)?;
     let change = match one.scale {
         compare::Scale::Values => units::changed(ratio),
-        compare::Scale::SharesLost => format!("{} more of all", percent(ratio - 1.0)),
+        compare::Scale::SharesLost => compare::more_lost(ratio),
     };
     Some(format!("{} of {} {change}", one.figure, one.cells))
 }
