@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use super::race::Race;
 use crate::lock::after::{
-    After, CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, GoesOn, ListReplyLost, Never, OwnNodeDeleted,
-    TimedOutInBackOff,
+    After, CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, GoesOn, ListReplyLost, Never,
+    OwnNodeDeleted, TimedOutInBackOff,
 };
 use crate::lock::queue::node::watch_data;
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, has_word};
@@ -25,7 +25,7 @@ pub const ENTRY: Entry = Entry {
         source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
         details: include_str!("ephemeral_node.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
-        after: &[AFTER, AFTER.with(OWNER, VALUE)],
+        after: &[AFTER],
         params: &[
             Param {
                 name: "node",

@@ -43,12 +43,7 @@ impl Race {
     }
 
     /// The node, if it is this contender's: its session's or, where it outlives sessions, the one with its id.
-    async fn own(
-        &self,
-        session: &Session,
-        path: &str,
-        kind: NodeKind,
-    ) -> Result<Option<QueueNode>, Failure> {
+    async fn own(&self, session: &Session, path: &str, kind: NodeKind) -> Result<Option<QueueNode>, Failure> {
         let found = if self.id.is_empty() {
             session.exists(path).await?
         } else {

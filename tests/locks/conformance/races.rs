@@ -76,10 +76,7 @@ fn a_persistent_node_costs_the_same_and_is_still_there_when_its_holder_has_died(
 
 #[test]
 fn a_node_whose_value_is_its_owners_id_is_known_again_when_the_reply_to_its_create_was_lost() {
-    assert_eq!(
-        subject("ephemeral-node").word("owner", "value").alone(),
-        lines("create lock\n delete lock")
-    );
+    assert_eq!(subject("ephemeral-node").word("owner", "value").alone(), lines("create lock\n delete lock"));
     for kind in ["ephemeral", "persistent"] {
         reactor::block_on(async {
             // Given a lock whose directories are there
@@ -96,7 +93,8 @@ fn a_node_whose_value_is_its_owners_id_is_known_again_when_the_reply_to_its_crea
             one.release(held).await.unwrap();
             // Then it looks at the value that it finds, and is in
             let kinds: Vec<RequestKind> = one.trace.borrow()[sent..].iter().map(|sent| sent.kind).collect();
-            let expected = [RequestKind::Create, RequestKind::Create, RequestKind::GetData, RequestKind::Delete];
+            let expected =
+                [RequestKind::Create, RequestKind::Create, RequestKind::GetData, RequestKind::Delete];
             assert_eq!(kinds, expected, "{kind}");
             assert!(proxy.has_struck() && scene.nodes().await == 0, "{kind}");
         });
