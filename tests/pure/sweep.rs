@@ -278,10 +278,9 @@ fn the_knee_over_rates_does_not_depend_on_how_far_was_swept() {
     assert!(why.contains("at which the queue grows"), "{why}");
 }
 
-#[test]
-fn a_lower_bound_below_the_limit_is_not_kept() {
-    let reading = Reading { value: 10.0, at_least: true, samples: Some(5_000) };
-    let sample = |run, value| Sample {
+/// What is decided of an objective by these readings, one of each repetition at one rate.
+fn decision(objective: &str, readings: &[Reading]) -> Option<Decision> {
+    let sample = |(run, reading): (u32, &Reading)| Sample {
         run,
         strategy: STRATEGY.into(),
         at: At { x: 5.0, beside: None },
@@ -291,12 +290,17 @@ fn a_lower_bound_below_the_limit_is_not_kept() {
         wait_p50: None,
         wait_p99: None,
         uncontended_p50: None,
-        objective: Some(Reading { value, ..reading }),
+        objective: Some(*reading),
     };
-    let objective: Objective = "wait.p99 < 1ms".parse().unwrap();
+    let samples: Vec<Sample> = (1..).zip(readings).map(sample).collect();
+    let objective: Objective = objective.parse().unwrap();
+    Series::of(STRATEGY, None, &samples, Some(&objective)).points[0].decision
+}
+
+#[test]
+fn a_lower_bound_below_the_limit_is_not_kept() {
     let of = |value: f64| {
-        let samples: Vec<Sample> = (1..=5).map(|run| sample(run, value)).collect();
-        Series::of(STRATEGY, None, &samples, Some(&objective)).points[0].decision
+        decision("wait.p99 < 1ms", &[Reading { value, at_least: true, samples: Some(5_000) }; 5])
     };
     assert_eq!(of(10.0), Some(Decision::Undecided));
     assert_eq!(of(50_000.0), Some(Decision::Missed), "it is longer than allowed whatever it really is");
@@ -305,21 +309,7 @@ fn a_lower_bound_below_the_limit_is_not_kept() {
 #[test]
 fn repetitions_that_gave_nothing_have_no_logarithm_and_are_not_left_out() {
     let of = |objective: &str, values: [f64; 3]| {
-        let sample = |(run, value): (u32, f64)| Sample {
-            run,
-            strategy: STRATEGY.into(),
-            at: At { x: 5.0, beside: None },
-            state: State::Sound,
-            why: None,
-            throughput: Some(50.0),
-            wait_p50: None,
-            wait_p99: None,
-            uncontended_p50: None,
-            objective: Some(Reading { value, at_least: false, samples: None }),
-        };
-        let samples: Vec<Sample> = (1..).zip(values).map(sample).collect();
-        let objective: Objective = objective.parse().unwrap();
-        Series::of(STRATEGY, None, &samples, Some(&objective)).points[0].decision
+        decision(objective, &values.map(|value| Reading { value, at_least: false, samples: None }))
     };
     assert_eq!(of("timed_out <= 3", [0.0; 3]), Some(Decision::Kept));
     assert_eq!(of("evidence > 100", [0.0; 3]), Some(Decision::Missed));

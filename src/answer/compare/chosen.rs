@@ -48,6 +48,12 @@ pub(super) fn leading(key: &CellUnderLoad, base: &[&Trial], new: &[&Trial]) -> F
 
 const TURN: Figure = Figure::Latency(Measure::Turn, Statistic::percent(50));
 
+/// What was asked for more than once is one question.
+pub fn without_twins(asked: &[Figure]) -> Vec<Figure> {
+    let first = |at: &usize| !asked[..*at].contains(&asked[*at]);
+    (0..asked.len()).filter(first).map(|at| asked[at]).collect()
+}
+
 /// What is compared in a cell, [`VIOLATIONS`] apart: what was asked for, which then decides, or the usual.
 ///
 /// Of the usual, what contenders get decides, what an acquisition asks of the servers, and what was lost. The rest is shown:
@@ -57,8 +63,7 @@ pub(super) fn chosen(asked: &[Figure], key: &CellUnderLoad, base: &[&Trial], new
     let decides = |figure| Chosen { figure, role: Role::Decides };
     let shown = |figure| Chosen { figure, role: Role::Shown };
     if !asked.is_empty() {
-        let is_first = |(at, figure): &(usize, &Figure)| !asked[..*at].contains(figure);
-        return asked.iter().enumerate().filter(is_first).map(|(_, figure)| decides(*figure)).collect();
+        return without_twins(asked).into_iter().map(decides).collect();
     }
     let median = |measure| Figure::Latency(measure, Statistic::percent(50));
     // Alone there is no one to hand over to.

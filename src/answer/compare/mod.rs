@@ -19,7 +19,7 @@ mod together;
 mod verdict;
 
 pub use both_sides::BothSides;
-pub use chosen::Role;
+pub use chosen::{Role, without_twins};
 pub use comparison::{
     About, Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
     comparison_schema,

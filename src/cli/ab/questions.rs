@@ -1,7 +1,7 @@
 //! What is compared by default, by what the load measures.
 
 use crate::answer::ab::{CellPair, FigureQuestion, pair};
-use crate::answer::compare::losses_under;
+use crate::answer::compare::{losses_under, without_twins};
 use crate::record::figures::THROUGHPUT;
 use crate::record::{Figure, Statistic};
 use crate::scenario::{Load, TrialPlan, TrialSpec};
@@ -44,15 +44,9 @@ fn each(
     cells.iter().flat_map(of).collect()
 }
 
-/// What a load can lose. A side that sheds load makes those wait less whom it still serves, so that no other figure shows that.
+/// What a load can lose.
 fn lost(trial: &TrialSpec) -> Vec<Figure> {
     losses_under(trial.load.name()).collect()
-}
-
-/// What was asked for more than once is one question.
-fn without_twins(asked: &[Figure]) -> Vec<Figure> {
-    let first = |at: &usize| !asked[..*at].contains(&asked[*at]);
-    (0..asked.len()).filter(first).map(|at| asked[at]).collect()
 }
 
 /// The figures of which a trial has enough samples for them to say something.
