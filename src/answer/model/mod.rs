@@ -9,7 +9,7 @@ mod predict;
 use crate::answer::queueing::{Empirical, Pace};
 use crate::results::record::Trial;
 use crate::results::record::figures::{FAN_OUT, REQUESTS_PER_ACQUISITION};
-use crate::words::measure::Measure;
+use crate::words::measure::{Measure, Second};
 
 pub use fit::{Fit, FitRange, Part, Unfit, fit};
 pub use predict::{Coming, LoadCase, Predicted, Prediction, predict, simulate};
@@ -71,9 +71,7 @@ impl Observation {
         let (Some(release), Some(wait)) = (drawn(Measure::Release), drawn(Measure::Wait)) else {
             return refuse("nothing was released or waited for");
         };
-        let second = |one: &crate::words::measure::Second| {
-            (one.handoff_us as f64 / one.handoffs.max(1) as f64, one.handoffs)
-        };
+        let second = |one: &Second| (one.handoff_us as f64 / one.handoffs.max(1) as f64, one.handoffs);
         let seconds: Vec<(f64, u64)> = trial.timeline.iter().map(second).collect();
         let pace = Pace::of(&seconds, handoff.relative_variance());
         let uncontended = drawn(Measure::Uncontended);

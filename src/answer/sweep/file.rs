@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::Finding;
 use super::over::Over;
-use super::sample::{At, Sample, State};
+use super::series::{At, Sample, State};
 use crate::answer::objective::Objective;
 use crate::results::record::{EnsembleInfo, HostInfo, RunEnding};
 use crate::results::{self, VersionedFile};

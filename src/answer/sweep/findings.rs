@@ -3,13 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::knee::saturation;
-use super::knee::{Knee, knee};
+use super::knee::{Knee, Opinion, knee, saturation, usl};
 use super::next::Ask;
 use super::over::Variable;
-use super::sample::{Sample, State};
-use super::series::{Decision, Series};
-use super::usl::{Opinion, usl};
+use super::series::{Decision, Estimate, Sample, Series, State};
 
 /// Up to where the objective is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -169,7 +166,7 @@ fn collapse(variable: Variable, series: &Series) -> Collapse {
         let why = dead.why.clone().unwrap_or_else(|| dead.state.word().to_owned());
         return Collapse::Between { held: held(dead.at.x), broke: dead.at.x, why };
     }
-    let sound: Vec<(f64, super::series::Estimate)> = series
+    let sound: Vec<(f64, Estimate)> = series
         .points
         .iter()
         .filter(|point| point.state == State::Sound)
