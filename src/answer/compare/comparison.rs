@@ -5,19 +5,14 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 
-use super::both_sides::{BothSides, Planned};
-use super::caveats::Caveats;
-use super::chosen::{Chosen, Role, VIOLATIONS, chosen};
+use super::both_sides::{BothSides, Caveats, Planned, Together, together};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
-use super::judge::Terms;
-use super::judge::{Compared, Method, Scale, farthest_from_one, more_lost};
-use super::lost::Repetitions;
-use super::side;
-use super::side::{CellUnderLoad, LINE, NoReadings, readings};
-use super::side::{Loaded, Side};
-use super::together::{Together, together};
-use super::verdict::{ComparisonVerdict, Regression};
+use super::figures::{Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, counts_losses, readings};
+use super::judge::{
+    Compared, ComparisonVerdict, Method, Regression, Scale, Terms, farthest_from_one, more_lost,
+};
+use super::side::{CellUnderLoad, LINE, Loaded, Repetitions, Side};
 use crate::answer::stats::holm;
 use crate::results::record::{Figure, Statistic, Trial, Unit};
 use crate::words::error::{Error, Exit};
@@ -358,13 +353,13 @@ impl PlannedRow {
             Planned::Done(compared) => *compared,
             Planned::Tested(test) => test.conclude(adjusted, correction.size),
         };
-        let unit = if side::counts_losses(figure) { Unit::Share } else { figure.unit() };
+        let unit = if counts_losses(figure) { Unit::Share } else { figure.unit() };
         Row {
             cell: self.cell,
             strategies: self.strategies,
             figure: figure.to_string(),
             unit: unit.name(),
-            better: side::better_of(figure).name(),
+            better: better_of(figure).name(),
             role,
             compared: self.caveats.allow(figure, compared),
             measured_in: Some(unit),

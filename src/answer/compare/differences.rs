@@ -6,10 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::judge::Compared;
-use super::side::CellUnderLoad;
-use super::side::{Loaded, Side};
-use super::verdict::{ComparisonVerdict, Regression};
+use super::judge::{Compared, ComparisonVerdict, Regression};
+use super::side::{CellUnderLoad, Loaded, Side, unsound_because};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Figure, Floor, Run, Timing, Trial};
@@ -338,7 +336,7 @@ impl Floors {
         };
         let of = |side: &Side| {
             let each: Vec<f64> = side.runs.iter().filter_map(lower).map(|us| us as f64).collect();
-            crate::answer::stats::median(&each).filter(|floor| *floor > 0.0)
+            median(&each).filter(|floor| *floor > 0.0)
         };
         Some(Self { base: of(base)?, new: of(new)? })
     }
@@ -435,7 +433,7 @@ pub(super) fn unsound(side: &Side) -> Vec<String> {
     let of_run = |run: &Loaded| {
         let path = run.path.display().to_string();
         let told = |trial: &Trial| {
-            let why = super::side::unsound_because(trial)?;
+            let why = unsound_because(trial)?;
             Some(shown(&format!("{path}: {}: {why}", trial.name()), 500))
         };
         let mut told: Vec<String> = run.stored.trials.iter().filter_map(told).collect();

@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::judge::Limits;
-use super::side::CellUnderLoad;
-use super::side::{Loaded, Side};
+use super::side::{CellUnderLoad, Loaded, Side};
 use super::test::{Block, Test, judge_family};
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Better, Reading, Trial};

@@ -1,8 +1,7 @@
 //! Two samples of one figure, tested: what is the unit, which test that takes, and what its verdict lacks.
 
-use super::judge::{Compared, Judged, Limits, Method, Sample, Scale, SideRatio};
-use super::side;
-use super::verdict::ComparisonVerdict;
+use super::figures::better_of;
+use super::judge::{Compared, ComparisonVerdict, Judged, Limits, Method, Sample, Scale, SideRatio};
 use crate::answer::stats::{
     Interval, MannWhitney, Pair, RatioEstimate, SignedRank, StudentRatio, holm, median,
 };
@@ -204,7 +203,7 @@ impl Test {
 
     /// The same of a figure: on its scale, by which way it is worse.
     pub fn of_pairs(blocks: &[Block], figure: Figure, limits: Limits) -> Self {
-        Self::on_scale(blocks, side::better_of(figure), limits, Scale::fitting(figure))
+        Self::on_scale(blocks, better_of(figure), limits, Scale::fitting(figure))
     }
 
     /// The same of two of one kind, where no way is the worse one: improved or regressed is what differs by more than the margin.
