@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::objective::{judge, predicted, wait_of};
+use super::question::{judge, predicted, wait_of};
 use super::{FailureCost, MeasuredFailure, PlannedLoad, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, Prediction, Unfit, fit, predict};
 use crate::answer::objective::Objective;

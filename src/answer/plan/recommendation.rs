@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Effort, Search, fitted};
-use super::objective::{predicted, wait_of};
+use super::question::{predicted, wait_of};
 use super::{Answer, Evidence, PlannedLoad};
 use crate::answer::model::{Fit, Observation};
 use crate::answer::objective::Objective;
