@@ -215,13 +215,8 @@ fn unless(doubt: Option<&str>, found: Compared) -> Compared {
     if found.verdict == ComparisonVerdict::NotMeasured {
         return found;
     }
-    let why = [Some(doubt.to_owned()), found.why].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    Compared {
-        verdict: ComparisonVerdict::Inconclusive,
-        regression: Regression::Unknown,
-        why: Some(why),
-        ..found
-    }
+    let why = found.why.as_ref().map_or_else(|| doubt.to_owned(), |why| format!("{doubt}; {why}"));
+    found.inconclusive(why)
 }
 
 /// A figure over all strategies with as many contenders and locks.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::judge::{Compared, ComparisonVerdict, Regression};
+use super::judge::{Compared, Regression};
 use super::side::{CellUnderLoad, Loaded, Side, unsound_because};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
@@ -68,16 +68,11 @@ pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compar
     let grew = shares.iter().find(|share| share.new - share.base > PART_OF_MARGIN * margin);
     let Some(grew) = grew else { return found };
     let [was, is] = grew.told();
-    Compared {
-        verdict: ComparisonVerdict::Inconclusive,
-        regression: Regression::Unknown,
-        why: Some(format!(
-            "{} rose from {was} to {is}, more than half of the margin: compare again with fewer contenders or more \
-             generator threads",
-            grew.what
-        )),
-        ..found
-    }
+    found.inconclusive(format!(
+        "{} rose from {was} to {is}, more than half of the margin: compare again with fewer contenders or more \
+         generator threads",
+        grew.what
+    ))
 }
 
 /// Something that is not the same on both sides, or not in all runs of one.
@@ -399,16 +394,10 @@ impl FloorRise {
             return found;
         }
         let [was, is] = self.0.told();
-        let why = format!(
+        found.inconclusive(format!(
             "the floor of a handoff rose from {was} to {is}, so the host is the likely cause, not the lock: compare again \
              when it is quiet"
-        );
-        Compared {
-            verdict: ComparisonVerdict::Inconclusive,
-            regression: Regression::Unknown,
-            why: Some(why),
-            ..found
-        }
+        ))
     }
 }
 

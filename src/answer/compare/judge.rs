@@ -313,6 +313,16 @@ impl Compared {
             repetitions_needed: None,
         }
     }
+
+    /// The same, of which nothing is concluded, for that reason.
+    pub(super) fn inconclusive(self, why: String) -> Self {
+        Self {
+            verdict: ComparisonVerdict::Inconclusive,
+            regression: Regression::Unknown,
+            why: Some(why),
+            ..self
+        }
+    }
 }
 
 /// A ratio by the two intervals that decide.

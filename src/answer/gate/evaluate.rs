@@ -1,7 +1,7 @@
 //! From the gates of a scenario and the records of its run to what each gate came to; and, while the run goes on, whether each can
 //! still pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::baseline::{ComparedFigure, GateFamily, Sides};
 use super::observe::{CellReadings, Worst};
@@ -75,11 +75,12 @@ impl Evaluation<'_> {
             by_verdict.then(b.weight.total_cmp(&a.weight))
         });
         let verdict = checks.iter().map(|weighed| weighed.check.with_place()).reduce(Verdict::and);
+        let about_nothing = || Verdict::Unknown(vec!["the scenario has nothing that it is about".to_owned()]);
         Outcome {
             gate: gate.condition.to_string(),
             name: gate.name.clone(),
             scope: subject.scope.clone(),
-            verdict: verdict.unwrap_or_else(|| unknown("the scenario has nothing that it is about")),
+            verdict: verdict.unwrap_or_else(about_nothing),
             checks: checks.into_iter().map(|weighed| weighed.check).collect(),
         }
     }
@@ -147,10 +148,8 @@ impl Evaluation<'_> {
             let sound = self.stored.trials.iter().filter(|trial| trial.is_sound() && cell.is_of(trial));
             sound.filter(|trial| trial.spec.repetition == repetition).find_map(|trial| figure.of(trial).ok())
         };
-        let mut repetitions: Vec<u32> =
+        let repetitions: BTreeSet<u32> =
             self.stored.trials.iter().map(|trial| trial.spec.repetition).collect();
-        repetitions.sort_unstable();
-        repetitions.dedup();
         let block = |repetition: u32| {
             Some(Block {
                 base: of(&cells.other, cells.other_figure, repetition)?,
@@ -445,10 +444,6 @@ fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     let held = || format!("held in {}", counted(own.len(), "trial", "trials"));
     let sentence = verdict.why().unwrap_or_else(held);
     Some(check(cell, verdict, None, None, sentence))
-}
-
-fn unknown(why: &str) -> Verdict {
-    Verdict::Unknown(vec![why.to_owned()])
 }
 
 impl Check {

@@ -49,9 +49,9 @@ impl KneeFigure {
                 Self::WaitP50 => point.wait_p50.filter(|_| !point.wait_p50_at_least),
                 Self::WaitP99 => point.wait_p99.filter(|_| !point.wait_p99_at_least),
             }?;
-            (point.state == State::Sound && found.value > 0.0).then(|| Dot::of(point.at.x, found))
+            (found.value > 0.0).then(|| Dot::of(point.at.x, found))
         };
-        series.points.iter().filter_map(dot).collect()
+        series.sound().filter_map(dot).collect()
     }
 }
 
@@ -269,7 +269,7 @@ pub fn saturation(series: &Series, samples: &[Sample]) -> Result<Saturation, Str
     };
     let waits = |of: fn(&Point) -> Option<f64>| -> Vec<(f64, f64)> {
         let known = |point: &Point| Some((point.at.x, of(point)?));
-        series.points.iter().filter(|point| point.state == State::Sound).filter_map(known).collect()
+        series.sound().filter_map(known).collect()
     };
     let limit = TIMES * idle_us;
     let at = match reached(&waits(|point| Some(point.wait_p50?.value)), limit) {

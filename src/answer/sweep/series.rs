@@ -324,6 +324,11 @@ impl Series {
         Self { strategy: strategy.to_owned(), beside, points }
     }
 
+    /// The points that count.
+    pub(super) fn sound(&self) -> impl DoubleEndedIterator<Item = &Point> {
+        self.points.iter().filter(|point| point.state == State::Sound)
+    }
+
     pub fn at(&self, x: f64) -> Option<&Point> {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }
@@ -363,10 +368,14 @@ impl LogDeviations {
     }
 }
 
-/// A figure of the repetitions that count.
+/// The repetitions that count.
+fn sound<'a>(group: &[&'a Sample]) -> impl Iterator<Item = &'a Sample> {
+    group.iter().copied().filter(|sample| sample.state == State::Sound)
+}
+
+/// A figure of these.
 fn values(group: &[&Sample], figure: &dyn Fn(&Sample) -> Option<f64>) -> Vec<f64> {
-    let sound = group.iter().filter(|sample| sample.state == State::Sound);
-    sound.filter_map(|sample| figure(sample)).collect()
+    sound(group).filter_map(figure).collect()
 }
 
 fn point(group: &[&Sample], spreads: &LogDeviations, objective: Option<&Objective>) -> Point {
@@ -374,24 +383,21 @@ fn point(group: &[&Sample], spreads: &LogDeviations, objective: Option<&Objectiv
         LogDeviation::interval(spread, &values(group, figure), OUTSIDE)
     };
     let bounded = |figure: &dyn Fn(&Sample) -> Option<Reading>| {
-        group
-            .iter()
-            .filter(|one| one.state == State::Sound)
-            .any(|one| figure(one).is_some_and(|r| r.at_least))
+        sound(group).any(|one| figure(one).is_some_and(|reading| reading.at_least))
     };
-    let sound = group.iter().filter(|sample| sample.state == State::Sound).count();
+    let counting = sound(group).count();
     let first_unsound = group.iter().find(|sample| sample.state != State::Sound);
     // One violation is one too many; otherwise what counts decides, if anything does.
     let violated = group.iter().find(|sample| sample.state == State::Violated);
     let state = match (violated, first_unsound) {
         (Some(violated), _) => violated.state,
-        (None, Some(unsound)) if 2 * sound <= group.len() => unsound.state,
+        (None, Some(unsound)) if 2 * counting <= group.len() => unsound.state,
         _ => State::Sound,
     };
     Point {
         at: group.first().map_or(At { x: 0.0, beside: None }, |sample| sample.at),
         repetitions: group.len(),
-        sound,
+        sound: counting,
         state,
         why: first_unsound.and_then(|sample| sample.why.clone()),
         throughput: interval(spreads.throughput, &|sample| sample.throughput),
@@ -417,11 +423,7 @@ fn decide(group: &[&Sample], pooled: Option<LogDeviation>, objective: &Objective
     if broken == group.len() && broken >= AT_LEAST {
         return Decision::Missed;
     }
-    let readings: Vec<Reading> = group
-        .iter()
-        .filter(|sample| sample.state == State::Sound)
-        .filter_map(|sample| sample.objective)
-        .collect();
+    let readings: Vec<Reading> = sound(group).filter_map(|sample| sample.objective).collect();
     let found: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
     if broken > 0 || found.len() < AT_LEAST {
         return Decision::Undecided;
