@@ -18,7 +18,7 @@ use crate::results::record::{Figure, Statistic, Trial, Unit};
 use crate::words::error::{Error, Exit};
 use crate::words::units::{self, counted, grouped, shown};
 
-pub const COMPARISON_SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 2;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ask {
@@ -204,7 +204,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     let Concluded { rows, deciding, left_out } = family.conclude();
     let about = About::of(&rows);
     Ok(Comparison {
-        schema_version: COMPARISON_SCHEMA_VERSION,
+        schema_version: SCHEMA_VERSION,
         conclusion: Conclusion::of(&rows, &only_new, &about.said([base.runs.len(), new.runs.len()])),
         terms: ask.terms.clone(),
         about,

@@ -16,8 +16,7 @@ mod test;
 
 pub use both_sides::BothSides;
 pub use comparison::{
-    About, Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
-    comparison_schema,
+    About, Ask, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare, comparison_schema,
 };
 pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;

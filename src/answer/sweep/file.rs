@@ -199,7 +199,7 @@ pub fn schema() -> Schema {
 }
 
 /// Writes a row for each point: its values, intervals, decision and state. An empty cell means: not measured.
-pub fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
+fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let figures = ["throughput_per_s", "wait_p50_us", "wait_p99_us"];
     let ends =

@@ -10,9 +10,9 @@ mod next;
 mod over;
 mod series;
 
-pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, VERSION, read, schema, write_csv};
+pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, VERSION, read, schema};
 pub use findings::{Collapse, Edge, Finding, find};
-pub use knee::{Bend, Dot, Fit, Knee, KneeFigure, Law, NoLaw, Opinion, Saturation, farthest, fit, knee, usl};
+pub use knee::{Bend, Dot, Fit, Knee, KneeFigure, Law, NoLaw, Opinion, Saturation, fit, knee, usl};
 pub use next::{Ask, Next, Step, Why, next};
 pub use over::{Over, Values, Variable};
-pub use series::{At, Decision, Estimate, LogDeviation, Point, Sample, Series, State, samples};
+pub use series::{At, Decision, Estimate, Point, Sample, Series, State, samples};

@@ -159,14 +159,14 @@ impl Estimate {
 /// Two repetitions alone say next to nothing of that (Student's factor is 12.7), so the points of a series share what they say
 /// of it: the pooled spread. A point whose own repetitions lie further apart is taken by its own.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LogDeviation {
-    pub deviation: f64,
-    pub degrees: f64,
+struct LogDeviation {
+    deviation: f64,
+    degrees: f64,
 }
 
 impl LogDeviation {
     /// Of groups of repetitions of the same thing; `None` where no group has two that are above 0.
-    pub fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
+    fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut degrees) = (0.0, 0.0);
         for logs in groups.into_iter().map(logarithms).filter(|logs| logs.len() > 1) {
             let mean = mean(&logs);
@@ -177,7 +177,7 @@ impl LogDeviation {
     }
 
     /// The interval of the mean of these repetitions that leaves out so much on both sides together; `None` of none.
-    pub fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Estimate> {
+    fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Estimate> {
         let logs = logarithms(values);
         if logs.is_empty() {
             return None;
