@@ -15,6 +15,11 @@ pub fn judge(base: &[Reading], new: &[Reading], better: Better, limits: Limits, 
     Test::unpaired(base, new, better, limits).alone(family)
 }
 
+/// The same of what was measured side by side, which is compared as pairs where there are enough of these.
+pub fn side_by_side(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
+    Test::of_blocks(blocks, better, limits, family).alone(family)
+}
+
 /// The readings of both sides in one block, in which they were measured side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
@@ -26,11 +31,6 @@ pub struct Block {
 pub struct Runs {
     pub base: Vec<Vec<Reading>>,
     pub new: Vec<Vec<Reading>>,
-}
-
-/// The same of what was measured side by side, which is compared as pairs where there are enough of these.
-pub fn side_by_side(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
-    Test::of_blocks(blocks, better, limits, family).alone(family)
 }
 
 /// The verdicts on a family of tests, in the order given. It must have been decided on before anybody looked at the
