@@ -73,7 +73,7 @@ impl Null {
     }
 
     /// The probability of a value of at most that.
-    pub(super) fn at_most(&self, value: usize) -> f64 {
+    fn at_most(&self, value: usize) -> f64 {
         match self {
             Self::Counted(sums) => share(up_to(value, sums), sums),
             Self::Normal { mean, deviation, step } => {
