@@ -4,13 +4,14 @@
 //! enough, what may be concluded, and the file that is left. `cli` runs the blocks.
 
 mod blocks;
-mod cells;
 mod comparison;
 mod file;
 
 pub use blocks::{Block, Length, Next, Progress, Turn};
-pub use cells::{Answer, Answers, CellPair, FigureQuestion, Matrix, Silence, pair};
-pub use comparison::{Comparison, Conclusion, Silent, Values, compare};
+pub use comparison::{
+    Answer, Answers, CellPair, Comparison, Conclusion, FigureQuestion, Matrix, Silence, Silent, Values,
+    compare, pair,
+};
 pub use file::{
     AbFile, Asked, BlockRecord, CountedCell, Ending, FILE, RUNS, RunRecord, SideDriver, SideRecord, Sides,
     VERSION, read, schema,

@@ -81,7 +81,7 @@ pub struct FigureLine {
 #[serde(deny_unknown_fields)]
 pub struct Case {
     pub answer: Answer,
-    /// In the grammar of [`super::condition`].
+    /// In the grammar of [`super::figure`].
     pub when: String,
     /// One sentence without a full stop, with `{id}` for figures.
     pub says: String,

@@ -8,16 +8,21 @@
 //! document = ( "behaviour" | "curator" ) { "." key }
 //! ```
 //!
-//! A name is one that [`super::counted`] has of trials, one that it has of faults with their kind behind a full stop
-//! (`gap.kill`), or one that gates take. Without a word before it, counts are added up, and of anything else the median
-//! over the repetitions is taken. Of `/` there is the ratio, repetition by repetition.
+//! A name is one of the table of trials below, one of that of faults with their kind behind a full stop (`gap.kill`), or one
+//! that gates take. Without a word before it, counts are added up, and of anything else the median over the repetitions is
+//! taken. Of `/` there is the ratio, repetition by repetition.
 
 use std::collections::BTreeMap;
 
+use super::Evidence;
 use super::claim::{Claim, FigureLine};
-use super::counted::{self, Aggregate, Measured, Trials};
-use super::evidence::Evidence;
 use super::figure::{Figure, Of};
+use crate::results::record::figures::{self, VIOLATIONS};
+use crate::results::record::{Counted, FaultRecord, Trial};
+use crate::scenario::Stop;
+use crate::words::catalog::NOT_ZOOKEEPER;
+use crate::words::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildren, GetDataWatch};
+use crate::words::measure::{self, Outcome, Unit};
 
 /// Reads one of a claim's figures; `None` where the evidence has no such thing.
 ///
@@ -78,7 +83,7 @@ impl TrialReading {
         if aggregate.is_some() {
             words.next();
         }
-        let measured = counted::named(words.next().ok_or_else(|| format!("`{text}` names no figure"))?)?;
+        let measured = named(words.next().ok_or_else(|| format!("`{text}` names no figure"))?)?;
         let mut scopes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         while let Some(scope) = words.next() {
             let mut listed = vec![words.next().unwrap_or_default().to_owned()];
@@ -121,4 +126,312 @@ fn words(text: &str) -> Vec<String> {
         _ => vec![text.to_owned()],
     });
     parts.flat_map(|words: Vec<String>| words).collect()
+}
+
+/// What a trial must have come to so that a figure of it is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: what was seen was seen.
+    Nothing,
+    /// It ran to its end. Its counts are right even where the generator was slow.
+    ItsEnd,
+    /// Its times are right as well.
+    ItsTimes,
+}
+
+/// What becomes of the values of several trials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aggregate {
+    Sum,
+    Most,
+    Least,
+    Median,
+}
+
+impl Aggregate {
+    fn named(word: &str) -> Option<Self> {
+        [("sum", Self::Sum), ("most", Self::Most), ("least", Self::Least), ("median", Self::Median)]
+            .into_iter()
+            .find_map(|(name, aggregate)| (name == word).then_some(aggregate))
+    }
+
+    /// `None` of no value.
+    fn figure(self, what: &str, values: &[f64], of: Of) -> Option<Figure> {
+        let exact = |value: Option<f64>| value.map(|value| Figure::new(what, value, of));
+        match self {
+            Self::Sum => exact((!values.is_empty()).then(|| values.iter().sum())),
+            Self::Most => exact(values.iter().copied().reduce(f64::max)),
+            Self::Least => exact(values.iter().copied().reduce(f64::min)),
+            Self::Median => Figure::median(what, values, of),
+        }
+    }
+}
+
+/// A figure of trials, and how it is read.
+#[derive(Clone, Copy)]
+pub struct Measured {
+    of: Of,
+    needs: Needs,
+    aggregate: Aggregate,
+    read: Read,
+}
+
+#[derive(Clone, Copy)]
+enum Read {
+    Trial(fn(&Trial) -> Option<f64>),
+    /// Of each fault of a kind that was seen to take effect.
+    Fault(fn(&Trial, &FaultRecord) -> Option<f64>, FaultKind),
+    Gate(measure::Figure),
+}
+
+/// A kind of fault, by its place in the names that claims use.
+#[derive(Clone, Copy)]
+struct FaultKind(&'static str);
+
+const KINDS: [FaultKind; 5] = [
+    FaultKind("kill"),
+    FaultKind("lose-majority"),
+    FaultKind("crash"),
+    FaultKind("freeze"),
+    FaultKind("reset"),
+];
+
+/// The figure of that name.
+pub fn named(name: &str) -> Result<Measured, String> {
+    if let Some((_, measured)) = of_trials().into_iter().find(|(one, _)| *one == name) {
+        return Ok(measured);
+    }
+    if let Some((figure, kind)) = name.split_once('.')
+        && let Some(kind) = KINDS.into_iter().find(|one| one.0 == kind)
+        && let Some((_, measured)) = of_faults(kind).into_iter().find(|(one, _)| *one == figure)
+    {
+        return Ok(measured);
+    }
+    let figure = figures::named(name)?;
+    let of = match figure.unit() {
+        Unit::Amount => Of::Amount,
+        Unit::Micros => Of::Us,
+        Unit::Bytes => Of::Bytes,
+        Unit::PerSecond => Of::PerS,
+        Unit::Share => Of::Share,
+    };
+    let (needs, aggregate) = match figure.is_count() {
+        true if figure == VIOLATIONS.figure() => (Needs::Nothing, Aggregate::Sum),
+        true => (Needs::ItsEnd, Aggregate::Sum),
+        false => (Needs::ItsTimes, Aggregate::Median),
+    };
+    Ok(Measured { of, needs, aggregate, read: Read::Gate(figure) })
+}
+
+/// A figure of trials by its name.
+type Entry = (&'static str, Measured);
+
+fn count(name: &'static str, needs: Needs, read: fn(&Trial) -> Option<f64>) -> Entry {
+    (name, Measured { of: Of::Amount, needs, aggregate: Aggregate::Sum, read: Read::Trial(read) })
+}
+
+fn median(name: &'static str, of: Of, needs: Needs, read: fn(&Trial) -> Option<f64>) -> Entry {
+    (name, Measured { of, needs, aggregate: Aggregate::Median, read: Read::Trial(read) })
+}
+
+fn whole(amount: u64) -> Option<f64> {
+    Some(amount as f64)
+}
+
+/// All but what gates have; of whole trials, where nothing else is said.
+fn of_trials() -> Vec<Entry> {
+    use Needs::{ItsEnd, ItsTimes, Nothing};
+    vec![
+        count("got", Nothing, |trial| whole(trial.whole.acquired())),
+        count("wanted", Nothing, |trial| match &trial.spec.stop {
+            Stop::Acquisitions(each) => whole(each * trial.spec.contenders as u64),
+            Stop::After(_) => None,
+        }),
+        count("contenders", Nothing, |trial| whole(trial.spec.contenders as u64)),
+        count("overtaken", Nothing, |trial| whole(trial.measured.overtaken)),
+        count("faults_proved", Nothing, |trial| whole(trial.faults_proved() as u64)),
+        count("sessions_lost", Nothing, |trial| whole(trial.sessions.expired + trial.sessions.rejoined)),
+        count("stuck", Nothing, |trial| whole(trial.stuck.len() as u64)),
+        count("most_inside", Nothing, |trial| whole(trial.most_inside)),
+        count("entries_beside_lost", Nothing, |trial| whole(trial.excused.zombies)),
+        count("stale_writes", Nothing, |trial| whole(trial.fencing.stale)),
+        count("stale_writes_passed", Nothing, |trial| {
+            whole(trial.fencing.stale.saturating_sub(trial.fencing.stale_rejected))
+        }),
+        count("gave_up_waiting", Nothing, |trial| whole(trial.whole.outcomes.get(Outcome::TimedOut))),
+        count("gave_up", Nothing, |trial| whole(gave_up(trial))),
+        median("longest_beside", Of::Us, Nothing, |trial| whole(trial.excused.longest_unsafe_us)),
+        median("lost_share", Of::Share, Nothing, lost_share),
+        median("took", Of::Us, ItsEnd, |trial| whole(trial.measured_us)),
+        median("longest_wait", Of::Us, ItsTimes, |trial| {
+            trial.tallies.iter().map(|tally| tally.longest_wait_us as f64).reduce(f64::max)
+        }),
+        median("overtaken_of_acquired", Of::Share, ItsEnd, |trial| {
+            per_acquisition(trial.measured.overtaken, trial.measured.acquired())
+        }),
+        median("requests_each", Of::Amount, ItsEnd, |trial| each(trial, trial.whole.requests.total())),
+        median("bytes_each", Of::Bytes, ItsEnd, |trial| {
+            each(trial, trial.whole.bytes_sent + trial.whole.bytes_received)
+        }),
+        median("notifications_each", Of::Amount, ItsEnd, |trial| {
+            each(trial, trial.whole.notifications.total())
+        }),
+        count("told", ItsEnd, |trial| whole(told(trial))),
+        count("not_told_of_all", ItsEnd, |trial| whole(pairs(trial).abs_diff(told(trial)))),
+        count("told_beyond_the_next", ItsEnd, |trial| {
+            whole(told(trial).abs_diff(trial.spec.contenders as u64 - 1))
+        }),
+        count("largest_fan_out", ItsEnd, |trial| {
+            Some(trial.herd.as_ref()?.iter().map(|woken| woken.from_rank).max()?.into())
+        }),
+        count("requests_sent", ItsEnd, |trial| whole(requests(trial)?.0)),
+        count("requests_modelled", ItsEnd, |trial| whole(requests(trial)?.1)),
+        count("requests_beyond_model", ItsEnd, |trial| {
+            requests(trial).and_then(|(sent, modelled)| whole(sent.abs_diff(modelled)))
+        }),
+        count("creates", ItsEnd, |trial| whole(trial.whole.requests.get(Create))),
+        count("creates_succeeded", ItsEnd, |trial| whole(creates_of_locks(trial))),
+        count("creates_amiss", ItsEnd, |trial| {
+            whole(creates_of_locks(trial).abs_diff(trial.whole.acquired()))
+        }),
+        count("creates_short_of_all", ItsEnd, |trial| {
+            let all = pairs(trial) + trial.spec.contenders as u64;
+            whole(all.saturating_sub(trial.whole.requests.get(Create)))
+        }),
+        count("watched_absent", ItsEnd, |trial| {
+            let absent = |kind| trial.whole.requests.get(kind) - trial.whole.succeeded.get(kind);
+            whole(absent(ExistsWatch) + absent(GetDataWatch))
+        }),
+        count("useful_by_release", ItsEnd, |trial| whole(trial.measured.notifications.by_release_useful)),
+        count("spurious_by_release", ItsEnd, |trial| whole(trial.measured.notifications.by_release_spurious)),
+        count("wire_turns", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.acquired)),
+        count("wire_creates", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(Create))),
+        count("wire_lists", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(GetChildren))),
+        count("wire_deletes", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.requests.get(Delete))),
+        count("wire_requests", ItsEnd, |trial| whole(trial.on_the_wire()?.counted.all_requests())),
+    ]
+}
+
+/// Of each fault of that kind.
+fn of_faults(kind: FaultKind) -> Vec<Entry> {
+    let us = |name, read| {
+        let read = Read::Fault(read, kind);
+        (name, Measured { of: Of::Us, needs: Needs::Nothing, aggregate: Aggregate::Median, read })
+    };
+    let proved = Measured {
+        of: Of::Amount,
+        needs: Needs::Nothing,
+        aggregate: Aggregate::Sum,
+        read: Read::Fault(|_, _| Some(1.0), kind),
+    };
+    vec![
+        ("proved", proved),
+        us("gap", |_, fault| Some(fault.longest_gap_us? as f64)),
+        us("recovered", |_, fault| Some(fault.recovered_us? as f64)),
+        us("lasted", |trial, fault| {
+            let asked = trial.spec.faults.iter().find(|asked| asked.kind == fault.kind)?;
+            Some(asked.duration?.as_micros() as f64)
+        }),
+        us("timeout", |trial, _| whole(trial.sessions.negotiated_timeout_us)),
+    ]
+}
+
+fn gave_up(trial: &Trial) -> u64 {
+    [Outcome::ConnectionLost, Outcome::SessionExpired, Outcome::Failed]
+        .map(|outcome| trial.whole.outcomes.get(outcome))
+        .iter()
+        .sum()
+}
+
+/// Of all acquires, those that gave up or were stuck.
+fn lost_share(trial: &Trial) -> Option<f64> {
+    let lost = gave_up(trial) + trial.stuck.len() as u64;
+    per_acquisition(lost, trial.whole.acquired() + lost)
+}
+
+fn per_acquisition(amount: u64, acquired: u64) -> Option<f64> {
+    (acquired > 0).then(|| amount as f64 / acquired as f64)
+}
+
+fn each(trial: &Trial, amount: u64) -> Option<f64> {
+    per_acquisition(amount, trial.whole.acquired()).filter(|_| trial.whole.unseen == 0)
+}
+
+/// Notifications that releases sent to waiters.
+fn told(trial: &Trial) -> u64 {
+    trial.whole.notifications.by_release().saturating_sub(trial.whole.notifications.to_releaser)
+}
+
+/// Creates that succeeded, without those of the locks' directories, each of which is made once.
+fn creates_of_locks(trial: &Trial) -> u64 {
+    trial.whole.succeeded.get(Create).saturating_sub(trial.spec.locks as u64)
+}
+
+/// How many they are where each of N releases tells all who still wait.
+fn pairs(trial: &Trial) -> u64 {
+    let contenders = trial.spec.contenders as u64;
+    contenders * (contenders - 1) / 2
+}
+
+/// What was sent, and what the cost model says of it.
+fn requests(trial: &Trial) -> Option<(u64, u64)> {
+    let line = trial.accounting.iter().find(|line| line.what == Counted::Requests)?;
+    Some((line.client?, line.expected?))
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Trials<'a>(pub Vec<&'a Trial>);
+
+impl Trials<'_> {
+    /// Those of strategies with these labels; all where there is none.
+    #[must_use]
+    fn of(mut self, labels: &[String]) -> Self {
+        let is_it = |label: &str| labels.iter().any(|one| one == label);
+        self.0.retain(|trial| {
+            let label = trial.spec.strategy.label.as_str();
+            labels.is_empty() || is_it(label) || label.strip_suffix(NOT_ZOOKEEPER).is_some_and(is_it)
+        });
+        self
+    }
+
+    #[must_use]
+    pub fn at(mut self, contenders: Option<usize>) -> Self {
+        self.0.retain(|trial| contenders.is_none_or(|contenders| trial.spec.contenders == contenders));
+        self
+    }
+
+    /// Those of which such figures are right, in the order of their repetitions.
+    #[must_use]
+    pub fn fit_for(mut self, needs: Needs) -> Self {
+        self.0.retain(|trial| match needs {
+            Needs::Nothing => true,
+            Needs::ItsEnd => trial.cut_short.is_none(),
+            Needs::ItsTimes => trial.is_sound(),
+        });
+        self.0.sort_by_key(|trial| trial.spec.repetition);
+        self
+    }
+
+    /// `None` where there are none, or one of them lacks it.
+    pub fn values(&self, measured: &Measured) -> Option<Vec<f64>> {
+        let values: Vec<Vec<f64>> = self.0.iter().map(|trial| measured.of(trial)).collect::<Option<_>>()?;
+        (!values.is_empty()).then(|| values.concat())
+    }
+}
+
+impl Measured {
+    fn of(&self, trial: &Trial) -> Option<Vec<f64>> {
+        match self.read {
+            Read::Trial(read) => Some(vec![read(trial)?]),
+            Read::Fault(read, kind) => {
+                let proved = trial.faults.iter().filter(|fault| fault.proved && fault.kind == kind.0);
+                proved.map(|fault| read(trial, fault)).collect()
+            }
+            Read::Gate(figure) if figure.is_counted_on_the_wire() && trial.is_counted_apart() => {
+                // One repetition has it.
+                Some(figure.of(trial).map_or(Vec::new(), |reading| vec![reading.value]))
+            }
+            Read::Gate(figure) => Some(vec![figure.of(trial).ok()?.value]),
+        }
+    }
 }

@@ -1,10 +1,8 @@
-//! What decides a claim and is no figure of trials: what is counted over cells, rounds, servers or lines.
+//! What decides a claim and is no figure of trials: what is counted over cells, rounds, servers, or lines of a lock's source.
 
-use super::ClaimFigures;
-use super::complexity::{SOURCES, complexity};
-use super::counted::{self, Trials};
-use super::evidence::Evidence;
 use super::figure::{Figure, Of};
+use super::reading::{Needs, Trials};
+use super::{ClaimFigures, Evidence, reading};
 use crate::results::record::{Bystander, Calibration, Change, RawRequest, Trial, WatchedBy};
 use crate::scenario::Distribution;
 use crate::words::catalog::ParamValue;
@@ -146,7 +144,7 @@ struct CostAt {
 impl CostAt {
     fn of(contenders: usize, hold: f64, trials: &[Trials<'_>; 3]) -> Option<Self> {
         let each = |name| -> Option<[Vec<f64>; 3]> {
-            let measure = counted::named(name).ok()?;
+            let measure = reading::named(name).ok()?;
             let [polling, parent, predecessor] = trials;
             Some([polling.values(&measure)?, parent.values(&measure)?, predecessor.values(&measure)?])
         };
@@ -223,7 +221,7 @@ fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
 }
 
 fn counted_of<'a>(trials: &Trials<'a>, strategy: &str) -> Trials<'a> {
-    let mut of_it = trials.clone().fit_for(counted::Needs::ItsEnd);
+    let mut of_it = trials.clone().fit_for(Needs::ItsEnd);
     of_it.0.retain(|trial| trial.spec.strategy.name == strategy);
     of_it
 }
@@ -305,5 +303,53 @@ impl Kinds {
         ];
         (!trials.0.is_empty())
             .then(|| Self { requests, events: events.into_iter().filter(|any| *any).count() })
+    }
+}
+
+/// What a lock's own code comes to: what it shares with others is not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Complexity {
+    /// Lines that are neither empty nor a comment.
+    lines: usize,
+    /// Places where it goes one way or another: conditions, loops, arms of a `match`, and each `?`.
+    branches: usize,
+    /// States in which it may be waiting: for a reply, an event or a clock.
+    states: usize,
+}
+
+/// The sources of polling, parent watch and predecessor watch.
+const SOURCES: [&str; 3] = [
+    include_str!("../../lock/articles/polling.rs"),
+    include_str!("../../lock/articles/parent_watch.rs"),
+    include_str!("../../lock/articles/predecessor_watch.rs"),
+];
+
+/// From the lock's type to the tests: its card before that is prose.
+fn complexity(source: &str) -> Complexity {
+    let code = source.split_once("\nstruct ").map_or(source, |(_, code)| code);
+    let code = code.split_once("#[cfg(test)]").map_or(code, |(code, _)| code);
+    let lines: Vec<&str> =
+        code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).collect();
+    let goes_on = |line: &&&str| !line.starts_with("impl ") && !line.starts_with("#[");
+    let times =
+        |what: &str| lines.iter().filter(goes_on).map(|line| line.matches(what).count()).sum::<usize>();
+    let branching = ["if ", "while ", "loop ", "for ", " => ", "else {"];
+    Complexity {
+        lines: lines.len(),
+        branches: branching.map(times).iter().sum::<usize>() + times("?"),
+        states: times(".await"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_is_code_and_neither_card_nor_comments_nor_tests() {
+        let source = "const CARD: &str = \"if it waits\";\nstruct Lock {\n    // if so\n    path: String,\n}\n\n\
+                      async fn wait() {\n    if first().await? {\n        return;\n    }\n}\n#[cfg(test)]\nmod tests {}\n";
+        assert_eq!(complexity(source), Complexity { lines: 8, branches: 2, states: 1 });
+        assert!(SOURCES.iter().all(|source| complexity(source).states > 0));
     }
 }

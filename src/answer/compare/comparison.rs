@@ -5,25 +5,20 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::Serialize;
 
-use super::both_sides::{BothSides, Planned};
-use super::caveats::Caveats;
-use super::chosen::{Chosen, Role, VIOLATIONS, chosen};
+use super::both_sides::{BothSides, Caveats, Planned, Together, together};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
-use super::judge::Terms;
-use super::judge::{Compared, Method, Scale, farthest_from_one, more_lost};
-use super::lost::Repetitions;
-use super::side;
-use super::side::{CellUnderLoad, LINE, NoReadings, readings};
-use super::side::{Loaded, Side};
-use super::together::{Together, together};
-use super::verdict::{ComparisonVerdict, Regression};
+use super::figures::{Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, counts_losses, readings};
+use super::judge::{
+    Compared, ComparisonVerdict, Method, Regression, Scale, Terms, farthest_from_one, more_lost,
+};
+use super::side::{CellUnderLoad, LINE, Loaded, Repetitions, Side};
 use crate::answer::stats::holm;
 use crate::results::record::{Figure, Statistic, Trial, Unit};
 use crate::words::error::{Error, Exit};
 use crate::words::units::{self, counted, grouped, shown};
 
-pub const COMPARISON_SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 2;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ask {
@@ -209,7 +204,7 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
     let Concluded { rows, deciding, left_out } = family.conclude();
     let about = About::of(&rows);
     Ok(Comparison {
-        schema_version: COMPARISON_SCHEMA_VERSION,
+        schema_version: SCHEMA_VERSION,
         conclusion: Conclusion::of(&rows, &only_new, &about.said([base.runs.len(), new.runs.len()])),
         terms: ask.terms.clone(),
         about,
@@ -358,13 +353,13 @@ impl PlannedRow {
             Planned::Done(compared) => *compared,
             Planned::Tested(test) => test.conclude(adjusted, correction.size),
         };
-        let unit = if side::counts_losses(figure) { Unit::Share } else { figure.unit() };
+        let unit = if counts_losses(figure) { Unit::Share } else { figure.unit() };
         Row {
             cell: self.cell,
             strategies: self.strategies,
             figure: figure.to_string(),
             unit: unit.name(),
-            better: side::better_of(figure).name(),
+            better: better_of(figure).name(),
             role,
             compared: self.caveats.allow(figure, compared),
             measured_in: Some(unit),

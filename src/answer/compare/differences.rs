@@ -6,10 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::judge::Compared;
-use super::side::CellUnderLoad;
-use super::side::{Loaded, Side};
-use super::verdict::{ComparisonVerdict, Regression};
+use super::judge::{Compared, Regression};
+use super::side::{CellUnderLoad, Loaded, Side, unsound_because};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Figure, Floor, Run, Timing, Trial};
@@ -70,16 +68,11 @@ pub(super) fn unless_generator(shares: &[ShareApart], found: Compared) -> Compar
     let grew = shares.iter().find(|share| share.new - share.base > PART_OF_MARGIN * margin);
     let Some(grew) = grew else { return found };
     let [was, is] = grew.told();
-    Compared {
-        verdict: ComparisonVerdict::Inconclusive,
-        regression: Regression::Unknown,
-        why: Some(format!(
-            "{} rose from {was} to {is}, more than half of the margin: compare again with fewer contenders or more \
-             generator threads",
-            grew.what
-        )),
-        ..found
-    }
+    found.inconclusive(format!(
+        "{} rose from {was} to {is}, more than half of the margin: compare again with fewer contenders or more \
+         generator threads",
+        grew.what
+    ))
 }
 
 /// Something that is not the same on both sides, or not in all runs of one.
@@ -338,7 +331,7 @@ impl Floors {
         };
         let of = |side: &Side| {
             let each: Vec<f64> = side.runs.iter().filter_map(lower).map(|us| us as f64).collect();
-            crate::answer::stats::median(&each).filter(|floor| *floor > 0.0)
+            median(&each).filter(|floor| *floor > 0.0)
         };
         Some(Self { base: of(base)?, new: of(new)? })
     }
@@ -401,16 +394,10 @@ impl FloorRise {
             return found;
         }
         let [was, is] = self.0.told();
-        let why = format!(
+        found.inconclusive(format!(
             "the floor of a handoff rose from {was} to {is}, so the host is the likely cause, not the lock: compare again \
              when it is quiet"
-        );
-        Compared {
-            verdict: ComparisonVerdict::Inconclusive,
-            regression: Regression::Unknown,
-            why: Some(why),
-            ..found
-        }
+        ))
     }
 }
 
@@ -435,7 +422,7 @@ pub(super) fn unsound(side: &Side) -> Vec<String> {
     let of_run = |run: &Loaded| {
         let path = run.path.display().to_string();
         let told = |trial: &Trial| {
-            let why = super::side::unsound_because(trial)?;
+            let why = unsound_because(trial)?;
             Some(shown(&format!("{path}: {}: {why}", trial.name()), 500))
         };
         let mut told: Vec<String> = run.stored.trials.iter().filter_map(told).collect();

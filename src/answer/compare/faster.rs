@@ -1,12 +1,14 @@
 //! Which strategy of one run is faster, and how many times: strategies of one repetition ran side by side, so they are pairs.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::judge::Limits;
-use super::side::CellUnderLoad;
-use super::side::{Loaded, Side};
+use super::side::{CellUnderLoad, Loaded, Side};
 use super::test::{Block, Test, judge_family};
+use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Better, Reading, Trial};
 use crate::words::units::{contenders, number};
@@ -77,13 +79,13 @@ fn groups(side: &Side) -> Vec<Vec<CellUnderLoad>> {
         }
     }
     keys.retain(|key| of(side, key).all(|trial| trial.violation_count == 0));
-    let median = |key: &CellUnderLoad| {
+    let middle = |key: &CellUnderLoad| {
         let values: Vec<f64> = of(side, key).filter_map(throughput).map(|reading| reading.value).collect();
-        crate::answer::stats::median(&values).unwrap_or(0.0)
+        median(&values).unwrap_or(0.0)
     };
     keys.sort_by(|one, other| {
         let size = |key: &CellUnderLoad| (key.contenders, key.locks);
-        size(one).cmp(&size(other)).then(median(other).total_cmp(&median(one)))
+        size(one).cmp(&size(other)).then(middle(other).total_cmp(&middle(one)))
     });
     let same = |one: &CellUnderLoad, other: &CellUnderLoad| {
         (one.contenders, one.locks) == (other.contenders, other.locks)
@@ -131,9 +133,7 @@ fn blocks(side: &Side, one: &CellUnderLoad, other: &CellUnderLoad) -> Vec<Block>
                 .find(|trial| trial.spec.repetition == repetition && CellUnderLoad::of(trial) == *key);
             found.and_then(throughput)
         };
-        let mut repetitions: Vec<u32> = trials.iter().map(|trial| trial.spec.repetition).collect();
-        repetitions.sort_unstable();
-        repetitions.dedup();
+        let repetitions: BTreeSet<u32> = trials.iter().map(|trial| trial.spec.repetition).collect();
         let block = |repetition| Some(Block { base: find(other, repetition)?, new: find(one, repetition)? });
         repetitions.into_iter().filter_map(block).collect::<Vec<_>>()
     };

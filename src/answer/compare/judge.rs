@@ -1,17 +1,19 @@
-//! What the comparison of one figure is, and what its intervals decide.
+//! What the comparison of one figure asks for, what its intervals decide, and what it comes to, in a word and in full.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::side;
-use super::verdict::{ComparisonVerdict, Regression};
+use super::figures::counts_losses;
 use crate::answer::stats::{Interval, RatioEstimate, median};
 use crate::results::record::figures::{REQUESTS_PER_ACQUISITION, THROUGHPUT};
-use crate::results::record::{Better, Figure, Reading, Statistic};
+use crate::results::record::{Better, Figure, Reading, RunEnding, Statistic};
+use crate::words::error::Exit;
 use crate::words::measure::Measure;
 use crate::words::units::percent;
+use crate::words::verdict::Verdict;
 
 /// What is asked of a comparison of many figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,7 +61,7 @@ fn usual_margin(figure: Figure) -> f64 {
         Figure::Latency(_, Statistic::Percentile(at)) if at > 75_000 => 0.25,
         Figure::Latency(_, Statistic::Max) => 0.50,
         Figure::Latency(..) => 0.10,
-        figure if side::counts_losses(figure) => 0.02,
+        figure if counts_losses(figure) => 0.02,
         figure if figure == THROUGHPUT.figure() => 0.15,
         figure if figure == REQUESTS_PER_ACQUISITION.figure() => 0.10,
         Figure::Plain(_) => 0.05,
@@ -197,7 +199,7 @@ pub enum Scale {
 impl Scale {
     /// That on which a figure is compared.
     pub(super) fn fitting(figure: Figure) -> Self {
-        if side::counts_losses(figure) { Self::SharesLost } else { Self::Values }
+        if counts_losses(figure) { Self::SharesLost } else { Self::Values }
     }
 
     pub(super) fn of(self, value: f64) -> f64 {
@@ -311,6 +313,16 @@ impl Compared {
             repetitions_needed: None,
         }
     }
+
+    /// The same, of which nothing is concluded, for that reason.
+    pub(super) fn inconclusive(self, why: String) -> Self {
+        Self {
+            verdict: ComparisonVerdict::Inconclusive,
+            regression: Regression::Unknown,
+            why: Some(why),
+            ..self
+        }
+    }
 }
 
 /// A ratio by the two intervals that decide.
@@ -354,5 +366,75 @@ impl Judged {
             _ if not_worse => Regression::No,
             _ => Regression::Unknown,
         }
+    }
+}
+
+/// What the comparison of one figure came to. The order is that of tables: what calls for a person comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ComparisonVerdict {
+    /// It is worse, significantly and by more than the margin: the whole interval lies beyond it.
+    Regressed,
+    /// A side has no figure, so that nothing can be said.
+    NotMeasured,
+    /// Neither a difference nor that there is none could be shown.
+    Inconclusive,
+    /// It differs significantly, but not surely by more than the margin; or surely, and neither way is better.
+    Differs,
+    /// It is better, significantly and by more than the margin.
+    Improved,
+    /// Whatever the difference is, it is smaller than the margin: the whole interval lies within it.
+    Same,
+}
+
+impl ComparisonVerdict {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 6] =
+        [Self::Regressed, Self::NotMeasured, Self::Inconclusive, Self::Differs, Self::Improved, Self::Same];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Regressed => "regressed",
+            Self::NotMeasured => "not measured",
+            Self::Inconclusive => "inconclusive",
+            Self::Differs => "differs",
+            Self::Improved => "improved",
+            Self::Same => "same",
+        }
+    }
+}
+
+impl fmt::Display for ComparisonVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Whether something is worse by more than the margin: what a gate asks, and the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Regression {
+    /// It is not: the whole interval lies on this side of the margin, even if the verdict is inconclusive because it could
+    /// be better.
+    No,
+    /// The repetitions don't tell.
+    Unknown,
+    /// It is.
+    Yes,
+}
+
+impl Regression {
+    /// As a verdict, for that reason: what is not known is no evidence that nothing regressed.
+    pub fn verdict(self, why: &str) -> Verdict {
+        match self {
+            Self::No => Verdict::Held,
+            Self::Yes => Verdict::Violated(vec![why.to_owned()]),
+            Self::Unknown => Verdict::Unknown(vec![why.to_owned()]),
+        }
+    }
+
+    /// The exit code, which tells no reason.
+    pub(super) fn exit(self) -> Exit {
+        RunEnding::Complete.exit(&self.verdict(""))
     }
 }

@@ -1,37 +1,30 @@
 //! Was it really slower? Two sides of runs, cell by cell and figure by figure, with a verdict on each.
 //!
 //! The unit is the repetition: what happened within one says nothing of how much another differs. `stats` has the tests,
-//! `test` makes one, `judge` says what follows from it, `chosen` names the figures and which of them decide, `comparison` has the
-//! family of them; `docs/compare.md` says the same for users.
+//! `test` makes one, `judge` says what follows from it, `figures` names those that are compared and which of them decide,
+//! `comparison` has the family of them; `docs/compare.md` says the same for users.
 
 mod both_sides;
-mod caveats;
-mod chosen;
 mod comparison;
 mod differences;
 mod faster;
+mod figures;
 mod judge;
-mod lost;
 mod power;
 mod side;
 mod test;
-mod together;
-mod verdict;
 
 pub use both_sides::BothSides;
-pub use chosen::{Role, without_twins};
 pub use comparison::{
-    About, Ask, COMPARISON_SCHEMA_VERSION, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare,
-    comparison_schema,
+    About, Ask, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare, comparison_schema,
 };
 pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;
+pub use figures::{Role, better_of, counts_losses, losses, losses_under, reading, without_twins};
 pub use judge::{
-    Compared, Limits, Method, Sample, Scale, SideRatio, StoredRatio, Terms, exactly, farthest_from_one,
-    more_lost,
+    Compared, ComparisonVerdict, Limits, Method, Regression, Sample, Scale, SideRatio, StoredRatio, Terms,
+    exactly, farthest_from_one, more_lost,
 };
-pub use lost::Repetitions;
 pub use power::{Power, PowerRow, power};
-pub use side::{CellUnderLoad, Loaded, Side, better_of, counts_losses, losses, losses_under, reading};
+pub use side::{CellUnderLoad, Loaded, Repetitions, Side};
 pub use test::{Block, Runs, Test, judge, judge_family, side_by_side};
-pub use verdict::{ComparisonVerdict, Regression};

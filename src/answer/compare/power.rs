@@ -4,14 +4,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use super::both_sides::BothSides;
-use super::chosen::{Chosen, Role, VIOLATIONS, chosen, is_determined};
+use super::both_sides::{BothSides, together};
 use super::comparison::{Ask, cells};
+use super::figures::{Chosen, Role, VIOLATIONS, chosen, counts_losses, is_determined, readings};
 use super::judge::Sample;
-use super::side;
-use super::side::Side;
-use super::side::{CellUnderLoad, readings};
-use super::together::together;
+use super::side::{CellUnderLoad, Side};
 use crate::answer::stats::MannWhitney;
 use crate::results::record::{Figure, Reading, Unit};
 
@@ -69,7 +66,7 @@ pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
         for Chosen { figure, .. } in deciding.filter(|chosen| chosen.role == Role::Decides) {
             // What takes no test is seen in one repetition; how often something is lost has no logarithm.
             let no_test = figure == VIOLATIONS
-                || side::counts_losses(figure)
+                || counts_losses(figure)
                 || trials.iter().filter(|trial| trial.is_sound()).all(|trial| is_determined(figure, trial));
             if let (false, Ok(found)) = (no_test, readings(&trials, figure)) {
                 asked.push((key.clone(), figure, found));

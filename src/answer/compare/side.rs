@@ -1,18 +1,15 @@
-//! The two sides of a comparison, the cells of each, and what is read of a cell: its samples, and what its acquisitions ended
-//! in instead of the lock. With a slower lock that sheds load those that it still serves wait less, so that no other figure
-//! shows it.
+//! The two sides of a comparison, the cells of each, and their repetitions: which count, and whether too many are lost.
 
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::results::record::figures::{self, FigureEntry};
-use crate::results::record::{Better, Figure, Missing, Reading, Statistic, Trial, usual_samples};
+use crate::results::record::Trial;
 use crate::results::{self, StoredRun, layout};
 use crate::words::error::Error;
 use crate::words::measure::{Measure, Survival};
-use crate::words::units::{contenders, counted, shown};
+use crate::words::units::{contenders, counted, grouped, shown};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
@@ -50,6 +47,16 @@ impl Side {
         self.trials().filter(move |trial| trial.is_sound() && CellUnderLoad::of(trial) == *cell)
     }
 
+    pub fn repetitions(&self, is_of: impl Fn(&Trial) -> bool) -> Repetitions<'_> {
+        self.runs.iter().map(|run| Repetitions::of_run(run, &is_of)).fold(
+            Repetitions::default(),
+            |mut all, run| {
+                all.runs.extend(run.runs);
+                Repetitions { runs: all.runs, asked: all.asked + run.asked, kept: all.kept + run.kept }
+            },
+        )
+    }
+
     /// The samples of all sound trials of a cell, pooled; of waits also those that were not served.
     pub fn pooled(&self, cell: &CellUnderLoad, measure: Measure) -> Option<Survival> {
         Survival::of_pooled(measure, |part| {
@@ -61,46 +68,6 @@ impl Side {
     pub fn queue_grew(&self, cell: &CellUnderLoad) -> bool {
         self.sound(cell).any(Trial::is_unstable)
     }
-}
-
-const LOSSES: [&FigureEntry; 5] = [
-    &figures::DROPPED,
-    &figures::TIMED_OUT,
-    &figures::UNSERVED,
-    &figures::ERRORS,
-    &figures::SESSIONS_EXPIRED,
-];
-
-/// Whether a figure counts what was lost, so that it is compared as a share of what was asked for.
-pub fn counts_losses(figure: Figure) -> bool {
-    LOSSES.iter().any(|entry| entry.figure() == figure)
-}
-
-/// Which way a figure is better: it is worse to lose more, also where the figure by itself is that of the load.
-pub fn better_of(figure: Figure) -> Better {
-    if counts_losses(figure) { Better::Lower } else { figure.better() }
-}
-
-/// All that counts losses.
-pub fn losses() -> impl Iterator<Item = Figure> {
-    LOSSES.iter().map(|entry| entry.figure())
-}
-
-/// Which are compared under that load: at the end of a closed one some contender always waits, which is no loss.
-pub fn losses_under(load: &str) -> impl Iterator<Item = Figure> + use<> {
-    let always_some = (load == "closed").then_some(figures::UNSERVED.figure());
-    losses().filter(move |figure| Some(*figure) != always_some)
-}
-
-/// Whether any of these trials lost something of the kind: zeros on both sides say nothing and are not compared.
-pub(super) fn any_lost<'a>(figure: Figure, trials: impl IntoIterator<Item = &'a &'a Trial>) -> bool {
-    trials.into_iter().any(|trial| figure.of(trial).is_ok_and(|reading| reading.value > 0.0))
-}
-
-/// How many acquisitions were asked for, at least one: those that were, and all that ended otherwise.
-pub(super) fn asked_for(trial: &Trial) -> f64 {
-    let dropped = trial.arrived.map_or(0, |arrived| arrived.dropped);
-    (trial.measured.acquired() + trial.timed_out() + trial.unserved() + dropped).max(1) as f64
 }
 
 /// What a cell is: the same question on both sides.
@@ -142,76 +109,6 @@ pub(super) fn sound<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
     trials.iter().copied().filter(|trial| trial.is_sound()).collect()
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoReadings {
-    NothingSound(String),
-    /// In no sound repetition did anything of the kind happen, or it does not apply.
-    NotApplicable,
-    /// The samples of most repetitions are too few for the percentile.
-    TooFew(String),
-    /// Some repetitions have it, and others do not. To leave these out would be to choose.
-    Gaps(String),
-}
-
-impl NoReadings {
-    pub(super) fn why(&self) -> String {
-        match self {
-            Self::NothingSound(why) | Self::TooFew(why) | Self::Gaps(why) => why.clone(),
-            Self::NotApplicable => Missing::NotMeasured.to_string(),
-        }
-    }
-}
-
-/// The readings of a figure in the trials of a cell of one side, one for each sound repetition.
-///
-/// Where the queue grew, waits have no steady value: they count as longer than any.
-pub(super) fn readings(trials: &[&Trial], figure: Figure) -> Result<Vec<Reading>, NoReadings> {
-    let counting = sound(trials);
-    if counting.is_empty() {
-        return Err(NoReadings::NothingSound(why_nothing_sound(trials)));
-    }
-    let counting = figure.measured_in(&counting);
-    let each: Vec<Option<Reading>> = counting.iter().map(|trial| reading(trial, figure)).collect();
-    let found: Vec<Reading> = each.iter().copied().flatten().collect();
-    let missing = each.len() - found.len();
-    if found.is_empty() {
-        return Err(NoReadings::NotApplicable);
-    }
-    if missing > 0 {
-        let all = counted(each.len(), "repetition", "repetitions");
-        return Err(NoReadings::Gaps(format!("{missing} of {all} did not measure it")));
-    }
-    if let Figure::Latency(_, statistic) = figure
-        && let Some(usual) = usual_samples(&found)
-        && usual < statistic.samples_needed()
-    {
-        let needed = statistic.samples_needed();
-        return Err(NoReadings::TooFew(format!(
-            "{statistic} takes {needed} samples in each repetition, and half of them have at most {usual}"
-        )));
-    }
-    Ok(found)
-}
-
-/// The reading of a figure in a trial, of what was lost the share of all that was asked for; `None` where it was not measured.
-/// Where the queue grew, a wait has no steady value and is infinite: longer than any.
-pub fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
-    match figure.of(trial) {
-        Ok(reading) if counts_losses(figure) => {
-            Some(Reading { value: reading.value / asked_for(trial), ..reading })
-        }
-        Ok(reading) => Some(reading),
-        Err(Missing::Unstable) => Some(Reading { value: f64::INFINITY, at_least: false, samples: None }),
-        Err(Missing::NotMeasured) => None,
-    }
-}
-
-fn why_nothing_sound(trials: &[&Trial]) -> String {
-    let Some(first) = trials.first() else { return "it has no such cell".to_owned() };
-    let why = unsound_because(first).unwrap_or_default();
-    format!("none of its {} is sound: {why}", counted(trials.len(), "repetition", "repetitions"))
-}
-
 /// Why the figures of a trial do not count; `None` where they do.
 pub(super) fn unsound_because(trial: &Trial) -> Option<String> {
     let short = trial.cut_short.as_ref().map(|cut| format!("partial, {}", cut.why));
@@ -219,14 +116,92 @@ pub(super) fn unsound_because(trial: &Trial) -> Option<String> {
     why.map(|why| shown(&why, 500))
 }
 
-/// The largest of some percentiles for which most repetitions of both sides have samples; the smallest where none has. It
-/// is chosen by how many samples there are, not by what they are.
-pub(super) fn tail(measure: crate::words::measure::Measure, base: &[&Trial], new: &[&Trial]) -> Figure {
-    const TAILS: [Statistic; 3] = [Statistic::percent(99), Statistic::percent(95), Statistic::percent(90)];
-    let of = |statistic| Figure::Latency(measure, statistic);
-    let has = |side: &[&Trial], figure| {
-        side.is_empty() || !matches!(readings(side, figure), Err(NoReadings::TooFew(_)))
-    };
-    let found = TAILS.into_iter().map(of).find(|figure| has(base, *figure) && has(new, *figure));
-    found.unwrap_or_else(|| of(Statistic::percent(90)))
+/// The repetitions of a cell of one side: those that were made, and how many there were to be.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Repetitions<'a> {
+    /// Those that were made, sound or not, run by run.
+    runs: Vec<Vec<&'a Trial>>,
+    asked: usize,
+    /// For how many of these there is a sound trial.
+    kept: usize,
+}
+
+impl<'a> Repetitions<'a> {
+    fn of_run(run: &'a Loaded, is_of: impl Fn(&Trial) -> bool) -> Self {
+        let trials: Vec<&Trial> = run.stored.trials.iter().filter(|trial| is_of(trial)).collect();
+        let repetitions = grouped(trials.iter().map(|trial| (trial.spec.repetition, trial.is_sound())));
+        let kept = repetitions.iter().filter(|(_, sound)| sound.contains(&true)).count();
+        // A run that ended before its first trial lacks every cell; where others are there, this is none of its own.
+        let has_others = trials.is_empty() && !run.stored.trials.is_empty();
+        let asked = if has_others { 0 } else { repetitions.len().max(planned(run)) };
+        Self { runs: vec![trials], asked, kept }
+    }
+
+    /// Those that were made, sound or not, in the order of running.
+    pub fn trials(&self) -> Vec<&'a Trial> {
+        self.runs.concat()
+    }
+
+    /// The same, run by run, of every run of the side.
+    pub(super) fn runs(&self) -> &[Vec<&'a Trial>] {
+        &self.runs
+    }
+
+    pub(super) fn sound_in(&self, run: usize) -> impl Iterator<Item = &'a Trial> {
+        self.runs.get(run).into_iter().flatten().copied().filter(|trial| trial.is_sound())
+    }
+
+    /// What there is one of for each sound repetition, by run; runs without any are left out.
+    pub(super) fn by_run<T: Clone>(&self, of_each: &[T]) -> Vec<Vec<T>> {
+        let mut left = of_each;
+        let of_run = |trials: &Vec<&Trial>| {
+            let sound = trials.iter().filter(|trial| trial.is_sound()).count();
+            let (taken, rest) = left.split_at(sound.min(left.len()));
+            left = rest;
+            taken.to_vec()
+        };
+        self.runs.iter().map(of_run).filter(|run| !run.is_empty()).collect()
+    }
+
+    fn lost(&self) -> usize {
+        self.asked - self.kept
+    }
+
+    fn share(&self) -> String {
+        format!("{} of {}", self.lost(), counted(self.asked, "repetition", "repetitions"))
+    }
+
+    /// Too many are lost for what is left to stand for all: more than every third, as in an A/B comparison.
+    fn are_too_few(&self) -> bool {
+        3 * self.lost() > self.asked
+    }
+
+    /// Why the first that is lost is.
+    fn why(&self) -> String {
+        let unsound = self.runs.iter().flatten().find_map(|trial| unsound_because(trial));
+        unsound.unwrap_or_else(|| "the run ended before it".to_owned())
+    }
+}
+
+/// How many repetitions of each cell a run was to make: every cell has as many.
+fn planned(run: &Loaded) -> usize {
+    let ran = grouped(run.stored.trials.iter().map(|trial| (CellUnderLoad::of(trial), ()))).len();
+    let cells = if ran == 0 { run.stored.run.strategies.len() } else { ran };
+    run.stored.run.planned_trials.div_ceil(cells.max(1))
+}
+
+/// Why what is left of both sides shows of nothing that it is no worse; `None` where it may.
+///
+/// What spoils a repetition may be what makes it slow: the new must not have lost more of them than the base.
+pub(super) fn doubt(base: &Repetitions<'_>, new: &Repetitions<'_>) -> Option<String> {
+    if new.lost() * base.asked > base.lost() * new.asked {
+        return Some(format!(
+            "the new lost {}, the base {}, and what spoils one may be what makes it slow: {}",
+            new.share(),
+            base.lost(),
+            new.why()
+        ));
+    }
+    let few = [("base", base), ("new", new)].into_iter().find(|(_, side)| side.are_too_few())?;
+    Some(format!("the {} lost {}, so too few are left: {}", few.0, few.1.share(), few.1.why()))
 }

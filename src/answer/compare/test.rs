@@ -1,8 +1,7 @@
 //! Two samples of one figure, tested: what is the unit, which test that takes, and what its verdict lacks.
 
-use super::judge::{Compared, Judged, Limits, Method, Sample, Scale, SideRatio};
-use super::side;
-use super::verdict::ComparisonVerdict;
+use super::figures::better_of;
+use super::judge::{Compared, ComparisonVerdict, Judged, Limits, Method, Sample, Scale, SideRatio};
 use crate::answer::stats::{
     Interval, MannWhitney, Pair, RatioEstimate, SignedRank, StudentRatio, holm, median,
 };
@@ -16,6 +15,11 @@ pub fn judge(base: &[Reading], new: &[Reading], better: Better, limits: Limits, 
     Test::unpaired(base, new, better, limits).alone(family)
 }
 
+/// The same of what was measured side by side, which is compared as pairs where there are enough of these.
+pub fn side_by_side(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
+    Test::of_blocks(blocks, better, limits, family).alone(family)
+}
+
 /// The readings of both sides in one block, in which they were measured side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
@@ -27,11 +31,6 @@ pub struct Block {
 pub struct Runs {
     pub base: Vec<Vec<Reading>>,
     pub new: Vec<Vec<Reading>>,
-}
-
-/// The same of what was measured side by side, which is compared as pairs where there are enough of these.
-pub fn side_by_side(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
-    Test::of_blocks(blocks, better, limits, family).alone(family)
 }
 
 /// The verdicts on a family of tests, in the order given. It must have been decided on before anybody looked at the
@@ -204,7 +203,7 @@ impl Test {
 
     /// The same of a figure: on its scale, by which way it is worse.
     pub fn of_pairs(blocks: &[Block], figure: Figure, limits: Limits) -> Self {
-        Self::on_scale(blocks, side::better_of(figure), limits, Scale::fitting(figure))
+        Self::on_scale(blocks, better_of(figure), limits, Scale::fitting(figure))
     }
 
     /// The same of two of one kind, where no way is the worse one: improved or regressed is what differs by more than the margin.

@@ -50,13 +50,12 @@ impl<'a> GateFamily<'a> {
 
     /// Whether that figure has become worse by more than so many percent.
     pub fn judge(&self, figure: Figure, cell: &CellKey, percents: f64) -> ComparedFigure {
+        let cannot = |why: &str| {
+            let why = format!("it cannot be compared with the baseline: {why}");
+            ComparedFigure { regression: Verdict::Unknown(vec![why.clone()]), ratio: 0.0, sentence: why }
+        };
         if !self.meaningless.is_empty() {
-            let why = format!("it cannot be compared with the baseline: {}", self.meaningless.join("; "));
-            return ComparedFigure {
-                regression: Verdict::Unknown(vec![why.clone()]),
-                ratio: 0.0,
-                sentence: why,
-            };
+            return cannot(&self.meaningless.join("; "));
         }
         let own = |side: &'a Side| side.repetitions(|trial| cell.is_of(trial));
         let terms = Terms::of_one_margin(percents / 100.0);
@@ -65,12 +64,7 @@ impl<'a> GateFamily<'a> {
         let asked: BTreeSet<CellUnderLoad> = both.map(CellUnderLoad::of).collect();
         if asked.len() > 1 {
             let asked: Vec<String> = asked.iter().map(CellUnderLoad::name).collect();
-            let why = format!("it cannot be compared with the baseline: {}", asked.join(" against "));
-            return ComparedFigure {
-                regression: Verdict::Unknown(vec![why.clone()]),
-                ratio: 0.0,
-                sentence: why,
-            };
+            return cannot(&asked.join(" against "));
         }
         let compared = BothSides::of(base, new, self.floor).compare(figure, &terms, self.size);
         found(figure, &compared, percents / 100.0)

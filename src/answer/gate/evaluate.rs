@@ -1,4 +1,7 @@
-//! From the gates of a scenario and the records of its run to what each gate came to.
+//! From the gates of a scenario and the records of its run to what each gate came to; and, while the run goes on, whether each can
+//! still pass.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::baseline::{ComparedFigure, GateFamily, Sides};
 use super::observe::{CellReadings, Worst};
@@ -6,7 +9,7 @@ use super::{Check, Limit, Observed, Outcome, rank};
 use crate::answer::compare::{Block, Compared, Limits, side_by_side};
 use crate::answer::stats::MannWhitney;
 use crate::results::StoredRun;
-use crate::results::record::{CellKey, Floor, Trial};
+use crate::results::record::{CellKey, Floor, Trial, figures};
 use crate::scenario::gate::{
     Across, Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
 };
@@ -72,11 +75,12 @@ impl Evaluation<'_> {
             by_verdict.then(b.weight.total_cmp(&a.weight))
         });
         let verdict = checks.iter().map(|weighed| weighed.check.with_place()).reduce(Verdict::and);
+        let about_nothing = || Verdict::Unknown(vec!["the scenario has nothing that it is about".to_owned()]);
         Outcome {
             gate: gate.condition.to_string(),
             name: gate.name.clone(),
             scope: subject.scope.clone(),
-            verdict: verdict.unwrap_or_else(|| unknown("the scenario has nothing that it is about")),
+            verdict: verdict.unwrap_or_else(about_nothing),
             checks: checks.into_iter().map(|weighed| weighed.check).collect(),
         }
     }
@@ -144,10 +148,8 @@ impl Evaluation<'_> {
             let sound = self.stored.trials.iter().filter(|trial| trial.is_sound() && cell.is_of(trial));
             sound.filter(|trial| trial.spec.repetition == repetition).find_map(|trial| figure.of(trial).ok())
         };
-        let mut repetitions: Vec<u32> =
+        let repetitions: BTreeSet<u32> =
             self.stored.trials.iter().map(|trial| trial.spec.repetition).collect();
-        repetitions.sort_unstable();
-        repetitions.dedup();
         let block = |repetition: u32| {
             Some(Block {
                 base: of(&cells.other, cells.other_figure, repetition)?,
@@ -418,7 +420,7 @@ fn weight(relation: Relation, value: f64, limit: f64) -> f64 {
     if share.is_nan() { 0.0 } else { share }
 }
 
-pub(super) fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
+fn floor_of(floor: &Floor, figure: Figure) -> Option<u64> {
     let timing = match figure {
         Figure::Latency(Measure::Handoff, _) => floor.handoff,
         Figure::Latency(Measure::Uncontended, _) => floor.uncontended,
@@ -444,14 +446,88 @@ fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
     Some(check(cell, verdict, None, None, sentence))
 }
 
-fn unknown(why: &str) -> Verdict {
-    Verdict::Unknown(vec![why.to_owned()])
-}
-
 impl Check {
     /// Its verdict, with the cell before each reason.
     fn with_place(&self) -> Verdict {
         let place = format!("{}, {}", self.strategy, contenders(self.contenders));
         self.verdict.clone().with_reasons(|reason| format!("{place}: {reason}"))
     }
+}
+
+/// What the trials so far leave of the gates of a run.
+#[derive(Debug)]
+pub struct GateWatch {
+    gates: Vec<Gate>,
+    /// How many repetitions of each cell there will be; `None` where more may be added: no median is known before the end.
+    repetitions: Option<usize>,
+    /// The floor before the trials; `None` where none was measured.
+    floor: Option<Floor>,
+    /// How many repetitions are on the wrong side, by gate and cell.
+    wrong: BTreeMap<(usize, CellKey), usize>,
+    lost: Option<String>,
+}
+
+impl GateWatch {
+    pub fn new(gates: Vec<Gate>, repetitions: Option<usize>) -> Self {
+        Self { gates, repetitions, floor: None, wrong: BTreeMap::new(), lost: None }
+    }
+
+    /// The same of a run on an ensemble with that floor. That it moves later makes no gate pass.
+    pub fn with_floor(self, floor: Option<Floor>) -> Self {
+        Self { floor: floor.filter(|floor| floor.missing.is_none()), ..self }
+    }
+
+    /// Takes a trial, with its histograms. Why some gate can no longer pass, whatever follows; `None` while all can.
+    pub fn note(&mut self, trial: &Trial) -> Option<String> {
+        if self.lost.is_none() {
+            self.lost = self.broken(trial).or_else(|| self.gate_lost(trial));
+        }
+        self.lost.clone()
+    }
+
+    fn broken(&self, trial: &Trial) -> Option<String> {
+        let why = trial.judged.verdict.why();
+        matches!(trial.judged.verdict, Verdict::Violated(_))
+            .then(|| format!("{}: {}", trial.name(), why.unwrap_or_default()))
+    }
+
+    fn gate_lost(&mut self, trial: &Trial) -> Option<String> {
+        let cell = CellKey { strategy: trial.spec.strategy.label.clone(), contenders: trial.spec.contenders };
+        for (at, gate) in self.gates.iter().enumerate() {
+            let condition = &gate.condition;
+            let Some(shown) = misses(condition, self.floor.as_ref(), &cell, trial) else { continue };
+            let wrong = self.wrong.entry((at, cell.clone())).or_default();
+            *wrong += 1;
+            let is_lost = match condition.across.unwrap_or(Across::usual(condition.subject.figure)) {
+                Across::Every => true,
+                Across::Median => self.repetitions.is_some_and(|all| 2 * *wrong > all),
+            };
+            if is_lost {
+                return Some(format!("gate `{gate}` can no longer pass: {}: {shown}", trial.name()));
+            }
+        }
+        None
+    }
+}
+
+/// What a trial shows, where that is surely on the wrong side of the number, or of so many times the floor, that a gate names.
+fn misses(condition: &Condition, floor: Option<&Floor>, cell: &CellKey, trial: &Trial) -> Option<String> {
+    let figure = condition.subject.figure;
+    let Rule::Compare(relation, limit) = &condition.rule else { return None };
+    let limit = match limit {
+        Written::Value(limit) => limit.value(),
+        Written::Times(factor, Reference::Floor) => {
+            factor * floor_of(floor?, figure).filter(|us| *us > 0)? as f64
+        }
+        Written::Times(_, Reference::Figure(_)) => return None,
+    };
+    let counts = trial.is_sound() || figure == figures::VIOLATIONS.figure();
+    if !counts || !condition.subject.scope.covers(&cell.strategy, cell.contenders) {
+        return None;
+    }
+    let reading = figure.of(trial).ok().filter(|reading| reading.value.is_finite())?;
+    // What is only known to be so large at least may be larger.
+    let open = reading.at_least && matches!(relation, Relation::More | Relation::AtLeast | Relation::Equal);
+    let wrong = !open && !relation.holds(reading.value, limit);
+    wrong.then(|| figure.unit().show(reading.value))
 }

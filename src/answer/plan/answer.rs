@@ -3,10 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::objective::{judge, predicted, wait_of};
+use super::question::{judge, predicted, wait_of};
 use super::{FailureCost, MeasuredFailure, PlannedLoad, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, Prediction, Unfit, fit, predict};
 use crate::answer::objective::Objective;
+use crate::answer::stats::median;
 use crate::results::record::Bound;
 use crate::words::units::{format_micros, number, percent};
 use crate::words::verdict::Verdict;
@@ -227,7 +228,7 @@ impl Answer {
             answer.headroom = room;
             verdict = verdict.and(Verdict::unknown_if(doubt.into_iter().collect()));
         } else {
-            answer.locks_needed = search.locks_needed();
+            answer.locks_needed = search.spread_over(SPREAD_MOST);
         }
         verdict = verdict.and(demand.verdict());
         if !load.is_closed() {
@@ -283,7 +284,7 @@ impl Answer {
     fn predicts(&mut self, evidence: &Evidence, rate: f64, prediction: &Prediction) {
         let known: Vec<f64> = evidence.trials.iter().filter_map(|one| one.requests_per_acquisition).collect();
         let served = prediction.throughput.middle;
-        self.requests_per_s = crate::answer::stats::median(&known).map(|requests| requests * served);
+        self.requests_per_s = median(&known).map(|requests| requests * served);
         if self.requests_per_s.is_none() {
             self.missing.push("requests a second: no trial counted them".into());
         }
@@ -297,7 +298,6 @@ impl Answer {
         }
     }
 
-    /// For how long it holds, where that matters.
     /// What is predicted of the objective's figure, with its interval.
     pub fn expected(&self, objective: &Objective) -> Option<String> {
         let Predicted { low, middle, high } = predicted(objective.figure, self.prediction.as_ref()?)?;
@@ -305,6 +305,7 @@ impl Answer {
         Some(format!("{} {middle} (90 %: {low} to {high})", objective.figure))
     }
 
+    /// For how long it holds, where that matters.
     fn horizon(&self) -> String {
         let told = |seconds: f64| format!(" for {} of this load", format_micros((1e6 * seconds) as u64));
         self.horizon_s.map(told).unwrap_or_default()
@@ -662,10 +663,6 @@ impl Search<'_> {
             true => Some(self.load.locks()),
             false => few.spread_over(most),
         }
-    }
-
-    fn locks_needed(&self) -> Option<usize> {
-        self.spread_over(SPREAD_MOST)
     }
 
     /// The fewest locks, more than those that were asked for, with which the objective is kept.

@@ -5,7 +5,6 @@ mod answer;
 mod failure;
 mod file;
 mod load;
-mod objective;
 mod question;
 mod recommendation;
 mod verification;
@@ -14,7 +13,6 @@ pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity, Va
 pub use failure::{FailureCost, MeasuredFailure, MeasuredRange};
 pub use file::{FILE, PlanFile, RUNS, VERSION, read, schema};
 pub use load::{PlannedLoad, SIMULATED};
-pub use objective::{objective, wait_of};
-pub use question::{Question, QuestionLoad, rate};
+pub use question::{Question, QuestionLoad, objective, rate, wait_of};
 pub use recommendation::{Because, Candidate, MapCell, MapChoice, Recommendation, map, recommend};
 pub use verification::{Attempt, Checked, CheckedFailure, Unverified, Verification, verify};

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Effort, Search, fitted};
-use super::objective::{predicted, wait_of};
+use super::question::{predicted, wait_of};
 use super::{Answer, Evidence, PlannedLoad};
 use crate::answer::model::{Fit, Observation};
 use crate::answer::objective::Objective;
@@ -80,15 +80,11 @@ impl Recommendation {
             Some(Because::NoOtherHolds) if answers.len() == 1 => String::new(),
             Some(Because::NoOtherHolds) => "; it is the only one that holds".to_owned(),
             Some(Because::OthersUnknown(names)) => {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                format!("; whether {} would do is not known", listed(&names))
+                format!("; whether {} would do is not known", listed(names))
             }
             Some(Because::MostRoom) => "; it has the most room".to_owned(),
             Some(Because::FewestRequests) => "; others have as much room, but send more requests".to_owned(),
-            Some(Because::FirstOf(equal)) => {
-                let names: Vec<&str> = equal.iter().map(String::as_str).collect();
-                format!("; {} would do as well", listed(&names))
-            }
+            Some(Because::FirstOf(equal)) => format!("; {} would do as well", listed(equal)),
         };
         let answer = answers.iter().find(|answer| answer.strategy == self.strategy);
         let value = answer.and_then(|answer| answer.expected(objective));

@@ -3,12 +3,10 @@
 //! A lock serves one client at a time; a service is the hold and the handoff to the next in line. A lock that no client
 //! waits for is entered by an uncontended acquire instead, which takes another time. Times are microseconds.
 
-mod empirical;
-mod pace;
+mod measured;
 mod simulator;
 
-pub use empirical::Empirical;
-pub use pace::{Pace, STEP_US};
+pub use measured::{Empirical, Pace, STEP_US};
 pub use simulator::{
     AlikeClients, Arrival, Closed, Handoff, Locks, Open, Order, SimulationOutcome, closed, open,
 };

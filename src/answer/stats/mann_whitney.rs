@@ -5,8 +5,7 @@
 //! the Other, 1947; J. L. Hodges and E. L. Lehmann, Estimates of Location Based on Rank Tests, 1963.
 
 use super::estimate::{RatioEstimate, ratio};
-use super::null::{Exactness, Null};
-use super::ranks::{doubled_mid_ranks, has_ties, sizes_of_ties};
+use super::ranks::{Exactness, Null, doubled_mid_ranks, has_ties, sizes_of_ties};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MannWhitney {

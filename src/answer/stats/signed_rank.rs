@@ -5,8 +5,7 @@
 //! Location Based on Rank Tests, 1963.
 
 use super::estimate::{RatioEstimate, half_way, ratio};
-use super::null::{Exactness, Null};
-use super::ranks::{doubled_mid_ranks, has_ties, sizes_of_ties};
+use super::ranks::{Exactness, Null, doubled_mid_ranks, has_ties, sizes_of_ties};
 
 /// Two values that were measured side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::Finding;
 use super::over::Over;
-use super::sample::{At, Sample, State};
+use super::series::{At, Sample, State};
 use crate::answer::objective::Objective;
 use crate::results::record::{EnsembleInfo, HostInfo, RunEnding};
 use crate::results::{self, VersionedFile};
@@ -199,7 +199,7 @@ pub fn schema() -> Schema {
 }
 
 /// Writes a row for each point: its values, intervals, decision and state. An empty cell means: not measured.
-pub fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
+fn write_csv(file: &SweepFile, out: impl std::io::Write) -> csv::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let figures = ["throughput_per_s", "wait_p50_us", "wait_p99_us"];
     let ends =

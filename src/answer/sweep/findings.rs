@@ -3,13 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::knee::saturation;
-use super::knee::{Knee, knee};
+use super::knee::{Knee, Opinion, knee, saturation, usl};
 use super::next::Ask;
 use super::over::Variable;
-use super::sample::{Sample, State};
-use super::series::{Decision, Series};
-use super::usl::{Opinion, usl};
+use super::series::{Decision, Sample, Series, State};
 
 /// Up to where the objective is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -105,14 +102,12 @@ pub fn find(ask: &Ask, samples: &[Sample], with_law: bool, seed: u64) -> Vec<Fin
 }
 
 fn waits(series: &Series, samples: &[Sample]) -> Knee {
-    let up_to =
-        series.points.iter().filter(|point| point.state == State::Sound).map(|point| point.at.x).next_back();
+    let up_to = series.sound().map(|point| point.at.x).next_back();
     saturation(series, samples).map_or_else(|why| Knee::NotFound { up_to, why }, Knee::Saturated)
 }
 
 fn throughput(series: &Series) -> Vec<(f64, f64)> {
-    let sound = series.points.iter().filter(|point| point.state == State::Sound);
-    sound.filter_map(|point| Some((point.at.x, point.throughput?.value))).collect()
+    series.sound().filter_map(|point| Some((point.at.x, point.throughput?.value))).collect()
 }
 
 fn edge(series: &Series) -> Edge {
@@ -161,28 +156,20 @@ fn edge(series: &Series) -> Edge {
 const COLLAPSED: f64 = 0.5;
 
 fn collapse(variable: Variable, series: &Series) -> Collapse {
-    let held = |below: f64| {
-        let sound = series.points.iter().filter(|point| point.state == State::Sound && point.at.x < below);
-        sound.map(|point| point.at.x).next_back()
-    };
+    let held = |below: f64| series.sound().map(|point| point.at.x).rfind(|x| *x < below);
     if let Some(dead) = series.points.iter().find(|point| point.is_dead()) {
         let why = dead.why.clone().unwrap_or_else(|| dead.state.word().to_owned());
         return Collapse::Between { held: held(dead.at.x), broke: dead.at.x, why };
     }
-    let sound: Vec<(f64, super::series::Estimate)> = series
-        .points
-        .iter()
-        .filter(|point| point.state == State::Sound)
-        .filter_map(|point| Some((point.at.x, point.throughput?)))
-        .collect();
+    let measured = series.sound().filter_map(|point| Some((point.at.x, point.throughput?)));
     let mut best = 0.0;
-    for (x, found) in &sound {
+    for (x, found) in measured {
         best = found.low.unwrap_or(0.0).max(best);
         // A longer hold or round trip lowers it by itself.
         let is_crowd = matches!(variable, Variable::Contenders | Variable::Rate);
         if is_crowd && found.high.is_some_and(|high| high < COLLAPSED * best) {
             let why = "throughput is less than half of its best".to_owned();
-            return Collapse::Between { held: held(*x), broke: *x, why };
+            return Collapse::Between { held: held(x), broke: x, why };
         }
     }
     let saturated = series.points.iter().find(|point| point.is_last() && point.state == State::Saturated);

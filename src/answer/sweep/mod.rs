@@ -8,15 +8,11 @@ mod findings;
 mod knee;
 mod next;
 mod over;
-mod sample;
 mod series;
-mod usl;
 
-pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, VERSION, read, schema, write_csv};
+pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, VERSION, read, schema};
 pub use findings::{Collapse, Edge, Finding, find};
-pub use knee::{Bend, Dot, Knee, KneeFigure, Saturation, farthest, knee};
+pub use knee::{Bend, Dot, Fit, Knee, KneeFigure, Law, NoLaw, Opinion, Saturation, fit, knee, usl};
 pub use next::{Ask, Next, Step, Why, next};
 pub use over::{Over, Values, Variable};
-pub use sample::{At, Sample, State, samples};
-pub use series::{Decision, Estimate, LogDeviation, Point, Series};
-pub use usl::{Fit, Law, NoLaw, Opinion, fit, usl};
+pub use series::{At, Decision, Estimate, Point, Sample, Series, State, samples};

@@ -4,9 +4,7 @@
 
 use super::knee::{KneeFigure, farthest};
 use super::over::Over;
-use super::sample::{At, Sample};
-use super::series::Estimate;
-use super::series::{AT_LEAST, AT_MOST, Decision, Point, Series};
+use super::series::{AT_LEAST, AT_MOST, At, Decision, Estimate, Point, Sample, Series};
 use crate::answer::objective::Objective;
 
 #[derive(Debug, Clone)]

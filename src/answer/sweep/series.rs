@@ -1,13 +1,135 @@
-//! What the repetitions of a point come to, and whether it keeps the objective.
+//! What each repetition of a point showed of a strategy, what all of them come to, and whether the point keeps the objective.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::sample::{At, Sample, State};
 use crate::answer::objective::Objective;
-use crate::results::record::Reading;
-use crate::words::measure::Figure;
+use crate::results::StoredRun;
+use crate::results::record::figures::THROUGHPUT;
+use crate::results::record::{Missing, Reading, Trial};
+use crate::words::measure::{Figure, Measure, Statistic};
+use crate::words::units::shown;
+use crate::words::verdict::Verdict;
+
+/// A place in the sweep: a value of each variable.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct At {
+    /// Of the first variable.
+    pub x: f64,
+    /// Of the second, where there is one.
+    pub beside: Option<f64>,
+}
+
+/// Whether a repetition counts, and if not, why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It counts.
+    Sound,
+    /// The load generator could not keep up: it says nothing of the lock.
+    Saturated,
+    /// The queue grew: more came than was served.
+    Unstable,
+    /// It did not come to its end, nothing was acquired, or sessions were lost.
+    Failed,
+    /// Two held the lock at once, or another promise was broken.
+    Violated,
+}
+
+impl State {
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Sound => "ok",
+            Self::Saturated => "generator saturated",
+            Self::Unstable => "queue grew",
+            Self::Failed => "failed",
+            Self::Violated => "VIOLATED",
+        }
+    }
+
+    /// Whether the lock or its ensemble broke down, and not the generator.
+    pub const fn is_broken(self) -> bool {
+        matches!(self, Self::Unstable | Self::Failed | Self::Violated)
+    }
+}
+
+/// One repetition of one strategy at one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// The number of the run that measured it.
+    pub run: u32,
+    /// The strategy's label.
+    pub strategy: String,
+    /// Where.
+    pub at: At,
+    /// Whether it counts.
+    pub state: State,
+    /// Why it does not.
+    pub why: Option<String>,
+    /// Acquisitions a second.
+    pub throughput: Option<f64>,
+    /// The median wait in microseconds.
+    pub wait_p50: Option<Reading>,
+    /// The 99th percentile of the wait in microseconds.
+    pub wait_p99: Option<Reading>,
+    /// The median of acquires that no other contender delayed, in microseconds; `None` where there was none, and in files of
+    /// versions that did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncontended_p50: Option<f64>,
+    /// The figure of the objective, where there is one.
+    pub objective: Option<Reading>,
+}
+
+/// Texts from files are no longer than this.
+const WHY: usize = 300;
+/// Of so many sessions lost, as a share of all, the ensemble did not carry the load.
+const SESSIONS_LOST: f64 = 0.1;
+
+pub fn samples(stored: &StoredRun, run: u32, at: At, objective: Option<Figure>) -> Vec<Sample> {
+    let of = |trial: &Trial| {
+        let (state, why) = state(trial);
+        let reading = |figure: Figure| figure.of(trial).ok().filter(|found| found.value.is_finite());
+        let wait = |percent| Figure::Latency(Measure::Wait, Statistic::percent(percent));
+        Sample {
+            run,
+            strategy: trial.spec.strategy.label.clone(),
+            at,
+            state,
+            why: why.map(|why| shown(&why, WHY)),
+            throughput: reading(THROUGHPUT.figure()).map(|found| found.value),
+            wait_p50: reading(wait(50)),
+            wait_p99: reading(wait(99)),
+            uncontended_p50: reading(Figure::Latency(Measure::Uncontended, Statistic::percent(50)))
+                .map(|found| found.value),
+            objective: objective.and_then(reading),
+        }
+    };
+    stored.trials.iter().map(of).collect()
+}
+
+fn state(trial: &Trial) -> (State, Option<String>) {
+    let lost = trial.sessions.expired;
+    if let Verdict::Violated(reasons) = &trial.judged.verdict {
+        return (State::Violated, reasons.first().cloned());
+    }
+    if let Some(why) = &trial.health.invalid {
+        return (State::Saturated, Some(why.clone()));
+    }
+    if let Some(cut) = &trial.cut_short {
+        return (State::Failed, Some(format!("cut short: {}", cut.why)));
+    }
+    if trial.measured.acquired() == 0 {
+        return (State::Failed, Some("nothing was acquired".into()));
+    }
+    if lost as f64 > SESSIONS_LOST * trial.spec.contenders as f64 {
+        return (State::Failed, Some(format!("{lost} sessions expired")));
+    }
+    if trial.is_unstable() {
+        return (State::Unstable, Some(Missing::Unstable.to_string()));
+    }
+    (State::Sound, None)
+}
 
 /// Of how many repetitions a point's own spread says something.
 const OWN_FROM: usize = 3;
@@ -37,14 +159,14 @@ impl Estimate {
 /// Two repetitions alone say next to nothing of that (Student's factor is 12.7), so the points of a series share what they say
 /// of it: the pooled spread. A point whose own repetitions lie further apart is taken by its own.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LogDeviation {
-    pub deviation: f64,
-    pub degrees: f64,
+struct LogDeviation {
+    deviation: f64,
+    degrees: f64,
 }
 
 impl LogDeviation {
     /// Of groups of repetitions of the same thing; `None` where no group has two that are above 0.
-    pub fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
+    fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut degrees) = (0.0, 0.0);
         for logs in groups.into_iter().map(logarithms).filter(|logs| logs.len() > 1) {
             let mean = mean(&logs);
@@ -55,7 +177,7 @@ impl LogDeviation {
     }
 
     /// The interval of the mean of these repetitions that leaves out so much on both sides together; `None` of none.
-    pub fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Estimate> {
+    fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Estimate> {
         let logs = logarithms(values);
         if logs.is_empty() {
             return None;
@@ -94,7 +216,7 @@ fn mean(values: &[f64]) -> f64 {
 pub(super) const AT_LEAST: usize = 2;
 pub(super) const AT_MOST: usize = 5;
 /// How often an interval may miss what it is to hold.
-pub(super) const OUTSIDE: f64 = 0.05;
+const OUTSIDE: f64 = 0.05;
 
 /// Whether a point keeps the objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -202,6 +324,11 @@ impl Series {
         Self { strategy: strategy.to_owned(), beside, points }
     }
 
+    /// The points that count.
+    pub(super) fn sound(&self) -> impl DoubleEndedIterator<Item = &Point> {
+        self.points.iter().filter(|point| point.state == State::Sound)
+    }
+
     pub fn at(&self, x: f64) -> Option<&Point> {
         self.points.iter().find(|point| point.at.x.total_cmp(&x).is_eq())
     }
@@ -241,10 +368,14 @@ impl LogDeviations {
     }
 }
 
-/// A figure of the repetitions that count.
+/// The repetitions that count.
+fn sound<'a>(group: &[&'a Sample]) -> impl Iterator<Item = &'a Sample> {
+    group.iter().copied().filter(|sample| sample.state == State::Sound)
+}
+
+/// A figure of these.
 fn values(group: &[&Sample], figure: &dyn Fn(&Sample) -> Option<f64>) -> Vec<f64> {
-    let sound = group.iter().filter(|sample| sample.state == State::Sound);
-    sound.filter_map(|sample| figure(sample)).collect()
+    sound(group).filter_map(figure).collect()
 }
 
 fn point(group: &[&Sample], spreads: &LogDeviations, objective: Option<&Objective>) -> Point {
@@ -252,24 +383,21 @@ fn point(group: &[&Sample], spreads: &LogDeviations, objective: Option<&Objectiv
         LogDeviation::interval(spread, &values(group, figure), OUTSIDE)
     };
     let bounded = |figure: &dyn Fn(&Sample) -> Option<Reading>| {
-        group
-            .iter()
-            .filter(|one| one.state == State::Sound)
-            .any(|one| figure(one).is_some_and(|r| r.at_least))
+        sound(group).any(|one| figure(one).is_some_and(|reading| reading.at_least))
     };
-    let sound = group.iter().filter(|sample| sample.state == State::Sound).count();
+    let counting = sound(group).count();
     let first_unsound = group.iter().find(|sample| sample.state != State::Sound);
     // One violation is one too many; otherwise what counts decides, if anything does.
     let violated = group.iter().find(|sample| sample.state == State::Violated);
     let state = match (violated, first_unsound) {
         (Some(violated), _) => violated.state,
-        (None, Some(unsound)) if 2 * sound <= group.len() => unsound.state,
+        (None, Some(unsound)) if 2 * counting <= group.len() => unsound.state,
         _ => State::Sound,
     };
     Point {
         at: group.first().map_or(At { x: 0.0, beside: None }, |sample| sample.at),
         repetitions: group.len(),
-        sound,
+        sound: counting,
         state,
         why: first_unsound.and_then(|sample| sample.why.clone()),
         throughput: interval(spreads.throughput, &|sample| sample.throughput),
@@ -295,11 +423,7 @@ fn decide(group: &[&Sample], pooled: Option<LogDeviation>, objective: &Objective
     if broken == group.len() && broken >= AT_LEAST {
         return Decision::Missed;
     }
-    let readings: Vec<Reading> = group
-        .iter()
-        .filter(|sample| sample.state == State::Sound)
-        .filter_map(|sample| sample.objective)
-        .collect();
+    let readings: Vec<Reading> = sound(group).filter_map(|sample| sample.objective).collect();
     let found: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
     if broken > 0 || found.len() < AT_LEAST {
         return Decision::Undecided;
