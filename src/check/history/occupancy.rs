@@ -285,9 +285,7 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
-    use super::super::clocks::Moment;
     use super::*;
-    use crate::record::history::LinePosition;
 
     fn moment(t_us: u64) -> Moment {
         Moment { t_us, place: LinePosition { line: t_us, offset: 0 }, clock: 0 }
