@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::environment::{Environment, EnvironmentEvent, Sink};
 use super::shared::COUNTING_LASTS;
 use super::trial::run_counted;
+use super::{Environment, EnvironmentEvent, Sink};
 use crate::lock::{self, Entry};
 use crate::record::{CountedTurns, Counting, Trial};
 use crate::scenario::{Stop, TrialSpec};

@@ -14,17 +14,15 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::accounting::CounterReading;
+use super::breaking::Elections;
 use super::drivers::Drivers;
-use super::elections::Elections;
-use super::environment::{Environment, EnvironmentEvent, Sink};
 use super::health::Vitals;
 use super::keeper::{Following, Keeper};
-use super::observation::ThreadRecord;
 use super::rendezvous::Rendezvous;
 use super::series::Steadiness;
 use super::shared::{Board, COUNTING_LASTS, LAST_TURNS, Shared};
-use super::worker::Share;
-use super::{accounting, batch, breaking, driven, progress, standstill, worker};
+use super::worker::{Share, ThreadRecord};
+use super::{Environment, EnvironmentEvent, Sink, accounting, batch, breaking, progress, worker};
 use crate::lock::{self, Entry};
 use crate::record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial, WarmUpEnd};
 use crate::scenario::{Load, Stop, TrialSpec};
@@ -102,7 +100,7 @@ async fn run(
     let shared = Arc::new(shared);
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await;
-    let failed = driven::end(drivers, &spec.strategy.name, sink).await;
+    let failed = drivers.end(&spec.strategy.name, sink).await;
     let mut trial = trial?;
     trial.health.invalid = failed.or(trial.health.invalid);
     let is_lost = trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost);
@@ -248,7 +246,7 @@ impl<'a> Conductor<'a> {
         tokio::select! {
             loaded = loading => loaded,
             never = nodelay::keep(&connected_to, &shared.board.connections) => match never {},
-            never = driven::measure_until_measured(&shared) => match never {},
+            never = shared.drivers.measure_until_measured(&shared.signals.window) => match never {},
         }
     }
 
@@ -529,12 +527,13 @@ impl<'a> Conductor<'a> {
 
     /// Does something unless the user interrupts or the ensemble goes away.
     async fn until_cut_short(&mut self, work: impl Future<Output = ()>) {
+        let Environment { target, servers, .. } = self.environment;
         let (cause, why) = tokio::select! {
             () = work => return,
             () = self.interrupt.cancelled() => (Cause::Interrupted, INTERRUPTED.to_owned()),
             why = ensemble_lost(self.environment, &self.shared) => (Cause::EnsembleLost, why),
             () = tick(&self.shared, self.sink) => return,
-            () = standstill::watch(&self.shared, &self.environment.target, &self.environment.servers) => return,
+            () = progress::watch_standstills(&self.shared, target, servers) => return,
         };
         self.cut_short(cause, why);
     }
