@@ -3,7 +3,6 @@
 //!
 //! Uses: words, scenario, world, lock, record, load, check, results.
 
-mod child;
 mod precision;
 pub mod series;
 
