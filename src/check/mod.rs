@@ -14,7 +14,8 @@ pub use exclusion::{add_order, judge, least_evidence, of_run, standing_still, zo
 /// once in 150 times (e to the minus five). How many there were is always told, because an error may be rarer.
 const ENOUGH: u64 = 5;
 
-/// Whether so many that could have been caught suffice for a verdict of held, of a trial or of a history. Of few entries it takes half of all but each lock's first.
+/// Whether so many that could have been caught suffice for a verdict of held, of a trial or of a history. Of few entries
+/// it takes half of all but each lock's first.
 fn suffices(caught: u64, entries: u64, locks: usize) -> bool {
     let most = entries.saturating_sub(locks as u64);
     caught >= ENOUGH.min(most.div_ceil(2)).max(1)

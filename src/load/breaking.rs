@@ -1,5 +1,5 @@
-//! The faults of a trial, beside its load: where they find what they hit, and what is written down of them; and elections of the
-//! servers, caused by a fault or by anything else.
+//! The faults of a trial, beside its load: where they find what they hit, and what is written down of them; and
+//! elections of the servers, caused by a fault or by anything else.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

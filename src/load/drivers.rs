@@ -1,5 +1,5 @@
-//! What takes the locks of a trial's contenders, where that are other programs: which program whose, by how many processes; what
-//! the way to them costs, and what is said of them when the trial is over.
+//! What takes the locks of a trial's contenders, where that are other programs: which program whose, by how many
+//! processes; what the way to them costs, and what is said of them when the trial is over.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -110,8 +110,8 @@ impl Drivers {
         std::future::pending().await
     }
 
-    /// Ends their processes, and says what was wrong with them. Returns why what was measured does not count, where one of them
-    /// has failed by itself.
+    /// Ends their processes, and says what was wrong with them. Returns why what was measured does not count, where one
+    /// of them has failed by itself.
     pub async fn end(self, strategy: &str, sink: Sink<'_>) -> Option<String> {
         let mut failed = None;
         for driver in self.0.into_iter().flatten() {

@@ -1,9 +1,9 @@
-//! What the contenders of a trial note, thread by thread, and how that and what the servers' logs tell of it is kept for the trial's
-//! judge: on disk, so that memory stays as it is however long the trial lasts.
+//! What the contenders of a trial note, thread by thread, and how that and what the servers' logs tell of it is kept for
+//! the trial's judge: on disk, so that memory stays as it is however long the trial lasts.
 //!
-//! A thread of its own keeps it. The generator's threads hand over what they have noted by the hundred and never wait: what
-//! the disk does not take in time is counted, and said. Where the logs are files of this host they are followed while the
-//! trial goes on, so that the servers may purge them.
+//! A thread of its own keeps it. The generator's threads hand over what they have noted by the hundred and never wait:
+//! what the disk does not take in time is counted, and said. Where the logs are files of this host they are followed
+//! while the trial goes on, so that the servers may purge them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -4,10 +4,10 @@
 //! goes on until all that had been waiting have been served. A measured phase that acquisitions end has no end
 //! where there are none, so it is given up.
 //!
-//! A standstill is what lasts less long: a lock is free, contenders wait for it, and none gets it. Between a release and the
-//! next acquisition that is so for a moment in every lock. When it lasts for longer than the lock itself explains, it is a
-//! result like any other, and what it may be due to is looked for: servers that went away, a stranger's node in the queue,
-//! versions that can forget a request.
+//! A standstill is what lasts less long: a lock is free, contenders wait for it, and none gets it. Between a release and
+//! the next acquisition that is so for a moment in every lock. When it lasts for longer than the lock itself explains,
+//! it is a result like any other, and what it may be due to is looked for: servers that went away, a stranger's node in
+//! the queue, versions that can forget a request.
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within what is tolerated.
 

@@ -1,5 +1,6 @@
-//! What the contenders of one trial share with the conductor: atomics and signals; times in which nobody got a lock; and of each
-//! contender, what can be done to it from outside while it contends, and what can be seen of it and of its connection.
+//! What the contenders of one trial share with the conductor: atomics and signals; times in which nobody got a lock; and
+//! of each contender, what can be done to it from outside while it contends, and what can be seen of it and of its
+//! connection.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Requests and notifications counted more than once: by the client, by the cost model, by the servers; and on the wire, in a
-//! trial of its own in which nothing is timed.
+//! Requests and notifications counted more than once: by the client, by the cost model, by the servers; and on the wire,
+//! in a trial of its own in which nothing is timed.
 
 use std::collections::BTreeMap;
 

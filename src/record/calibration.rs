@@ -1,5 +1,5 @@
-//! What `calibrate` yields: the raw requests of an ensemble, server by server, and the floor that follows from them; and what
-//! ZooKeeper itself does where articles on locks make claims about it. All of it without a lock.
+//! What `calibrate` yields: the raw requests of an ensemble, server by server, and the floor that follows from them; and
+//! what ZooKeeper itself does where articles on locks make claims about it. All of it without a lock.
 
 use std::time::SystemTime;
 

@@ -1,5 +1,5 @@
-//! How the load of a trial went: how it came to its steady state, and whether it was one; and of an open load, what became of
-//! the arrivals, how unevenly they came, and whether the generator issued them as they were scheduled.
+//! How the load of a trial went: how it came to its steady state, and whether it was one; and of an open load, what
+//! became of the arrivals, how unevenly they came, and whether the generator issued them as they were scheduled.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! What a trial is judged by, and what was judged of it or of a run.
 //!
-//! The facts are what the ensemble wrote down of a lock's holders, what contenders believed and saw (two inside at once, say),
-//! and what they did, as it was noted and before it is written as a history. [`crate::record::Trial`] carries them from the
-//! load to its judge. There may be any number of them, so they are spooled, the judge drops them, and no file has them. What
-//! comes of them, files have: the verdicts, the violations, and what could have been seen.
+//! The facts are what the ensemble wrote down of a lock's holders, what contenders believed and saw (two inside at once,
+//! say), and what they did, as it was noted and before it is written as a history. [`crate::record::Trial`] carries them
+//! from the load to its judge. There may be any number of them, so they are spooled, the judge drops them, and no file
+//! has them. What comes of them, files have: the verdicts, the violations, and what could have been seen.
 
 use std::collections::HashMap;
 use std::io;

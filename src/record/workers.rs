@@ -1,6 +1,6 @@
-//! A run that several workers make together: which part each makes, and the trial that their parts add up to. A part is what a
-//! generator thread saw, or a whole load generator. Parts add up in any order; what is derived or judged is so of the sum, and
-//! once.
+//! A run that several workers make together: which part each makes, and the trial that their parts add up to. A part is
+//! what a generator thread saw, or a whole load generator. Parts add up in any order; what is derived or judged is so of
+//! the sum, and once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,5 +1,6 @@
-//! The JSON files of a run directory: what was recorded, as it was recorded, with the version of the layout, and with digests, so
-//! that a change or damage afterwards is noticed, wherever it is. And how any JSON file with a version is read.
+//! The JSON files of a run directory: what was recorded, as it was recorded, with the version of the layout, and with
+//! digests, so that a change or damage afterwards is noticed, wherever it is. And how any JSON file with a version is
+//! read.
 //!
 //! Durations are whole microseconds in fields that end with `_us`; wall times are RFC 3339 text in UTC; a value that was
 //! not measured is `null`, never 0. A field may be added without a new [`SCHEMA_VERSION`], because a reader passes over

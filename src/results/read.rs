@@ -1,5 +1,5 @@
-//! Reading a run directory, also one that was packed to be kept: all of it, or an error that says which file is at fault and what
-//! to do.
+//! Reading a run directory, also one that was packed to be kept: all of it, or an error that says which file is at fault
+//! and what to do.
 //!
 //! What is wrong with a directory that the user named is a usage error; what the disk refuses is an error of
 //! the environment.

@@ -1,5 +1,5 @@
-//! The tables of a run as CSV: `summary.csv` with one row for each trial and every number that one would plot, `timeline.csv` with
-//! a row for each second and `faults.csv` with a row for each fault of each trial.
+//! The tables of a run as CSV: `summary.csv` with one row for each trial and every number that one would plot,
+//! `timeline.csv` with a row for each second and `faults.csv` with a row for each fault of each trial.
 
 use std::fmt::Display;
 use std::io;
@@ -27,8 +27,8 @@ impl<'a> Deref for SummaryRow<'a> {
     }
 }
 
-/// Writes the row of a trial to `summary.csv`, after the header where that is not there yet. Header and rows come from one
-/// table of columns, so they cannot disagree. An empty cell means: not measured.
+/// Writes the row of a trial to `summary.csv`, after the header where that is not there yet. Header and rows come from
+/// one table of columns, so they cannot disagree. An empty cell means: not measured.
 pub fn summary(out: impl io::Write, trial: &SummaryRow<'_>, header: bool) -> csv::Result<()> {
     let columns = columns();
     let mut csv = csv::Writer::from_writer(out);

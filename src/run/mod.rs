@@ -318,8 +318,8 @@ impl UnderWay<'_> {
 /// How often the same trial is made again at most.
 const TIMES_AT_MOST: usize = 3;
 
-/// Trials whose figures the generator spoiled are made again at the end of the run, where what disturbed them may be over; this
-/// is how much of that is left.
+/// Trials whose figures the generator spoiled are made again at the end of the run, where what disturbed them may be
+/// over; this is how much of that is left.
 ///
 /// It looks at no value: a trial is invalid by what was seen of the generator and its host. (`ab` makes up for blocks by
 /// the same rule.) Where the host spoils so many that it is no place to measure, some stay invalid, and count as that.

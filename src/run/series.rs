@@ -1,5 +1,5 @@
-//! A series of runs in one directory, each as a process of its own, and listed in one file as it ends. The process ends with this
-//! one, and is asked to end when the user stops.
+//! A series of runs in one directory, each as a process of its own, and listed in one file as it ends. The process ends
+//! with this one, and is asked to end when the user stops.
 //!
 //! The command that was cut short goes on when it is given again with `--resume DIR`: it asks for the same runs in the same
 //! order, and those that are listed are not run again.

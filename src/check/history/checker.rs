@@ -1,5 +1,6 @@
-//! The checker itself: takes event after event, what acquires, releases and writes mean for their lock, and what contenders learn
-//! of their sessions; and at the end says what became of each lock, with the lines that show what went wrong.
+//! The checker itself: takes event after event, what acquires, releases and writes mean for their lock, and what
+//! contenders learn of their sessions; and at the end says what became of each lock, with the lines that show what went
+//! wrong.
 
 use std::collections::HashMap;
 

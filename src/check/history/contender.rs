@@ -1,5 +1,5 @@
-//! What is known of each contender: its session, and where it stands with each lock: what it may do there next, and what would
-//! make no sense.
+//! What is known of each contender: its session, and where it stands with each lock: what it may do there next, and what
+//! would make no sense.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,5 @@
-//! What a history shows: what became of the locks, the one verdict that this comes to, and what a reader must know beside it.
+//! What a history shows: what became of the locks, the one verdict that this comes to, and what a reader must know
+//! beside it.
 
 use crate::check::suffices;
 use crate::record::history::{LinePosition, LockKind};

@@ -1,5 +1,5 @@
-//! Who is inside one lock, as the contenders of one clock believe; and of those who never got in, who is stuck and who only came
-//! too late.
+//! Who is inside one lock, as the contenders of one clock believe; and of those who never got in, who is stuck and who
+//! only came too late.
 
 use super::clocks::Moment;
 use super::contender::CalledAcquire;

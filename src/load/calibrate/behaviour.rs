@@ -249,8 +249,8 @@ struct LoggedChange {
     path: String,
 }
 
-/// Whether all updates are in one order, each with a transaction of its own, by what clients are told and by the servers' logs:
-/// sessions on all servers create, write and delete at once.
+/// Whether all updates are in one order, each with a transaction of its own, by what clients are told and by the
+/// servers' logs: sessions on all servers create, write and delete at once.
 async fn order_of_updates(on: &On<'_>) -> Result<UpdateOrder, Failure> {
     let place = on.directory("order").await?;
     for number in 0..DIRECTORIES {

@@ -208,8 +208,8 @@ mod linux {
     use rustix::process::Pid;
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-    /// Gives the servers' processes other processors than this program, for as long as something is compared there. Dropped, all may
-    /// run everywhere again.
+    /// Gives the servers' processes other processors than this program, for as long as something is compared there.
+    /// Dropped, all may run everywhere again.
     pub struct Apart {
         threads: Vec<Kept>,
     }

@@ -1,5 +1,5 @@
-//! What measures and what is measured with: the same number of sessions on each server, all on one thread, and the nodes that
-//! requests are about.
+//! What measures and what is measured with: the same number of sessions on each server, all on one thread, and the nodes
+//! that requests are about.
 
 use std::fmt::Display;
 use std::path::PathBuf;

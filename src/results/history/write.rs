@@ -220,8 +220,8 @@ impl WorkerHistory {
     }
 }
 
-/// Writes the histories of these workers, each with its number, into one file that must not exist yet: in the order of the
-/// ensemble's transactions, since no two of them share a clock.
+/// Writes the histories of these workers, each with its number, into one file that must not exist yet: in the order of
+/// the ensemble's transactions, since no two of them share a clock.
 ///
 /// # Errors
 /// Same errors as [`HistoryReader::open`], and when the disk refuses.
