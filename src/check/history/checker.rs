@@ -8,16 +8,16 @@ use super::clocks::{Clocks, Moment};
 use super::contender::{
     At, CalledAcquire, Contenders, LockTurn, Stand, session_number, turn_of_acquire, turn_of_release,
 };
-use super::fencing::FencedWrite;
+use super::fencing::{FencedWrite, Fencing};
 use super::judgement::{Breach, Finding, HistoryEnd, Judgement, LockReport, Overlaps, verdict};
-use super::lock::Lock;
 use super::occupancy::{Example, Hold, Occupancy};
-use super::order::Grant;
+use super::order::{Grant, LockHolds};
 use super::overlap::{Character, Traces};
+use crate::record::KeptOut;
 use crate::record::history::{
-    Acquire, Event, Header, LinePosition, LockClaim, Release, SessionState, Step, What, Write,
+    Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What, Write,
 };
-use crate::words::units::format_micros;
+use crate::words::units::{counted, format_micros};
 
 /// Findings of each kind that are told.
 const REPORTED: usize = 20;
@@ -31,6 +31,77 @@ pub struct Checker {
     contenders: Contenders,
     events: u64,
     numbers: HashMap<String, usize>,
+}
+
+/// All that is kept of one lock while its history is read.
+#[derive(Debug)]
+struct Lock {
+    name: String,
+    kind: LockKind,
+    /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
+    occupancies: Vec<(usize, Occupancy)>,
+    order: LockHolds,
+    fencing: Fencing,
+    holds: u64,
+    acquired: u64,
+    failed: u64,
+    unknown: u64,
+    /// Acquisitions that those who were inside kept waiting, and for which part of their waits.
+    kept_out: KeptOut,
+    first: Option<usize>,
+    contended: bool,
+    stuck: u64,
+    /// Acquires that had not ended at the end.
+    unfinished: u64,
+}
+
+impl Lock {
+    fn new(name: String, kind: LockKind) -> Self {
+        Self {
+            name,
+            kind,
+            occupancies: Vec::new(),
+            order: LockHolds::new(kind),
+            fencing: Fencing::default(),
+            holds: 0,
+            acquired: 0,
+            failed: 0,
+            unknown: 0,
+            kept_out: KeptOut::default(),
+            first: None,
+            contended: false,
+            stuck: 0,
+            unfinished: 0,
+        }
+    }
+
+    fn occupancy(&mut self, clock: usize) -> &mut Occupancy {
+        let found = self.occupancies.iter().position(|(of, _)| *of == clock).unwrap_or_else(|| {
+            self.occupancies.push((clock, Occupancy::new(self.kind)));
+            self.occupancies.len() - 1
+        });
+        &mut self.occupancies[found].1
+    }
+
+    fn next_hold(&mut self) -> u64 {
+        self.holds += 1;
+        self.holds
+    }
+
+    fn check(&self, claim: LockClaim) -> Result<(), String> {
+        match self.kind {
+            LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {
+                let asked = counted(claim.leases, "lease is", "leases are");
+                Err(format!("{asked} requested; the semaphore has {all}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn was_used(&self) -> bool {
+        let writes = self.fencing.report;
+        !self.occupancies.is_empty() || writes.accepted + writes.stale_rejected + writes.other_rejected > 0
+    }
 }
 
 impl Checker {
@@ -479,13 +550,6 @@ fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings
 }
 
-impl Lock {
-    fn was_used(&self) -> bool {
-        let writes = self.fencing.report;
-        !self.occupancies.is_empty() || writes.accepted + writes.stale_rejected + writes.other_rejected > 0
-    }
-}
-
 fn report(lock: &Lock) -> LockReport {
     let sum = |class: fn(&Occupancy) -> Overlaps| {
         let mut all = Overlaps::default();
@@ -510,5 +574,29 @@ fn report(lock: &Lock) -> LockReport {
         writes: lock.fencing.report,
         stuck: lock.stuck,
         unfinished: lock.unfinished,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_semaphore_refuses_claims_for_more_leases_than_it_has_or_for_none() {
+        let refused = |kind| {
+            let lock = Lock::new("lock".into(), kind);
+            [0, 1, 3, 4].map(|leases| lock.check(LockClaim { leases, ..LockClaim::WRITE }).is_err())
+        };
+        assert_eq!(refused(LockKind::Semaphore(3)), [true, false, false, true]);
+        assert_eq!([LockKind::Mutex, LockKind::ReadWrite].map(refused), [[false; 4]; 2]);
+    }
+
+    #[test]
+    fn each_hold_has_a_number_of_its_own_and_each_clock_a_room() {
+        let mut lock = Lock::new("lock".into(), LockKind::Mutex);
+        assert_ne!(lock.next_hold(), lock.next_hold());
+        lock.occupancy(4).entries = 1;
+        lock.occupancy(7).entries = 2;
+        assert_eq!((lock.occupancy(4).entries, lock.occupancy(7).entries, lock.occupancies.len()), (1, 2, 2));
     }
 }

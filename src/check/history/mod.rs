@@ -9,7 +9,6 @@ mod clocks;
 mod contender;
 mod fencing;
 mod judgement;
-mod lock;
 mod occupancy;
 mod order;
 mod overlap;
