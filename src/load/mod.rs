@@ -9,7 +9,6 @@ mod batch;
 mod breaking;
 pub mod calibrate;
 mod contender;
-mod counting;
 mod drivers;
 mod fence;
 mod gaps;
@@ -34,17 +33,19 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 
-use crate::lock;
-use crate::record::figures;
-use crate::scenario::{Catalog, Slice};
+use crate::lock::{self, Entry};
+use crate::record::{Counting, Trial, figures};
+use crate::scenario::{Catalog, Slice, Stop, TrialSpec};
 use crate::words::error::Error;
 use crate::world::ensemble::Started;
 use crate::world::fault;
 use crate::world::proxy::Proxy;
 use crate::world::zk::Target;
+use shared::COUNTING_LASTS;
+use trial::run_counted;
 
-pub use counting::count;
 pub use job::{Job, PublishedRun};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
 pub use shared::kind_of;
@@ -138,3 +139,50 @@ pub enum EnvironmentEvent<'a> {
 
 /// Who is told what happens meanwhile.
 pub type Sink<'a> = &'a (dyn Fn(EnvironmentEvent<'_>) + Sync);
+
+/// Runs a trial like that one, but shorter and without faults, and counts on the wire. The trial itself is for those who judge
+/// whether the lock held.
+pub async fn count(
+    environment: &Environment,
+    spec: &TrialSpec,
+    entry: &Entry,
+    interrupt: &CancellationToken,
+    sink: Sink<'_>,
+) -> Result<(Counting, Trial), Error> {
+    let (proxy, wire) = Proxy::counting(&environment.servers)?;
+    let through = Environment {
+        target: environment.target.clone(),
+        workspace: environment.workspace.clone(),
+        servers: environment.servers.clone(),
+        namespace: environment.namespace.clone(),
+        threads: environment.threads,
+        keep_awake: environment.keep_awake,
+        local: None,
+        keeps_history: false,
+        scratch: environment.scratch.clone(),
+        proxy: Some(Arc::new(proxy)),
+        rendezvous: None,
+    };
+    let stop = match spec.stop {
+        Stop::After(duration) => Stop::After(duration.min(COUNTING_LASTS)),
+        acquisitions @ Stop::Acquisitions(_) => acquisitions,
+    };
+    let none = Duration::ZERO;
+    let spec = TrialSpec {
+        stop,
+        ramp_up: none,
+        warm_up: none,
+        warm_up_at_most: none,
+        faults: Vec::new(),
+        ..spec.clone()
+    };
+    // What is timed is nobody's business here.
+    let only_warnings = |event: EnvironmentEvent<'_>| {
+        if matches!(event, EnvironmentEvent::Warning(_)) {
+            sink(event);
+        }
+    };
+    let trial = run_counted(&through, &spec, entry, interrupt, &only_warnings, Arc::clone(&wire)).await?;
+    drop(through);
+    Ok((accounting::on_the_wire(wire.counted(), &trial), trial))
+}
