@@ -1,5 +1,5 @@
-//! The three-way count: what the client saw, what the cost model predicts, what the servers counted. And what was counted on
-//! the wire, in a trial of its own.
+//! The three-way count: what the client saw, what the cost model predicts, what the servers counted. And what was
+//! counted on the wire, in a trial of its own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
