@@ -2,10 +2,9 @@
 
 use std::io;
 
-use super::ensemble_order;
-use super::evidence::suffices;
 use super::history::{Breach, Judgement};
 use super::overlaps::{self, Classed};
+use super::{ensemble_order, suffices};
 use crate::record::{Cause, EnsembleOrder, Evidence, Facts, Judged, Parts, Trial};
 use crate::words::catalog::{LockCard, Protection};
 use crate::words::measure::RequestKind::Create;

@@ -1,4 +1,5 @@
-//! The three-way count: what the client saw, what the cost model predicts, what the servers counted.
+//! The three-way count: what the client saw, what the cost model predicts, what the servers counted. And what was
+//! counted on the wire, in a trial of its own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -7,11 +8,15 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::shared::Shared;
-use crate::record::{self, Accounting, Beside, Occurrences, ServerCounters, ServersCount};
+use crate::lock;
+use crate::record::{
+    self, Accounting, Beside, CountedTurns, Counting, Occurrences, ServerCounters, ServersCount, Trial,
+};
 use crate::scenario::Load;
 use crate::words::catalog::BatchCost;
 use crate::words::measure::Counts;
 use crate::words::measure::RequestKind::GetChildren;
+use crate::world::proxy::Wired;
 use crate::world::zk::admin;
 use crate::world::zk::keep_awake::Unread;
 
@@ -160,4 +165,43 @@ pub fn pair(
             after: after.counters,
         })
         .collect()
+}
+
+/// What a trial of which nothing is timed came to on the wire.
+pub fn on_the_wire(Wired { first, later, whole, fan_out }: Wired, trial: &Trial) -> Counting {
+    if let Some(cut) = &trial.cut_short {
+        return Counting::failed(cut.why.clone());
+    }
+    let turns = if later.acquired > 0 { CountedTurns::AfterTheFirst } else { CountedTurns::All };
+    let counted = match turns {
+        CountedTurns::AfterTheFirst => later,
+        CountedTurns::All => {
+            let mut all = first;
+            all.merge(&later);
+            all
+        }
+    };
+    if counted.acquired == 0 {
+        return Counting::failed("nobody acquired the lock in the trial that counts".into());
+    }
+    let is_driven = lock::driven(&trial.spec.strategy.name).is_some();
+    if is_driven && whole.all_requests() == 0 {
+        return Counting::failed(
+            "nothing that it sent was seen between it and the servers: it may have connected elsewhere"
+                .into(),
+        );
+    }
+    Counting {
+        missing: None,
+        turns,
+        counted,
+        by_release: fan_out.as_ref().ok().map(|fan_out| match turns {
+            CountedTurns::AfterTheFirst => fan_out.by_later,
+            CountedTurns::All => fan_out.by_first + fan_out.by_later,
+        }),
+        whole,
+        whole_by_release: fan_out.as_ref().ok().map(|fan_out| fan_out.by_all),
+        by_release_missing: fan_out.err(),
+        client: (!is_driven).then_some(trial.whole),
+    }
 }

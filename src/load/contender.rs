@@ -11,11 +11,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::control::{Closing, Connection, Control};
-use super::observation::Observation;
+use super::keeper::Observation;
 use super::pace::{Pace, Served, Turn};
 use super::recorder::{AcquiredLock, Attempt, HoldEnd, Recorder};
-use super::shared::{FirstDone, Shared};
+use super::shared::{Closing, Connection, Control, FirstDone, Shared};
 use crate::lock::{AcquireError, Held, HoldOver, Patience, Strategy};
 use crate::record::Doubt;
 use crate::scenario::{InDoubt, Load, Stop};

@@ -1,11 +1,21 @@
-//! What takes the locks of a trial's contenders, where that are other programs: which program whose, by how many processes.
+//! What takes the locks of a trial's contenders, where that are other programs: which program whose, by how many
+//! processes; what the way to them costs, and what is said of them when the trial is over.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
+use tokio::sync::watch;
+
+use super::{EnvironmentEvent, Sink};
 use crate::lock::{self, Entry};
 use crate::scenario::{DriverProcesses, TrialSpec};
 use crate::words::catalog::members;
+use crate::words::clock;
 use crate::words::error::Error;
+use crate::words::measure::Window;
+use crate::words::units::counted;
 use crate::world::driver::Processes;
 use crate::world::zk::Target;
 
@@ -83,8 +93,31 @@ impl Drivers {
         }
     }
 
-    pub fn into_processes(self) -> impl Iterator<Item = Arc<Processes>> {
-        self.0.into_iter().flatten().map(|driver| driver.processes)
+    /// Goes on measuring what the way to the drivers takes until the measured phase begins: it is not to be disturbed.
+    pub async fn measure_until_measured(&self, window: &watch::Sender<Window>) -> Infallible {
+        let mut window = window.subscribe();
+        let measured = async {
+            let opens = window.wait_for(|window| *window != Window::CLOSED).await.map(|window| window.start);
+            if let Ok(opens) = opens {
+                tokio::time::sleep(Duration::from_micros(opens.saturating_sub(clock::now()))).await;
+            }
+        };
+        let measuring = join_all(self.all().map(|driver| driver.processes.measure_under_load()));
+        tokio::select! {
+            () = measured => {}
+            _ = measuring => {}
+        }
+        std::future::pending().await
+    }
+
+    /// Ends their processes, and says what was wrong with them. Returns why what was measured does not count, where one
+    /// of them has failed by itself.
+    pub async fn end(self, strategy: &str, sink: Sink<'_>) -> Option<String> {
+        let mut failed = None;
+        for driver in self.0.into_iter().flatten() {
+            failed = failed.or(end_one(driver.processes, strategy, sink).await);
+        }
+        failed
     }
 }
 
@@ -100,6 +133,33 @@ fn count_of(spec: &TrialSpec, at_most_each: usize) -> usize {
         None => 1,
     };
     asked.max(contenders.div_ceil(at_most_each.max(1))).min(contenders)
+}
+
+/// Ends the processes of a trial, and says what was wrong with them. Returns why what was measured does not count, where one of
+/// them has failed by itself: its contenders waited for a new one meanwhile, or for sessions of a dead one to expire.
+async fn end_one(processes: Arc<Processes>, driver: &str, sink: Sink<'_>) -> Option<String> {
+    let failed = processes.failed();
+    for failure in processes.failures() {
+        sink(EnvironmentEvent::Warning(&failure));
+    }
+    let late = processes.late_grants();
+    if late > 0 {
+        let granted = counted(late, "lock was", "locks were");
+        sink(EnvironmentEvent::Warning(&format!(
+            "{granted} granted to `{driver}` after it had said that the wait for it was over; each was released at once"
+        )));
+    }
+    // They may take seconds to end.
+    let _ = tokio::task::spawn_blocking(move || processes.close()).await;
+    let first = failed.first()?;
+    let times = match failed.len() {
+        1 => String::new(),
+        times => format!(" (the first of {times} failures)"),
+    };
+    Some(format!(
+        "the driver `{}` {}{times}; it has failed by itself during the trial",
+        first.driver, first.what
+    ))
 }
 
 #[cfg(test)]

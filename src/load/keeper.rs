@@ -1,26 +1,32 @@
-//! Keeps what the contenders of a trial note, and what the servers' logs tell of it, for the trial's judge: on disk, so that
-//! memory stays as it is however long the trial lasts.
+//! What the contenders of a trial note, thread by thread, and how that and what the servers' logs tell of it is kept for
+//! the trial's judge: on disk, so that memory stays as it is however long the trial lasts.
 //!
-//! A thread of its own does it. The generator's threads hand over what they have noted by the hundred and never wait: what
-//! the disk does not take in time is counted, and said. Where the logs are files of this host they are followed while the
-//! trial goes on, so that the servers may purge them.
+//! A thread of its own keeps it. The generator's threads hand over what they have noted by the hundred and never wait:
+//! what the disk does not take in time is counted, and said. Where the logs are files of this host they are followed
+//! while the trial goes on, so that the servers may purge them.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
 
 use super::missing::{Changes, Incomplete, LoggedChange, MissingPart, fill_in};
-use crate::record::{Grant, Grants, Life, Lives, Moment, Moments, Noted, Trial};
+use super::shared::Shared;
+use crate::record::{Grant, Grants, Life, Lives, Moment, Moments, Noted, Occurrences, Trial};
 use crate::words::clock::{self, Stamp};
+use crate::words::measure::ThreadRecorder;
 use crate::words::spool::{Sorted, Sorter, SpooledTable};
 use crate::words::units::shown;
-use crate::world::ensemble::Logs;
 use crate::world::ensemble::log_follower::LogFollower;
-use crate::world::ensemble::transactions::{self, Happened, Living, Transaction, number_of};
-use crate::world::zk::is_own_session;
+use crate::world::ensemble::transactions::{Happened, Living, Transaction, number_of};
+use crate::world::ensemble::{Logs, transactions};
+use crate::world::zk::{Observed, is_own_session};
 
 /// So many notes are handed over at once.
 const AT_ONCE: usize = 512;
@@ -318,6 +324,63 @@ fn interfered(transaction: &Transaction) -> Option<String> {
 fn of(life: transactions::NodeLife) -> (i64, Life) {
     let transactions::NodeLife { created, deleted, deleted_at_ms, with_its_session } = life;
     (created, Life { deleted, deleted_at_ms, with_its_session })
+}
+
+/// What a thread notes beside its recorder.
+#[derive(Debug, Default)]
+pub struct ThreadLog {
+    pub occurrences: Occurrences,
+    /// What is kept of each contender for the trial's judge.
+    pub notes: Notes,
+    /// By virtue of which node each contender has entered last, where the servers' logs can be read; and what of that only
+    /// those logs tell. Noted when it enters again, as until then something is added.
+    pub latest: BTreeMap<usize, (Grant, Option<MissingPart>)>,
+}
+
+impl ThreadLog {
+    /// By virtue of which node a contender has entered.
+    pub fn enters(&mut self, grant: Grant, missing: Option<MissingPart>) {
+        if let Some((grant, missing)) = self.latest.insert(grant.contender, (grant, missing)) {
+            self.notes.note(Note::Entered(grant, missing));
+        }
+    }
+
+    pub fn end(&mut self) {
+        for (grant, missing) in std::mem::take(&mut self.latest).into_values() {
+            self.notes.note(Note::Entered(grant, missing));
+        }
+        self.notes.hand_over();
+    }
+}
+
+/// What the contenders of one thread share.
+#[derive(Clone)]
+pub struct Observation {
+    pub recorder: Rc<RefCell<ThreadRecorder>>,
+    pub log: Rc<RefCell<ThreadLog>>,
+    pub observed: Observed,
+}
+
+impl Observation {
+    /// An empty one with room for that many seconds.
+    pub fn new(shared: &Shared, notes: Notes, seconds: usize) -> Self {
+        let recorder = Rc::new(RefCell::new(ThreadRecorder::new(seconds)));
+        let changes = shared
+            .lock_states
+            .iter()
+            .map(|lock_state| (Rc::from(lock_state.queue()), Arc::clone(&lock_state.changes)))
+            .collect();
+        let observed = Observed {
+            recorder: Rc::clone(&recorder),
+            pulse: Arc::clone(&shared.pulse),
+            last_reply: Arc::clone(&shared.last_reply),
+            changes,
+            dates_lists: shared.keeps_evidence() || shared.reads_logs,
+            trace: None,
+        };
+        let log = Rc::new(RefCell::new(ThreadLog { notes, ..ThreadLog::default() }));
+        Self { recorder, log, observed }
+    }
 }
 
 #[cfg(test)]

@@ -9,12 +9,7 @@ mod batch;
 mod breaking;
 pub mod calibrate;
 mod contender;
-mod control;
-mod counting;
-mod driven;
 mod drivers;
-mod elections;
-mod environment;
 mod fence;
 mod gaps;
 mod health;
@@ -22,33 +17,172 @@ mod job;
 mod keeper;
 mod lock_state;
 mod missing;
-mod observation;
 mod pace;
 mod progress;
 mod recorder;
 mod rendezvous;
 mod series;
 mod shared;
-mod standstill;
 mod trial;
 mod worker;
 mod workspace;
 
-pub use counting::count;
-pub use environment::{Environment, EnvironmentEvent, Sink};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::lock::{self, Entry};
+use crate::record::{Counting, Trial, figures};
+use crate::scenario::{Catalog, Slice, Stop, TrialSpec};
+use crate::words::error::Error;
+use crate::world::ensemble::Started;
+use crate::world::fault;
+use crate::world::proxy::Proxy;
+use crate::world::zk::Target;
+use shared::COUNTING_LASTS;
+use trial::run_counted;
+
 pub use job::{Job, PublishedRun};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
 pub use shared::kind_of;
 pub use trial::run_trial;
 pub use workspace::{Alive, Leftover, SignOfLife, TOP, Workspace, leftovers, make_chroot, remove};
 
-use crate::lock;
-use crate::record::figures;
-use crate::scenario::Catalog;
-use crate::world::fault;
-
 /// All that a scenario may name, from the registries.
 pub fn catalog() -> Catalog {
     let (locks, faults, figures) = (lock::cards(), fault::cards(), figures::cards());
     Catalog { locks, faults, figures, has_host_commands: false }
+}
+
+/// Where trials run: the ensemble, and the run's place on it.
+pub struct Environment {
+    pub target: Target,
+    pub workspace: Workspace,
+    pub servers: Vec<String>,
+    /// The top-level node under which the servers keep their metrics of this run, without the slash.
+    pub namespace: String,
+    pub threads: usize,
+    /// How often the servers get a read, where they are ours and of a version that has to be kept awake.
+    pub keep_awake: Option<Duration>,
+    /// The servers themselves, where they were started for this run.
+    pub local: Option<Arc<dyn Started>>,
+    /// Whether it is kept what each contender does.
+    pub keeps_history: bool,
+    /// Where what does not fit into memory may go until a trial is judged.
+    pub scratch: PathBuf,
+    /// What stands between contenders and servers, where something does.
+    pub proxy: Option<Arc<Proxy>>,
+    /// Where this worker meets the others that make the rest of the load, if it is one of several.
+    pub rendezvous: Option<Rendezvous>,
+}
+
+impl Environment {
+    /// How contenders open their sessions: all in the same way; or each by what stands before the servers for it alone, so
+    /// that what a fault does to a contender's connections outlasts its session.
+    fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
+        let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
+        let chroot = self.target.connect.find('/').map_or("", |at| &self.target.connect[at..]);
+        let target = |contender| {
+            let connect = format!("{}{chroot}", proxy.connect_for(contender)?);
+            Ok(Target { connect, access: self.target.access.clone() })
+        };
+        (0..contenders).map(target).collect()
+    }
+
+    pub fn slice(&self) -> Slice {
+        self.rendezvous.as_ref().map_or(Slice::WHOLE, |rendezvous| rendezvous.slice)
+    }
+
+    /// The servers whose counters and elections are looked at here: by one of several workers, so that nothing counts twice.
+    fn observed_servers(&self) -> &[String] {
+        if self.slice().leads() { &self.servers } else { &[] }
+    }
+
+    async fn any_reachable(&self) -> bool {
+        let attempts = self.servers.iter().map(|address| async move {
+            matches!(
+                tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(address)).await,
+                Ok(Ok(_))
+            )
+        });
+        join_all(attempts).await.into_iter().any(|reached| reached)
+    }
+
+    fn single_servers(&self) -> impl Iterator<Item = Target> {
+        let access = &self.target.access;
+        self.servers.iter().map(|server| Target { connect: server.clone(), access: access.clone() })
+    }
+}
+
+/// Something that a progress display may want to show.
+#[derive(Debug, Clone)]
+pub enum EnvironmentEvent<'a> {
+    Phase {
+        name: &'static str,
+        /// How long it is meant to take, where that is known.
+        expected: Option<Duration>,
+    },
+    Tick {
+        acquired: u64,
+        /// How many there will be, where the scenario says so.
+        of: Option<u64>,
+    },
+    /// Something that has happened and that a user who watches may like to know.
+    Note(&'a str),
+    /// Something the user should know; it is repeated at the end.
+    Warning(&'a str),
+}
+
+/// Who is told what happens meanwhile.
+pub type Sink<'a> = &'a (dyn Fn(EnvironmentEvent<'_>) + Sync);
+
+/// Runs a trial like that one, but shorter and without faults, and counts on the wire. The trial itself is for those who judge
+/// whether the lock held.
+pub async fn count(
+    environment: &Environment,
+    spec: &TrialSpec,
+    entry: &Entry,
+    interrupt: &CancellationToken,
+    sink: Sink<'_>,
+) -> Result<(Counting, Trial), Error> {
+    let (proxy, wire) = Proxy::counting(&environment.servers)?;
+    let through = Environment {
+        target: environment.target.clone(),
+        workspace: environment.workspace.clone(),
+        servers: environment.servers.clone(),
+        namespace: environment.namespace.clone(),
+        threads: environment.threads,
+        keep_awake: environment.keep_awake,
+        local: None,
+        keeps_history: false,
+        scratch: environment.scratch.clone(),
+        proxy: Some(Arc::new(proxy)),
+        rendezvous: None,
+    };
+    let stop = match spec.stop {
+        Stop::After(duration) => Stop::After(duration.min(COUNTING_LASTS)),
+        acquisitions @ Stop::Acquisitions(_) => acquisitions,
+    };
+    let none = Duration::ZERO;
+    let spec = TrialSpec {
+        stop,
+        ramp_up: none,
+        warm_up: none,
+        warm_up_at_most: none,
+        faults: Vec::new(),
+        ..spec.clone()
+    };
+    // What is timed is nobody's business here.
+    let only_warnings = |event: EnvironmentEvent<'_>| {
+        if matches!(event, EnvironmentEvent::Warning(_)) {
+            sink(event);
+        }
+    };
+    let trial = run_counted(&through, &spec, entry, interrupt, &only_warnings, Arc::clone(&wire)).await?;
+    drop(through);
+    Ok((accounting::on_the_wire(wire.counted(), &trial), trial))
 }

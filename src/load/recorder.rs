@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
-use super::keeper::Note;
+use super::keeper::{Note, Observation};
 use super::lock_state::{Before, Exit, LockState};
 use super::missing::MissingPart;
-use super::observation::Observation;
 use super::pace::{Served, Turn};
 use super::shared::Shared;
 use crate::lock::{AcquireError, Held, QueueNode};

@@ -1,9 +1,11 @@
-//! One trial from its first session to its last: connect, ramp, warm-up, measure, drain.
+//! One trial from its first session to its last: its sessions, what is looked at around its load, and where several
+//! workers make it, where they wait for each other. The load itself is in `phases`, what the trial comes to in
+//! `outcome`.
 
 #![expect(clippy::disallowed_methods, reason = "when a trial began is a label")]
 
-mod meets;
 mod outcome;
+mod phases;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,19 +16,16 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::accounting::CounterReading;
+use super::breaking::Elections;
 use super::drivers::Drivers;
-use super::elections::Elections;
-use super::environment::{Environment, EnvironmentEvent, Sink};
 use super::health::Vitals;
 use super::keeper::{Following, Keeper};
-use super::observation::ThreadRecord;
-use super::rendezvous::Rendezvous;
-use super::series::Steadiness;
-use super::shared::{Board, COUNTING_LASTS, LAST_TURNS, Shared};
-use super::worker::Share;
-use super::{accounting, batch, breaking, driven, progress, standstill, worker};
+use super::rendezvous::{Meeting, Rendezvous};
+use super::shared::{Board, LAST_TURNS, Shared};
+use super::worker::{Share, ThreadRecord};
+use super::{Environment, EnvironmentEvent, Sink, accounting, batch, progress, worker};
 use crate::lock::{self, Entry};
-use crate::record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial, WarmUpEnd};
+use crate::record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial};
 use crate::scenario::{Load, Stop, TrialSpec};
 use crate::words::clock::{self, Stamp, WallClock};
 use crate::words::error::Error;
@@ -34,20 +33,17 @@ use crate::words::measure::Window;
 use crate::words::units::contenders;
 use crate::world::proxy::Wire;
 use crate::world::zk::{Target, nodelay};
-use meets::Meets;
 
 /// A drain may take this long before everything still under way is given up, or as long as a reply that never comes keeps a
 /// contender waiting.
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
 /// What a contender whose session is over needs to notice it, once it connects again.
 const SESSION_ENDS: Duration = Duration::from_secs(5);
-/// The window opens a moment after it is announced, so that every thread knows of it in time.
-const NOTICE: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
-/// Poll interval for the end of the warm-up.
-const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(200);
+/// How far apart workers may begin, as a share of the shortest phase.
+const SPREAD_AT_MOST: f64 = 0.1;
 
 /// Runs one trial. An interrupt or a lost ensemble ends it early; what was measured till then is in the
 /// record, marked partial.
@@ -102,7 +98,7 @@ async fn run(
     let shared = Arc::new(shared);
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await;
-    let failed = driven::end(drivers, &spec.strategy.name, sink).await;
+    let failed = drivers.end(&spec.strategy.name, sink).await;
     let mut trial = trial?;
     trial.health.invalid = failed.or(trial.health.invalid);
     let is_lost = trial.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost);
@@ -110,6 +106,28 @@ async fn run(
         environment.workspace.clear(&root).await?;
     }
     Ok(trial)
+}
+
+/// What the workers of a run meet for in each trial, and the stamp that they leave.
+#[derive(Debug, Clone, Copy)]
+enum Meets {
+    /// All have their sessions: the load may begin.
+    Connected,
+    Started,
+    /// Nothing is under way any more.
+    Drained,
+}
+
+impl Meets {
+    /// Its name among the meetings of a run.
+    fn of_trial(self, trial: usize) -> String {
+        let what = match self {
+            Self::Connected => "connected",
+            Self::Started => "started",
+            Self::Drained => "drained",
+        };
+        format!("t{trial:03}-{what}")
+    }
 }
 
 struct Conductor<'a> {
@@ -248,8 +266,56 @@ impl<'a> Conductor<'a> {
         tokio::select! {
             loaded = loading => loaded,
             never = nodelay::keep(&connected_to, &shared.board.connections) => match never {},
-            never = driven::measure_until_measured(&shared) => match never {},
+            never = shared.drivers.measure_until_measured(&shared.signals.window) => match never {},
         }
+    }
+
+    /// Where this worker is one of several, comes to one of their meetings of this trial.
+    async fn come_to(&mut self, what: Meets) -> Option<Meeting<'a>> {
+        let rendezvous = self.environment.rendezvous.as_ref()?;
+        let name = what.of_trial(self.shared.spec.index);
+        let met = self.interrupt.run_until_cancelled(rendezvous.meet(&name)).await;
+        if met.is_none() {
+            self.cut_short(Cause::Interrupted, INTERRUPTED);
+        }
+        met
+    }
+
+    /// Goes on from a meeting with the others, unless one is missing, which cuts the trial short.
+    async fn go_on_from(&mut self, meeting: Option<Meeting<'a>>) {
+        let Some(meeting) = meeting else { return };
+        match self.interrupt.run_until_cancelled(meeting.release()).await {
+            Some(Ok(())) => {}
+            Some(Err(failed)) => self.cut_short(Cause::WorkerLost, failed.to_string()),
+            None => self.cut_short(Cause::Interrupted, INTERRUPTED),
+        }
+    }
+
+    /// How far apart the workers began, on the leading server's clock; `None` where another worker finds out, or of one only.
+    async fn start_spread(&self) -> Option<Result<Duration, String>> {
+        let rendezvous = self.environment.rendezvous.as_ref().filter(|one| one.slice.leads())?;
+        if self.cut_short.is_some() {
+            return None;
+        }
+        Some(rendezvous.spread(&Meets::Started.of_trial(self.shared.spec.index)).await)
+    }
+
+    /// Why the workers' parts don't make one load.
+    fn too_far_apart(&self, spread: &Result<Duration, String>) -> Option<String> {
+        let spread = match spread {
+            Ok(spread) => *spread,
+            Err(why) => return Some(format!("it is not known how far apart the workers began: {why}")),
+        };
+        let shortest = shortest_phase(&self.shared.spec)?;
+        (spread > shortest.mul_f64(SPREAD_AT_MOST)).then(|| {
+            format!(
+                "the workers began {} apart, which is more than {:.0} % of the shortest phase ({}); use longer phases, or \
+                 hosts that are not as busy",
+                humantime::format_duration(spread),
+                100.0 * SPREAD_AT_MOST,
+                humantime::format_duration(shortest)
+            )
+        })
     }
 
     /// Says what cuts the trial short, unless something has already.
@@ -301,189 +367,6 @@ impl<'a> Conductor<'a> {
         proxies.unwrap_or_else(|| self.environment.servers.clone())
     }
 
-    /// Lets the contenders run until the measured phase is over.
-    async fn load(&mut self) -> Loaded {
-        let spec = self.shared.spec.clone();
-        let start = clock::now() + clock::micros(NOTICE);
-        self.shared.series.begin_at(start);
-        if let Some(arrivals) = &self.shared.open {
-            arrivals.begin_at(start);
-        }
-        // Where nothing but the clock ends the warm-up, everybody knows from the beginning when that is. Workers must know,
-        // so that all of them measure the same part of the load.
-        let warm_up = match self.environment.rendezvous {
-            None => (!spec.has_open_end()).then_some(spec.warm_up),
-            Some(_) => Some(spec.warm_up_at_most.max(spec.warm_up)),
-        };
-        let fixed = warm_up
-            .map(|warm_up| (self.measures_from(start + clock::micros(spec.ramp_up + warm_up)), warm_up));
-        self.shared.signals.start.send_replace(Some(start));
-        // A batch goes by signals, not by the clock, and must not begin before the window.
-        tokio::time::sleep(NOTICE + LOOK_EVERY).await;
-        if let Some(rendezvous) = &self.environment.rendezvous {
-            rendezvous.stamp(&Meets::Started.of_trial(spec.index)).await;
-        }
-        self.lead_in("ramp", spec.ramp_up).await;
-        let (Window { start: open, end: close }, warm_up_ended) = match fixed {
-            Some((window, warm_up)) => {
-                self.lead_in("warm-up", warm_up).await;
-                (window, WarmUpEnd::Fixed)
-            }
-            None => self.warm_up_until_steady(&spec).await,
-        };
-        let expected = match spec.stop {
-            Stop::After(duration) if spec.load != Load::Batch => Some(duration),
-            _ => None,
-        };
-        let begin = self.phase_begins("measure", expected);
-        // A standstill before the measured phase counts only as far as it reaches into it.
-        let board = &self.shared.board;
-        board.standstill_us.store(0, Ordering::Relaxed);
-        board.acquired_before.store(board.acquired.load(Ordering::Acquire), Ordering::Release);
-        let vitals = Vitals::now();
-        self.measure_broken(open, close).await;
-        let end = Vitals::now();
-        self.phase_ended("measure", begin);
-        let now = clock::now();
-        let window = Window { start: open.min(now), end: close.min(now) };
-        self.measures_within(window);
-        let backlog_us = self.serve_backlog().await;
-        self.settle(open).await;
-        let warm_up_us = open.saturating_sub(start + clock::micros(spec.ramp_up));
-        let steady = self.course(window, warm_up_ended, warm_up_us);
-        Loaded { window, begin: vitals, end, backlog_us, steady }
-    }
-
-    /// Measures from that time on, for as long as the scenario says.
-    fn measures_from(&self, open: Stamp) -> Window {
-        let spec = &self.shared.spec;
-        let end = match (&spec.load, spec.stop) {
-            (Load::Closed | Load::Open(_), Stop::After(duration)) => open + clock::micros(duration),
-            _ => Stamp::MAX,
-        };
-        let window = Window { start: open, end };
-        self.measures_within(window);
-        window
-    }
-
-    /// A warm-up until throughput and waits are steady, within its least and its longest time.
-    async fn warm_up_until_steady(&mut self, spec: &TrialSpec) -> (Window, WarmUpEnd) {
-        let begin = self.phase_begins("warm-up", Some(spec.warm_up));
-        let longest = begin + clock::micros(spec.warm_up_at_most);
-        self.until_cut_short(tokio::time::sleep(spec.warm_up)).await;
-        let ended = loop {
-            match self.shared.series.steadiness(self.shared.known_until()) {
-                Steadiness::Steady => break WarmUpEnd::Steady,
-                Steadiness::TooFew => break WarmUpEnd::TooFew,
-                Steadiness::NotYet if clock::now() >= longest || self.cut_short.is_some() => {
-                    break WarmUpEnd::Cap;
-                }
-                Steadiness::NotYet => self.until_cut_short(tokio::time::sleep(LOOK_AT_WARM_UP_EVERY)).await,
-            }
-        };
-        let window = self.measures_from(clock::now() + clock::micros(NOTICE));
-        tokio::time::sleep(NOTICE).await;
-        self.phase_ended("warm-up", begin);
-        (window, ended)
-    }
-
-    /// The course of the load, and how many arrivals of an open one were waiting.
-    fn course(&self, window: Window, warm_up_ended: WarmUpEnd, warm_up_us: u64) -> Steady {
-        let (series, shared) = (&self.shared.series, &self.shared);
-        let slots = series.ended(window.end);
-        let slot_us = series.slot_us();
-        let backlog =
-            shared.open.as_ref().map(|arrivals| arrivals.backlog(window, slot_us)).unwrap_or_default();
-        Steady {
-            warm_up_ended,
-            warm_up_us,
-            slot_us,
-            acquired: series.acquisitions(slots),
-            wait_us: series.waits_us(slots),
-            backlog,
-            queue: None,
-        }
-    }
-
-    /// Says what counts, and of an open load which arrivals are the last.
-    fn measures_within(&self, window: Window) {
-        self.shared.signals.window.send_replace(window);
-        if let Some(arrivals) = &self.shared.open {
-            arrivals.end_at(window.end);
-        }
-    }
-
-    /// Of an open load: lets all that have come be served, within the time that they have. Returns how long that took.
-    async fn serve_backlog(&mut self) -> u64 {
-        let shared = Arc::clone(&self.shared);
-        let (Some(arrivals), Some(open)) = (&shared.open, shared.spec.load.open()) else { return 0 };
-        if self.cut_short.is_some() {
-            return 0;
-        }
-        let begin = self.phase_begins("backlog", None);
-        let served = async {
-            while !arrivals.have_all_ended() {
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        };
-        // What is left is counted; it is a result, and no failure.
-        let bounded = async { drop(tokio::time::timeout(open.backlog_at_most, served).await) };
-        self.until_cut_short(bounded).await;
-        self.phase_ended("backlog", begin)
-    }
-
-    async fn lead_in(&mut self, name: &'static str, takes: Duration) {
-        if takes.is_zero() || self.cut_short.is_some() {
-            return;
-        }
-        let begin = self.phase_begins(name, Some(takes));
-        self.until_cut_short(tokio::time::sleep(takes)).await;
-        self.phase_ended(name, begin);
-    }
-
-    /// Measures while the trial's faults fire; when it is over, all of them have been undone.
-    async fn measure_broken(&mut self, open: Stamp, close: Stamp) {
-        let (environment, shared) = (self.environment, Arc::clone(&self.shared));
-        let stop = CancellationToken::new();
-        // What measures changes the conductor meanwhile.
-        let elections = std::mem::take(&mut self.elections);
-        let window = breaking::FaultWindow {
-            begin: open,
-            stop: stop.clone(),
-            interrupt: self.interrupt.clone(),
-            elections: &elections,
-            sink: self.sink,
-        };
-        let breaking = breaking::break_things(environment, &shared, window);
-        let measuring = async {
-            self.measure(close).await;
-            stop.cancel();
-        };
-        let faults = tokio::select! {
-            (faults, ()) = join(breaking, measuring) => faults,
-            () = elections.watch(&shared.spec) => Vec::new(),
-        };
-        self.elections = elections;
-        self.faults = faults;
-    }
-
-    /// After faults: lets the load go on until all have been served that want the lock.
-    async fn settle(&mut self, open: Stamp) {
-        if self.cut_short.is_none() && self.shared.has_faults() {
-            let begin = self.phase_begins("settle", None);
-            let shared = Arc::clone(&self.shared);
-            let Environment { target, servers, .. } = self.environment;
-            let settled =
-                self.interrupt.run_until_cancelled(progress::settle(&shared, target, servers)).await;
-            match settled {
-                Some(stuck) => self.stuck = stuck,
-                None => self.cut_short(Cause::Interrupted, INTERRUPTED),
-            }
-            self.phase_ended("settle", begin);
-        }
-        breaking::measure_gaps(&self.shared, open, &mut self.faults);
-    }
-
     async fn orphans(&self) -> Option<u64> {
         if !self.shared.has_faults() || self.is_lost() || !self.shared.slice.leads() {
             return None;
@@ -491,50 +374,15 @@ impl<'a> Conductor<'a> {
         progress::count_orphans(&self.shared, &self.environment.target).await
     }
 
-    async fn measure(&mut self, close: Stamp) {
-        if self.cut_short.is_some() {
-            return;
-        }
-        let shared = Arc::clone(&self.shared);
-        let (counts, is_batch) = (shared.wire.is_some(), shared.spec.load == Load::Batch);
-        let ends = async {
-            match &shared.spec.load {
-                Load::Batch => {
-                    batch::conduct(&shared).await;
-                    batch::quiet(&shared).await;
-                }
-                Load::Closed => closed_loop_ends(&shared, close).await,
-                // Contenders that have no arrival left may end before the phase does.
-                Load::Open(_) => {
-                    let left = Duration::from_micros(close.saturating_sub(clock::now()));
-                    tokio::time::sleep(left).await;
-                }
-            }
-        };
-        let mut given_up = None;
-        let bounded = async {
-            tokio::select! {
-                () = ends => {}
-                // What the clock ends needs no other bound.
-                why = progress::give_up(&shared), if close == Stamp::MAX => given_up = Some(why),
-                // Each contender has one turn in a batch, and all of them are counted.
-                () = tokio::time::sleep(COUNTING_LASTS), if counts && !is_batch => {}
-            }
-        };
-        self.until_cut_short(bounded).await;
-        if let Some(why) = given_up {
-            self.cut_short(Cause::NoProgress, why);
-        }
-    }
-
     /// Does something unless the user interrupts or the ensemble goes away.
     async fn until_cut_short(&mut self, work: impl Future<Output = ()>) {
+        let Environment { target, servers, .. } = self.environment;
         let (cause, why) = tokio::select! {
             () = work => return,
             () = self.interrupt.cancelled() => (Cause::Interrupted, INTERRUPTED.to_owned()),
             why = ensemble_lost(self.environment, &self.shared) => (Cause::EnsembleLost, why),
             () = tick(&self.shared, self.sink) => return,
-            () = standstill::watch(&self.shared, &self.environment.target, &self.environment.servers) => return,
+            () = progress::watch_standstills(&self.shared, target, servers) => return,
         };
         self.cut_short(cause, why);
     }
@@ -633,16 +481,6 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Ends when the time is up, or when every contender has acquired as often as it should.
-async fn closed_loop_ends(shared: &Shared, close: Stamp) {
-    // With a time limit no contender finishes before it, save for those that cannot go on.
-    let look_every = if close == Stamp::MAX { LOOK_EVERY } else { LOOK_EVERY * 20 };
-    while clock::now() < close && Board::read(&shared.board.finished) < shared.count_own() {
-        let left = Duration::from_micros(close.saturating_sub(clock::now()));
-        tokio::time::sleep(look_every.min(left)).await;
-    }
-}
-
 /// Returns when no server has accepted a connection for as long as a session lives: nobody can hold anything
 /// any more. A server that comes back sooner is ridden through.
 async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
@@ -700,4 +538,16 @@ fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Resu
     });
     let started = Keeper::start(&environment.scratch, following);
     started.map(Some).map_err(|error| Error::environment(format!("cannot start a thread: {error}")))
+}
+
+/// The shortest of the phases whose length is known before; `None` where acquisitions end the only one.
+fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
+    let measured = match spec.stop {
+        Stop::After(duration) => duration,
+        Stop::Acquisitions(_) => Duration::ZERO,
+    };
+    [spec.ramp_up, spec.warm_up_at_most.max(spec.warm_up), measured]
+        .into_iter()
+        .filter(|phase| !phase.is_zero())
+        .min()
 }

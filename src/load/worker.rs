@@ -13,14 +13,13 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::contender::Contender;
-use super::keeper::Notes;
-use super::observation::{Observation, ThreadRecord};
+use super::keeper::{Lost, Notes, Observation};
 use super::shared::Shared;
 use crate::record::Part;
 use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram};
 use crate::world::zk::gate::TaskScope;
-use crate::world::zk::keep_awake::keep_awake;
+use crate::world::zk::keep_awake::{Unread, keep_awake};
 use crate::world::zk::{Target, reactor};
 
 /// How often the runtime's own lateness is sampled.
@@ -32,6 +31,15 @@ pub struct Share {
     pub awake: Vec<Target>,
     pub every: Duration,
     pub notes: Notes,
+}
+
+/// What a thread has seen.
+pub struct ThreadRecord {
+    pub part: Part,
+    /// What it noted for the trial's judge and could not be kept.
+    pub lost: Lost,
+    /// Of the servers that it kept awake.
+    pub unread: Vec<Unread>,
 }
 
 /// Starts a thread for its share; its record comes when all have ended or the trial is aborted.

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Arrived, Beside, Counting, Dispersion, DriverRecord, EnsembleOrder, Evidence, Excused, Facts,
-    FaultRecord, FencingCounts, Judged, Moments, Steady, Stuck, Violation,
+    Accounting, Arrived, Beside, Counting, Dispersion, EnsembleOrder, Evidence, Excused, Facts, FaultRecord,
+    FencingCounts, Judged, Moments, ServerCounters, Steady, Stuck, Violation,
 };
 use crate::scenario::TrialSpec;
 use crate::words::measure::{Counts, Histogram, Latency, Measure, Outcome, Samples, Second, Survival, Woken};
@@ -63,101 +63,6 @@ impl Sessions {
             "TCP_NODELAY could not be set on {connections}: there, a request may wait up to 40 ms for the acknowledgement \
              of the one before"
         ))
-    }
-}
-
-/// One line of the three-way check: client, cost model, servers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Accounting {
-    /// What is counted.
-    pub what: Counted,
-    /// As the client counted it; `None` where the client library keeps it to itself.
-    pub client: Option<u64>,
-    /// As the cost model predicts it, where one applies.
-    pub expected: Option<u64>,
-    /// As the servers counted it, where they could be asked.
-    pub servers: Option<u64>,
-}
-
-/// What the three-way check counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Counted {
-    /// Requests sent.
-    Requests,
-    /// Reads that succeeded.
-    Reads,
-    /// Writes that succeeded, those within a multi included.
-    Writes,
-    /// NodeDeleted events delivered.
-    NodeDeleted,
-    /// NodeChildrenChanged events delivered.
-    ChildrenChanged,
-    /// NodeCreated events delivered.
-    NodeCreated,
-    /// NodeDataChanged events delivered.
-    DataChanged,
-    /// Notifications that releases caused, but for those to the releasers themselves.
-    ByReleaseToWaiters,
-    /// Names returned by getChildren.
-    Names,
-}
-
-impl Counted {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Requests => "requests",
-            Self::Reads => "reads",
-            Self::Writes => "writes",
-            Self::NodeDeleted => "notifications: node deleted",
-            Self::ChildrenChanged => "notifications: children changed",
-            Self::NodeCreated => "notifications: node created",
-            Self::DataChanged => "notifications: data changed",
-            Self::ByReleaseToWaiters => "notifications by release to waiters",
-            Self::Names => "names returned",
-        }
-    }
-
-    /// Whether it is one of the four kinds of event that a server delivers.
-    pub fn is_event(self) -> bool {
-        matches!(self, Self::NodeDeleted | Self::ChildrenChanged | Self::NodeCreated | Self::DataChanged)
-    }
-}
-
-impl Accounting {
-    /// Whether all the numbers that are there agree; `None` when there is only one.
-    pub fn agrees(&self) -> Option<bool> {
-        let known: Vec<u64> = [self.client, self.expected, self.servers].into_iter().flatten().collect();
-        (known.len() > 1).then(|| known.windows(2).all(|pair| pair[0] == pair[1]))
-    }
-}
-
-/// One server's counters (`mntr`) around a trial.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ServerCounters {
-    /// `host:port`.
-    pub address: String,
-    /// `leader`, `follower`, `standalone`, as it said last; empty when it said nothing.
-    pub role: String,
-    /// Its version, without build details.
-    pub version: Option<String>,
-    /// Why it could not be asked, if it could not.
-    pub silent: Option<String>,
-    /// The selected keys before the first request.
-    pub before: BTreeMap<String, i64>,
-    /// The same after the last.
-    pub after: BTreeMap<String, i64>,
-    /// Of a server that was kept awake by reads, the longest time without an answered one, in microseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unread_us: Option<u64>,
-}
-
-impl ServerCounters {
-    /// Whether the server began to serve anew in between: it has been up for less time than before. It counts from when it
-    /// was started, or from the last election that it took part in.
-    pub fn has_restarted(&self) -> bool {
-        const KEY: &str = "zk_uptime";
-        self.after.get(KEY) < self.before.get(KEY)
     }
 }
 
@@ -529,4 +434,76 @@ pub struct Health {
     pub standstill_us: u64,
     /// Why the trial is invalid; `None` when the generator held up.
     pub invalid: Option<String>,
+}
+
+/// What is known of a trial's driver.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DriverRecord {
+    /// What it said that it is.
+    pub program: String,
+    /// How many processes took the lock for the contenders.
+    pub processes: usize,
+    /// For how many contenders one of them did at most: who shares a process shares its fate.
+    pub contenders_each: usize,
+    /// Whether its clock was shown to be the suite's, so that its stamps count; `None` where it told no times.
+    pub clock_fits: Option<bool>,
+    /// Whether it held and released by itself, so that no handoff has the way to it in it.
+    pub held_by_itself: bool,
+    /// How many acquires of a contender were sent ahead, to be done one after the other; missing where each was sent when the one
+    /// before was over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<usize>,
+    /// Of these holds, how many became known after others that had begun later: the handoffs around them are too long.
+    pub out_of_order: u64,
+    /// An echo of the thread that reads, before the load.
+    pub echo: Option<EchoTimes>,
+    /// An echo of a contender's own thread, before the load.
+    pub contender_echo: Option<EchoTimes>,
+    /// An echo of the thread that reads, during the warm-up.
+    pub echo_under_load: Option<EchoTimes>,
+}
+
+impl DriverRecord {
+    /// Of two workers, which have processes of their own. What their pipes took can't be added up: that of the first stays.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            processes: self.processes + other.processes,
+            contenders_each: self.contenders_each.max(other.contenders_each),
+            clock_fits: self.clock_fits.zip(other.clock_fits).map(|(one, other)| one && other),
+            out_of_order: self.out_of_order + other.out_of_order,
+            ..self
+        }
+    }
+}
+
+/// How long requests took that ask for nothing, there and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EchoTimes {
+    pub count: u64,
+    pub p50_us: u64,
+    pub p99_us: u64,
+}
+
+impl EchoTimes {
+    pub fn of(mut took_us: Vec<u64>) -> Option<Self> {
+        took_us.sort_unstable();
+        let at = |share: f64| {
+            let place = (share * took_us.len() as f64).ceil() as usize;
+            took_us.get(place.max(1) - 1).copied()
+        };
+        Some(Self { count: took_us.len() as u64, p50_us: at(0.5)?, p99_us: at(0.99)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_echoes_took_no_longer_than_the_median() {
+        assert_eq!(EchoTimes::of(Vec::new()), None);
+        let times = EchoTimes::of((1..=200).rev().collect()).unwrap();
+        assert_eq!((times.count, times.p50_us, times.p99_us), (200, 100, 198));
+        assert_eq!(EchoTimes::of(vec![7]).unwrap().p99_us, 7);
+    }
 }

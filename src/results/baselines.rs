@@ -16,12 +16,11 @@ use std::time::SystemTime;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::files::RunFile;
+use super::files::{RunFile, VersionedFile};
 use super::layout;
 use super::layout::cannot;
 use super::read::{read, read_bytes, read_run};
 use super::staging::Staging;
-use super::versioned::VersionedFile;
 use super::writer::write_json;
 use crate::record::RunEnding;
 use crate::words::disk::{self, Unreadable};

@@ -8,9 +8,9 @@ use std::time::SystemTime;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
+use super::files::VersionedFile;
 use super::layout;
 use super::staging::Staging;
-use super::versioned::VersionedFile;
 use super::writer::write_json;
 use crate::record::Calibration;
 use crate::words::error::Error;

@@ -1,4 +1,6 @@
-//! The JSON files of a run directory: what was recorded, as it was recorded, with the version of the layout.
+//! The JSON files of a run directory: what was recorded, as it was recorded, with the version of the layout, and with
+//! digests, so that a change or damage afterwards is noticed, wherever it is. And how any JSON file with a version is
+//! read.
 //!
 //! Durations are whole microseconds in fields that end with `_us`; wall times are RFC 3339 text in UTC; a value that was
 //! not measured is `null`, never 0. A field may be added without a new [`SCHEMA_VERSION`], because a reader passes over
@@ -6,12 +8,21 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
 
 use schemars::{JsonSchema, Schema, schema_for};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
+use super::layout;
 use crate::record::{Derived, Judged, Run, Trial};
+use crate::words::disk::{self, MIB, Unreadable};
+use crate::words::error::Error;
 use crate::words::measure::{Latency, Measure};
+use crate::words::units::shown;
 
 /// The version of the files that this program writes, and the only one that it reads.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -87,4 +98,159 @@ impl StoredRun {
 
 pub fn schemas() -> [(&'static str, Schema); 2] {
     [("run.json", schema_for!(RunFile)), ("trials/NNN.json", schema_for!(TrialFile<'_>))]
+}
+
+/// A kind of file with a version. All are read here.
+#[derive(Debug, Clone, Copy)]
+pub struct VersionedFile {
+    /// What leaves a directory with such a file: `sweep`.
+    pub of: &'static str,
+    pub name: &'static str,
+    /// The version that this program writes, and the only one that it reads.
+    pub version: u32,
+    /// What to do about one that is damaged, as a clause that begins with what happened.
+    pub remedy: &'static str,
+}
+
+/// Bytes: more than the findings of any series of runs come to.
+const AT_MOST: u64 = 16 * MIB;
+
+#[derive(Deserialize)]
+struct Header {
+    schema_version: u32,
+    tool_version: Option<String>,
+    tool_commit: Option<String>,
+}
+
+impl VersionedFile {
+    /// Reads it from a directory that the user named.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] when it is not there, damaged, or of another version; [`Error::Environment`] when the disk refuses.
+    pub fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<T, Error> {
+        match disk::read(dir, self.name, AT_MOST) {
+            Ok(bytes) => self.parse(&dir.join(self.name), &bytes),
+            Err(Unreadable::Missing) => Err(Error::usage(format!(
+                "{} is not the directory of a {}: it has no {}",
+                dir.display(),
+                self.of,
+                self.name
+            ))),
+            Err(why) => Err(self.unreadable(&dir.join(self.name), why)),
+        }
+    }
+
+    /// What its bytes say, of which the version is looked at first.
+    pub fn parse<T: DeserializeOwned>(&self, path: &Path, bytes: &[u8]) -> Result<T, Error> {
+        let Header { schema_version, tool_version, tool_commit } = self.parsed(path, bytes)?;
+        if schema_version != self.version {
+            let writer = tool_version.map_or_else(String::new, |version| {
+                let commit = tool_commit.map_or_else(String::new, |commit| format!(" of commit {commit}"));
+                format!(": {version}{commit}")
+            });
+            return Err(Error::usage(format!(
+                "{}: schema version {schema_version}, but this program reads version {}; use the version of the \
+                 program that wrote it{writer}",
+                path.display(),
+                self.version
+            )));
+        }
+        self.parsed(path, bytes)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, path: &Path, bytes: &[u8]) -> Result<T, Error> {
+        // The error prints its own line and column.
+        let bytes = disk::tame(bytes);
+        let mut json = serde_json::Deserializer::from_slice(&bytes);
+        let read =
+            serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
+                // Of the whole, or of no field that it knows.
+                field if field == "." || field.contains('?') => self.broken(path, &error.inner().to_string()),
+                field => self.broken(path, &format!("`{}`: {}", shown(&field, 100), error.inner())),
+            })?;
+        json.end().map_err(|error| self.broken(path, &error.to_string()))?;
+        Ok(read)
+    }
+
+    /// Of one of these files, or of one beside it, something that this program would not have written.
+    pub fn broken(&self, path: &Path, what: &str) -> Error {
+        Error::usage(format!("{}: {what}; {}", path.display(), self.remedy))
+    }
+
+    pub(super) fn unreadable(&self, path: &Path, why: Unreadable) -> Error {
+        match why {
+            Unreadable::Failed(error) => layout::cannot("read", path, &error),
+            told => self.broken(path, &told.to_string()),
+        }
+    }
+}
+
+/// What stands in `run.json` in the place of its own digest while that is computed.
+pub const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The digest of some bytes, in hexadecimal digits.
+pub fn digest_of(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+pub fn digest_of_file(path: &Path) -> io::Result<String> {
+    digest_of_all_from(File::open(path)?)
+}
+
+/// The digest of all that can be read from there.
+pub fn digest_of_all_from(mut from: impl io::Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(hexadecimal(&hash.finalize())),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+/// The digests of all files below a directory but `run.json`, by their paths in it, with `/` on every system.
+pub fn digests_of_all(dir: &Path) -> io::Result<BTreeMap<String, String>> {
+    let mut digests = BTreeMap::new();
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(dir.join(&folder))? {
+            let entry = entry?;
+            let path = folder.join(entry.file_name());
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if path != Path::new(layout::RUN) {
+                let steps: Vec<_> = path.iter().map(|step| step.to_string_lossy()).collect();
+                digests.insert(steps.join("/"), digest_of_file(&dir.join(&path))?);
+            }
+        }
+    }
+    Ok(digests)
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_the_one_that_sha256sum_prints() {
+        assert_eq!(digest_of(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(BLANK.len(), digest_of(b"").len());
+    }
+
+    #[test]
+    fn every_file_below_is_there_by_its_path_but_the_one_that_holds_them() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("trials")).unwrap();
+        for name in [layout::RUN, "summary.csv", "trials/000.json"] {
+            fs::write(dir.path().join(name), "abc").unwrap();
+        }
+        let digests = digests_of_all(dir.path()).unwrap();
+        assert_eq!(digests.keys().collect::<Vec<_>>(), ["summary.csv", "trials/000.json"]);
+        assert_eq!(digests["trials/000.json"], digest_of(b"abc"));
+    }
 }

@@ -6,10 +6,8 @@
 //!
 //! Uses: words, scenario, record.
 
-mod archive;
 mod baselines;
 mod calibration;
-mod digest;
 mod files;
 pub mod history;
 mod hlog;
@@ -17,11 +15,8 @@ pub mod layout;
 mod read;
 mod rows;
 mod staging;
-mod summary;
-mod versioned;
 mod writer;
 
-pub use archive::read_packed;
 pub use baselines::{
     Baseline, BaselineFile, add as add_baseline, by_commit as baselines_by_commit,
     is_store as is_store_of_baselines, list as baselines, runs_of,
@@ -29,11 +24,11 @@ pub use baselines::{
 pub use calibration::{
     CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, calibration_schema, read_calibration,
 };
-pub use digest::{of as digest_of, of_file as digest_of_file};
-pub use files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile, schemas};
-pub use read::{read, recorded_run};
+pub use files::{
+    RunFile, SCHEMA_VERSION, StoredRun, TrialFile, VersionedFile, digest_of, digest_of_file, schemas,
+};
+pub use read::{read, read_packed, recorded_run};
 pub use staging::{create_dated, tidy};
-pub use versioned::VersionedFile;
 pub use writer::{Resumed, RunWriter, SealedRun, replace, replace_json};
 
 /// What was recorded, for those who read run directories.

@@ -1,18 +1,23 @@
-//! Reading a run directory: all of it, or an error that says which file is at fault and what to do.
+//! Reading a run directory, also one that was packed to be kept: all of it, or an error that says which file is at fault
+//! and what to do.
 //!
 //! What is wrong with a directory that the user named is a usage error; what the disk refuses is an error of
 //! the environment.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use flate2::read::GzDecoder;
 use serde::de::DeserializeOwned;
+use tar::Archive;
 
-use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
-use super::versioned::VersionedFile;
-use super::{digest, hlog, layout};
+use super::files::{
+    BLANK, RunFile, SCHEMA_VERSION, StoredRun, TrialFile, VersionedFile, digest_of, digest_of_all_from,
+};
+use super::{hlog, layout};
 use crate::record::{Run, RunEnding, Trial};
-use crate::words::disk::{self, Unreadable};
+use crate::words::disk::{self, MIB, Unreadable};
 use crate::words::error::Error;
 use crate::words::units::counted;
 
@@ -23,6 +28,10 @@ const RUN_FILE: VersionedFile = VersionedFile {
     version: SCHEMA_VERSION,
     remedy: "the directory was modified or damaged after the run: restore it from a copy, or run the scenario again",
 };
+
+/// More than a run leaves that anybody keeps packed.
+const PACKED_AT_MOST: u64 = 64 * MIB;
+const UNPACKED_AT_MOST: u64 = 1024 * MIB;
 
 /// Reads a run directory, histograms included.
 ///
@@ -40,6 +49,36 @@ pub fn read(dir: &Path) -> Result<StoredRun, Error> {
 /// What is recorded of the run that left a directory, by its final name or by its hidden one, without its trials.
 pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
     Ok(read_run(&super::staging::left_at(dir))?.run)
+}
+
+/// Reads the run that lies packed in a directory.
+///
+/// # Errors
+/// When the archive is no archive, holds anything but files and folders, or comes to more than 1 GiB; and those of
+/// [`read()`].
+pub fn read_packed(dir: &Path) -> Result<StoredRun, Error> {
+    let path = dir.join(layout::PACKED);
+    let packed = disk::open(dir, Path::new(layout::PACKED), PACKED_AT_MOST).map_err(|why| why.of(&path))?;
+    let place = tempfile::tempdir().map_err(Error::environment)?;
+    unpack(GzDecoder::new(packed).take(UNPACKED_AT_MOST), place.path())
+        .map_err(|why| Error::usage(format!("{}: {why}; restore it from a copy", path.display())))?;
+    read(place.path())
+}
+
+fn unpack(packed: impl Read, into: &Path) -> Result<(), String> {
+    let mut archive = Archive::new(packed);
+    let told = |error: std::io::Error| format!("not a whole archive: {error}");
+    for entry in archive.entries().map_err(told)? {
+        let mut entry = entry.map_err(told)?;
+        let kind = entry.header().entry_type();
+        if !(kind.is_file() || kind.is_dir()) || !entry.unpack_in(into).map_err(told)? {
+            return Err(format!(
+                "holds `{}`, which is not a file or folder of a run",
+                String::from_utf8_lossy(&entry.path_bytes())
+            ));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
@@ -70,9 +109,9 @@ pub(super) fn read_run(dir: &Path) -> Result<RunFile, Error> {
 
 fn is_own_digest(bytes: &[u8], digest: &str) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    let blank = |(head, tail): (&str, &str)| [head, digest::BLANK, tail].concat();
-    digest.len() == digest::BLANK.len()
-        && text.rsplit_once(digest).map(blank).is_some_and(|blank| digest::of(blank.as_bytes()) == digest)
+    let blank = |(head, tail): (&str, &str)| [head, BLANK, tail].concat();
+    digest.len() == BLANK.len()
+        && text.rsplit_once(digest).map(blank).is_some_and(|blank| digest_of(blank.as_bytes()) == digest)
 }
 
 /// What is drawn or copied for people, and may be deleted to save space. What is there must still be as it was.
@@ -82,7 +121,7 @@ fn unchanged(dir: &Path, run: &RunFile) -> Result<(), Error> {
     for (name, digest) in &run.files {
         let path = dir.join(name);
         let opened = disk::open(dir, Path::new(name), layout::most(name));
-        match opened.and_then(|file| Ok(digest::of_all_from(file)?)) {
+        match opened.and_then(|file| Ok(digest_of_all_from(file)?)) {
             Ok(now) if now == *digest => {}
             // It can be made again, and is drawn from the others.
             Ok(_) if name == layout::REPORT => {}
@@ -303,5 +342,36 @@ mod tests {
         let told = told(dir.path());
         assert!(told.contains("run.json: EOF while parsing"), "{told}");
         assert!(told.contains("line 3 column 0") || told.contains("line 2 column"), "{told}");
+    }
+
+    #[test]
+    fn a_packed_run_is_the_run_and_what_leads_elsewhere_is_refused() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example");
+        let packed = |name: &str, kind| {
+            let mut archive = tar::Builder::new(Vec::new());
+            archive.append_dir_all(".", &example).unwrap();
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(0);
+            header.set_mode(0o644);
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            archive.append(&header, std::io::empty()).unwrap();
+            archive.into_inner().unwrap()
+        };
+        let unpacked = |name, kind| {
+            let place = tempfile::tempdir().unwrap();
+            unpack(&packed(name, kind)[..], place.path())?;
+            read(place.path()).map_err(|error| error.to_string())
+        };
+        // Given the example, packed with one more file
+        let whole = unpacked("note", tar::EntryType::Regular).unwrap();
+        assert_eq!(whole.trials.len(), read(&example).unwrap().trials.len());
+        // Then a way out, a link, and half of it are refused
+        assert!(unpacked("../note", tar::EntryType::Regular).unwrap_err().contains("`../note`"));
+        assert!(unpacked("link", tar::EntryType::Symlink).unwrap_err().contains("`link`"));
+        let half = &packed("note", tar::EntryType::Regular)[..10_000];
+        let place = tempfile::tempdir().unwrap();
+        assert!(unpack(half, place.path()).is_err() || read(place.path()).is_err());
     }
 }

@@ -15,11 +15,13 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 use serde::Serialize;
 
-use super::files::{RunFile, SCHEMA_VERSION, StoredRun, TrialFile};
+use super::files::{
+    BLANK, RunFile, SCHEMA_VERSION, StoredRun, TrialFile, digest_of, digest_of_file, digests_of_all,
+};
 use super::layout::cannot;
 use super::read::{read, read_run, read_to_resume};
 use super::staging::{ClaimedDirectory, Staging};
-use super::{digest, hlog, layout, rows, summary};
+use super::{hlog, layout, rows};
 use crate::record::{Floor, Judged, Precision, Run, RunEnding, RunOutcome, Trial};
 use crate::words::disk;
 use crate::words::error::Error;
@@ -211,7 +213,7 @@ impl RunWriter {
             (path, is_new)
         };
         let (path, header) = table(layout::SUMMARY);
-        append(&path, |out| summary::write(out, &summary::SummaryRow { file, floor }, header))?;
+        append(&path, |out| rows::summary(out, &rows::SummaryRow { file, floor }, header))?;
         let (path, header) = table(layout::TIMELINE);
         append(&path, |out| rows::timeline(out, trial, header))?;
         if !trial.faults.is_empty() {
@@ -275,7 +277,7 @@ impl RunWriter {
         for (name, _) in self.files_of_trials()? {
             let path = self.dir().join(&name);
             if let Entry::Vacant(new) = self.digests.entry(name) {
-                new.insert(digest::of_file(&path).map_err(|error| cannot("read", &path, &error))?);
+                new.insert(digest_of_file(&path).map_err(|error| cannot("read", &path, &error))?);
             }
         }
         Ok(())
@@ -300,7 +302,7 @@ impl RunWriter {
             (last.trials, last.made_again) = (self.written.clone(), self.made_again.clone());
             (last.ended_at, last.outcome) = (run.ended_at, run.outcome.clone());
         }
-        let (files, digest) = (self.digests.clone(), digest::BLANK.to_owned());
+        let (files, digest) = (self.digests.clone(), BLANK.to_owned());
         RunFile { schema_version: SCHEMA_VERSION, run, judged, trials: self.trials, files, digest }
     }
 
@@ -352,7 +354,7 @@ impl SealedRun {
     pub fn finish(&mut self) -> Result<(), Error> {
         self.is_finished = true;
         let dir = self.staging.dir();
-        self.run.files = digest::of_all(dir).map_err(|error| cannot("read", dir, &error))?;
+        self.run.files = digests_of_all(dir).map_err(|error| cannot("read", dir, &error))?;
         write_run(dir, &self.run)
     }
 
@@ -376,10 +378,9 @@ fn write_run(dir: &Path, run: &RunFile) -> Result<(), Error> {
     let mut text = serde_json::to_string_pretty(run)
         .map_err(|error| cannot("write", &path, &io::Error::other(error)))?;
     text.push('\n');
-    let own = digest::of(text.as_bytes());
+    let own = digest_of(text.as_bytes());
     // Its place is the last one: a scenario's text may hold as many zeros.
-    let text =
-        text.rsplit_once(digest::BLANK).map_or_else(String::new, |(head, tail)| [head, &own, tail].concat());
+    let text = text.rsplit_once(BLANK).map_or_else(String::new, |(head, tail)| [head, &own, tail].concat());
     replace(&path, text.as_bytes())
 }
 

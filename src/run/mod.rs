@@ -3,16 +3,13 @@
 //!
 //! Uses: words, scenario, world, lock, record, load, check, results.
 
-mod again;
-mod child;
 mod precision;
 pub mod series;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::check;
-use crate::load::{self, Environment, run_trial};
-use crate::lock::{self, Entry};
+use crate::load::{Environment, run_trial};
+use crate::lock::Entry;
 use crate::record::history::LockKind;
 use crate::record::{Cause, CellKey, Counting, CutShort, Judged, Precision, RunOutcome, Trial};
 use crate::results::history::write_trial;
@@ -20,7 +17,7 @@ use crate::results::{RunWriter, layout};
 use crate::scenario::{TrialPlan, TrialSpec};
 use crate::words::error::Error;
 use crate::words::verdict::Verdict;
-use again::Again;
+use crate::{check, load, lock, scenario};
 use precision::Figures;
 
 /// Something that is to be seen while a run goes on.
@@ -315,6 +312,41 @@ impl UnderWay<'_> {
         let kind = lock::find(&strategy.name)
             .map_or(LockKind::Mutex, |entry| load::kind_of(entry, &strategy.params));
         write_trial(&layout::trial_history(self.writer.dir(), trial.spec.index), trial, kind)
+    }
+}
+
+/// How often the same trial is made again at most.
+const TIMES_AT_MOST: usize = 3;
+
+/// Trials whose figures the generator spoiled are made again at the end of the run, where what disturbed them may be
+/// over; this is how much of that is left.
+///
+/// It looks at no value: a trial is invalid by what was seen of the generator and its host. (`ab` makes up for blocks by
+/// the same rule.) Where the host spoils so many that it is no place to measure, some stay invalid, and count as that.
+struct Again {
+    times: usize,
+    trials: usize,
+}
+
+impl Again {
+    /// For a run of so many trials.
+    fn of(planned: usize) -> Self {
+        Self { times: TIMES_AT_MOST, trials: planned }
+    }
+
+    /// The trials that follow those that ran, in the order of running; none where there is nothing to make up for, or where
+    /// that was tried often enough.
+    fn next(&mut self, ran: &[Trial]) -> Vec<TrialSpec> {
+        let replaced = Trial::replaced(ran);
+        let spoiled = ran.iter().filter(|trial| trial.is_spoiled() && !replaced.contains(&trial.spec.index));
+        let spoiled: Vec<TrialSpec> = spoiled.take(self.trials).map(|trial| trial.spec.clone()).collect();
+        if self.times == 0 {
+            return Vec::new();
+        }
+        self.times -= 1;
+        self.trials -= spoiled.len();
+        let first = ran.iter().map(|trial| trial.spec.index + 1).max().unwrap_or(0);
+        scenario::again(&spoiled, first)
     }
 }
 

@@ -1,33 +1,40 @@
-//! A series of runs in one directory, each as a process of its own, and listed in one file as it ends.
+//! A series of runs in one directory, each as a process of its own, and listed in one file as it ends. The process ends
+//! with this one, and is asked to end when the user stops.
 //!
 //! The command that was cut short goes on when it is given again with `--resume DIR`: it asks for the same runs in the same
 //! order, and those that are listed are not run again.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "when it began is a label, and how long it takes is no measurement"
+    reason = "when it began is a label, how long it takes is only shown, and deadlines are no measurements"
 )]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command as Process;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::child::{self, ChildEnd};
 use crate::results::{self, VersionedFile, layout};
 use crate::words::clock::micros;
 use crate::words::disk::{self, MIB};
 use crate::words::error::Error;
 use crate::words::units::as_utc;
+use crate::world::ensemble::spawn_mortal;
 
 pub const FILE: &str = "series.json";
 const VERSION: u32 = 1;
+
+/// Poll interval; long, so that polling does not disturb the run.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a run may take to end in order once it was asked to.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 const SERIES_FILE: VersionedFile = VersionedFile {
     of: "series of runs",
@@ -111,6 +118,19 @@ pub struct Series {
     prefix: String,
     /// Nothing has run: dropping it removes the directory.
     is_new: bool,
+}
+
+/// How the process of a run ended.
+pub struct ChildEnd {
+    /// Its exit code; `None` where a signal ended it.
+    pub code: Option<i32>,
+    pub took: Duration,
+}
+
+impl ChildEnd {
+    pub fn how(&self) -> String {
+        self.code.map_or_else(|| "it was killed".to_owned(), |code| format!("exit code {code}"))
+    }
 }
 
 /// A run that has ended, now or before the series was resumed.
@@ -206,11 +226,11 @@ impl SeriesDirectory {
         &self,
         place: &RunPlace,
         name: &str,
-        command: Process,
+        command: Command,
         stop: &CancellationToken,
     ) -> Result<DoneRun, Error> {
         let said = self.said(name)?;
-        let ended = child::run(command, &said, stop).await?;
+        let ended = run_child(command, &said, stop).await?;
         match stop.is_cancelled() {
             true => Err(Error::Interrupted),
             false => Ok(DoneRun { directory: place.directory(), ended, said }),
@@ -321,7 +341,7 @@ impl Series {
     pub async fn run(
         &mut self,
         key: &str,
-        command: impl FnOnce(&RunPlace) -> Result<Process, Error>,
+        command: impl FnOnce(&RunPlace) -> Result<Command, Error>,
         stop: &CancellationToken,
     ) -> Result<DoneRun, Error> {
         let runs = self.directory.folder(self.directory.folders.runs)?;
@@ -418,6 +438,53 @@ fn free(folder: &Path, name: &str) -> PathBuf {
     names.map(|name| folder.join(name)).find(|path| path.symlink_metadata().is_err()).unwrap_or_default()
 }
 
+/// Runs a command to its end; what it says on stderr goes to that file. When `stop` is cancelled it is asked to end.
+async fn run_child(mut command: Command, said: &Path, stop: &CancellationToken) -> Result<ChildEnd, Error> {
+    let program = command.get_program().to_owned();
+    let cannot =
+        |error: std::io::Error| Error::environment(format!("cannot run {}: {error}", program.display()));
+    let said = disk::create_anew(said).map_err(Error::cannot("write", said))?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+    let began = Instant::now();
+    let mut running = Running(spawn_mortal(command).map_err(cannot)?);
+    let mut asked_at: Option<Instant> = None;
+    loop {
+        if let Some(status) = running.0.try_wait().map_err(cannot)? {
+            return Ok(ChildEnd { code: status.code(), took: began.elapsed() });
+        }
+        match asked_at {
+            None if stop.is_cancelled() => {
+                running.ask_to_end();
+                asked_at = Some(Instant::now());
+            }
+            Some(asked) if asked.elapsed() > ENDS_WITHIN => drop(running.0.kill()),
+            None => drop(tokio::time::timeout(LOOK_EVERY, stop.cancelled()).await),
+            Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+        }
+    }
+}
+
+/// A process that is killed when its handle is dropped.
+struct Running(Child);
+
+impl Running {
+    fn ask_to_end(&self) {
+        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            // It may just have ended.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -437,13 +504,13 @@ mod tests {
     }
 
     /// Leaves a directory, as a run does, and says how often it was called.
-    fn leaves(place: &RunPlace) -> Result<Process, Error> {
-        let mut command = Process::new("mkdir");
+    fn leaves(place: &RunPlace) -> Result<Command, Error> {
+        let mut command = Command::new("mkdir");
         command.arg(place.directory());
         Ok(command)
     }
 
-    fn must_not_run(_: &RunPlace) -> Result<Process, Error> {
+    fn must_not_run(_: &RunPlace) -> Result<Command, Error> {
         panic!("it is run again")
     }
 
@@ -453,7 +520,7 @@ mod tests {
         let (parent, stop) = (tempfile::tempdir().unwrap(), CancellationToken::new());
         let mut series = Series::open(&opening(parent.path(), None, "x\ny")).unwrap();
         let first = series.run("001", leaves, &stop).await.unwrap();
-        series.run("002", |_| Ok(Process::new("false")), &stop).await.unwrap();
+        series.run("002", |_| Ok(Command::new("false")), &stop).await.unwrap();
         let path = series.path().to_owned();
         drop(series);
         // When it goes on
@@ -497,5 +564,48 @@ mod tests {
         fs::write(parent.path().join(FILE), serde_json::to_vec(&file).unwrap()).unwrap();
         let told = listed(parent.path(), &asked).unwrap_err().to_string();
         assert!(told.contains("a run has a directory elsewhere"), "{told}");
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[tokio::test]
+    async fn its_exit_code_and_what_it_said_are_kept() {
+        let said = tempfile::NamedTempFile::new().unwrap();
+        let ended =
+            run_child(shell("echo why >&2; exit 4"), said.path(), &CancellationToken::new()).await.unwrap();
+        assert_eq!(ended.code, Some(4));
+        assert_eq!(fs::read_to_string(said.path()).unwrap(), "why\n");
+    }
+
+    #[tokio::test]
+    async fn it_is_asked_to_end_when_the_user_stops_and_may_do_so_in_its_own_way() {
+        let (said, stop) = (tempfile::NamedTempFile::new().unwrap(), CancellationToken::new());
+        let script = "trap 'echo tidied >&2; exit 130' TERM; echo ready >&2; while :; do sleep 0.05; done";
+        let running = run_child(shell(script), said.path(), &stop);
+        let path = said.path().to_owned();
+        let stopping = async {
+            while !fs::read_to_string(&path).unwrap().contains("ready") {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            stop.cancel();
+        };
+        let (ended, ()) = tokio::join!(running, stopping);
+        assert_eq!(ended.unwrap().code, Some(130));
+        assert!(fs::read_to_string(said.path()).unwrap().ends_with("tidied\n"));
+    }
+
+    #[tokio::test]
+    async fn when_nobody_waits_any_more_it_is_killed() {
+        let said = tempfile::NamedTempFile::new().unwrap();
+        let stop = CancellationToken::new();
+        let running = run_child(shell("echo $$ >&2; exec sleep 60"), said.path(), &stop);
+        assert!(tokio::time::timeout(Duration::from_millis(500), running).await.is_err());
+        let pid = fs::read_to_string(said.path()).unwrap();
+        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        assert!(rustix::process::test_kill_process(pid).is_err(), "it is gone");
     }
 }

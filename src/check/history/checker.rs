@@ -1,36 +1,107 @@
-//! The checker itself: takes event after event, and what acquires, releases and writes mean for their lock.
+//! The checker itself: takes event after event, what acquires, releases and writes mean for their lock, and what
+//! contenders learn of their sessions; and at the end says what became of each lock, with the lines that show what went
+//! wrong.
 
 use std::collections::HashMap;
 
 use super::clocks::{Clocks, Moment};
-use super::contender::{CalledAcquire, Contenders, Stand};
-use super::fencing::FencedWrite;
-use super::lock::Lock;
-use super::occupancy::Hold;
-use super::order::Grant;
-use super::overlap::{Character, Traces};
-use super::turn::{self, At, LockTurn};
-use crate::record::history::{
-    Acquire, Event, Header, LinePosition, LockClaim, Release, SessionState, Step, What, Write,
+use super::contender::{
+    At, CalledAcquire, Contenders, LockTurn, Stand, session_number, turn_of_acquire, turn_of_release,
 };
+use super::fencing::{FencedWrite, Fencing};
+use super::judgement::{Breach, Finding, HistoryEnd, Judgement, LockReport, Overlaps, verdict};
+use super::occupancy::{Example, Hold, Occupancy};
+use super::order::{Grant, LockHolds};
+use super::overlap::{Character, Traces};
+use crate::record::KeptOut;
+use crate::record::history::{
+    Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What, Write,
+};
+use crate::words::units::{counted, format_micros};
 
-/// How a history ended, and how it is to be judged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HistoryEnd {
-    /// The number of its last line, when that broke off in its middle.
-    pub cut_off_at: Option<u64>,
-    pub strict: bool,
-}
+/// Findings of each kind that are told.
+const REPORTED: usize = 20;
 
 /// Judges a history while it is read. What it keeps grows with contenders and locks, not with events.
 #[derive(Debug)]
 pub struct Checker {
-    pub(super) complete: Option<bool>,
-    pub(super) locks: Vec<Lock>,
-    pub(super) clocks: Clocks,
-    pub(super) contenders: Contenders,
-    pub(super) events: u64,
+    complete: Option<bool>,
+    locks: Vec<Lock>,
+    clocks: Clocks,
+    contenders: Contenders,
+    events: u64,
     numbers: HashMap<String, usize>,
+}
+
+/// All that is kept of one lock while its history is read.
+#[derive(Debug)]
+struct Lock {
+    name: String,
+    kind: LockKind,
+    /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
+    occupancies: Vec<(usize, Occupancy)>,
+    order: LockHolds,
+    fencing: Fencing,
+    holds: u64,
+    acquired: u64,
+    failed: u64,
+    unknown: u64,
+    /// Acquisitions that those who were inside kept waiting, and for which part of their waits.
+    kept_out: KeptOut,
+    first: Option<usize>,
+    contended: bool,
+    stuck: u64,
+    /// Acquires that had not ended at the end.
+    unfinished: u64,
+}
+
+impl Lock {
+    fn new(name: String, kind: LockKind) -> Self {
+        Self {
+            name,
+            kind,
+            occupancies: Vec::new(),
+            order: LockHolds::new(kind),
+            fencing: Fencing::default(),
+            holds: 0,
+            acquired: 0,
+            failed: 0,
+            unknown: 0,
+            kept_out: KeptOut::default(),
+            first: None,
+            contended: false,
+            stuck: 0,
+            unfinished: 0,
+        }
+    }
+
+    fn occupancy(&mut self, clock: usize) -> &mut Occupancy {
+        let found = self.occupancies.iter().position(|(of, _)| *of == clock).unwrap_or_else(|| {
+            self.occupancies.push((clock, Occupancy::new(self.kind)));
+            self.occupancies.len() - 1
+        });
+        &mut self.occupancies[found].1
+    }
+
+    fn next_hold(&mut self) -> u64 {
+        self.holds += 1;
+        self.holds
+    }
+
+    fn check(&self, claim: LockClaim) -> Result<(), String> {
+        match self.kind {
+            LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {
+                let asked = counted(claim.leases, "lease is", "leases are");
+                Err(format!("{asked} requested; the semaphore has {all}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn was_used(&self) -> bool {
+        let writes = self.fencing.report;
+        !self.occupancies.is_empty() || writes.accepted + writes.stale_rejected + writes.other_rejected > 0
+    }
 }
 
 impl Checker {
@@ -68,6 +139,7 @@ impl Checker {
     fn lock(&self, name: &str) -> Result<usize, String> {
         self.numbers.get(name).copied().ok_or_else(|| "the header does not name this lock".to_owned())
     }
+
     fn context(&mut self, who: usize, lock: &str, at: Moment) -> Result<EventContext<'_>, String> {
         let number = self.lock(lock)?;
         let contender = &mut self.contenders.all[who];
@@ -83,7 +155,7 @@ impl Checker {
         }
         let again = context.again(event.depth)?;
         let before = context.stand.at;
-        let (after, turn) = turn::acquire(before, event.step, again)?;
+        let (after, turn) = turn_of_acquire(before, event.step, again)?;
         context.stand.at = after;
         match turn {
             LockTurn::Asks => context.ask(before, event.claim),
@@ -107,7 +179,7 @@ impl Checker {
     fn release(&mut self, who: usize, event: &Release<'_>, at: Moment) -> Result<(), String> {
         let mut context = self.context(who, event.lock, at)?;
         let before = context.stand.at;
-        let (after, turn) = turn::release(before, event.step, context.stand.depth < 2)?;
+        let (after, turn) = turn_of_release(before, event.step, context.stand.depth < 2)?;
         context.stand.at = after;
         if let (Some(token), Some(zxid)) = (context.stand.token, event.deleted_from()) {
             context.lock.order.delete(token, zxid, at.place);
@@ -267,7 +339,264 @@ impl EventContext<'_> {
 
 impl Stand {
     /// What a release that was not done leaves to be said of the session: a definite failure came from a live one.
-    pub(super) fn after_release(&self) -> Character {
+    fn after_release(&self) -> Character {
         if self.not_let == Some(Step::Fail) { Character::Sound } else { Character::Unknown }
+    }
+}
+
+impl Checker {
+    /// All contenders of a process that share a session learn something of it.
+    fn learn_all(&mut self, process: usize, event: &Event<'_>, at: Moment) -> Result<(), String> {
+        if event.what != What::Session {
+            return Err("this event needs `contender`".into());
+        }
+        for who in self.contenders.sharing(process, event.session.map(session_number)) {
+            self.learn(who, event, at);
+        }
+        Ok(())
+    }
+
+    /// A contender learns what an event says of its session.
+    fn learn(&mut self, who: usize, event: &Event<'_>, at: Moment) {
+        let known = self.contenders.all[who].session;
+        let named = event.session.map(session_number);
+        let another = named.is_some() && known.is_some() && named != known;
+        if another && event.state == Some(SessionState::Expired) {
+            return; // Late news of a session that is not the contender's any more.
+        }
+        if another {
+            self.tell(who, SessionState::Expired, at);
+            self.tell(who, SessionState::Connected, at);
+        }
+        if named.is_some() {
+            self.contenders.all[who].session = named;
+        }
+        if let Some(state) = event.state {
+            self.tell(who, state, at);
+            if state == SessionState::Expired {
+                self.contenders.all[who].session = None;
+            }
+        }
+    }
+
+    fn tell(&mut self, who: usize, state: SessionState, at: Moment) {
+        let contender = &mut self.contenders.all[who];
+        contender.state = state;
+        contender.told = Some(at.place);
+        for (lock, stand) in &mut contender.stands {
+            if stand.hold.is_some() {
+                tell_holder(stand, &mut self.locks[*lock], state, at);
+            }
+        }
+    }
+}
+
+fn tell_holder(stand: &mut Stand, lock: &mut Lock, state: SessionState, at: Moment) {
+    let Some(hold) = stand.hold else { return };
+    let occupancy = lock.occupancy(at.clock);
+    let believes = matches!(stand.at, At::Inside | At::AskingAgain | At::Easing);
+    match state {
+        SessionState::Suspended => occupancy.suspend(hold, true, at.place),
+        SessionState::Connected if believes && !stand.lost => occupancy.suspend(hold, false, at.place),
+        SessionState::Connected if stand.at == At::NotLet => {
+            let character = stand.after_release();
+            occupancy.resolve(hold, character);
+            stand.hold = None;
+        }
+        SessionState::Connected => {}
+        SessionState::Expired if believes => {
+            stand.lost = true;
+            occupancy.lose(hold, at);
+        }
+        SessionState::Expired => {
+            if stand.at == At::Maybe {
+                occupancy.vanish(hold);
+            } else {
+                occupancy.expire(hold, at.place);
+            }
+            stand.hold = None;
+        }
+    }
+}
+
+/// What is left to say of a hold when the history ends; `lived` tells whether its process was heard of since a line.
+fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl Fn(LinePosition) -> bool) {
+    let Some(hold) = stand.hold.take() else { return };
+    let occupancy = lock.occupancy(clock);
+    match stand.at {
+        At::Inside | At::AskingAgain | At::Easing if stand.lost => occupancy.vanish(hold),
+        At::Inside | At::AskingAgain | At::Easing => occupancy.remain(hold, lived),
+        At::NotLet => occupancy.resolve(hold, stand.after_release()),
+        At::Leaving => occupancy.resolve(hold, Character::Unknown),
+        At::Outside | At::Asking | At::Maybe => {}
+    }
+}
+
+impl Checker {
+    pub fn conclude(mut self, ending: HistoryEnd) -> Judgement {
+        if ending.cut_off_at.is_some() {
+            self.complete = Some(false);
+        }
+        let mut findings = self.end_contenders();
+        for lock in &mut self.locks {
+            let clocks = &self.clocks;
+            lock.occupancies
+                .iter_mut()
+                .for_each(|(clock, occupancy)| occupancy.close(clocks.latest_us(*clock)));
+            lock.order.close();
+        }
+        for lock in &self.locks {
+            findings.extend(self.findings_of(lock));
+        }
+        let locks: Vec<LockReport> = self.locks.iter().filter(|lock| lock.was_used()).map(report).collect();
+        let (verdict, notes) = verdict(&locks, self.complete, ending);
+        Judgement {
+            verdict,
+            locks,
+            findings: first_of_each(findings),
+            notes,
+            events: self.events,
+            contenders: self.contenders.all.len(),
+            clocks: self.clocks.count(),
+        }
+    }
+
+    /// What is still open is closed; gives the acquires that are stuck.
+    fn end_contenders(&mut self) -> Vec<Finding> {
+        let mut stuck = Vec::new();
+        let complete = self.complete == Some(true);
+        for contender in &mut self.contenders.all {
+            let heard = self.clocks.last_of(contender.process);
+            let name =
+                format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process));
+            for (number, stand) in &mut contender.stands {
+                let lock = &mut self.locks[*number];
+                let lived = |since: LinePosition| complete || heard.place >= since;
+                end_of_history(stand, lock, heard.clock, lived);
+                let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
+                if complete || lock.occupancy(heard.clock).waits.is_stuck(&asked, heard.t_us) {
+                    lock.stuck += 1;
+                    let what = format!("{name} asked and got no answer");
+                    let lines = vec![asked.at.place];
+                    stuck.push(Finding { breach: Breach::Stuck, lock: lock.name.clone(), what, lines });
+                } else {
+                    lock.unfinished += 1;
+                }
+            }
+        }
+        stuck
+    }
+
+    fn findings_of(&self, lock: &Lock) -> Vec<Finding> {
+        let finding = |breach, what, mut lines: Vec<LinePosition>| {
+            lines.sort_unstable();
+            lines.dedup();
+            Finding { breach, lock: lock.name.clone(), what, lines }
+        };
+        let overlaps =
+            lock.occupancies.iter().flat_map(|(_, occupancy)| &occupancy.examples).map(|example| {
+                let lines = example.inside.lines().chain(example.entered.lines()).collect();
+                finding(example.breach, self.describe(example), lines)
+            });
+        let early = lock.order.examples.iter().map(|(before, next)| {
+            let zxid = |zxid: Option<i64>| zxid.map_or_else(|| "?".to_owned(), |zxid| zxid.to_string());
+            let what = format!(
+                "{} found itself the holder at zxid {}, but the node of {} was deleted at zxid {}",
+                self.name(next.who),
+                zxid(next.zxid),
+                self.name(before.who),
+                zxid(before.deleted)
+            );
+            let lines = [Some(before.acquired), before.released, Some(next.acquired)];
+            finding(Breach::Order, what, lines.into_iter().flatten().collect())
+        });
+        let stale = lock.fencing.examples.iter().map(|(newer, own)| {
+            let what = format!("token {} was accepted after token {}", own.token, newer.token);
+            finding(Breach::StaleWrite, what, vec![newer.place, own.place])
+        });
+        overlaps.chain(early).chain(stale).collect()
+    }
+
+    fn describe(&self, example: &Example) -> String {
+        let why = match example.breach {
+            Breach::Violation => "whose session was alive",
+            Breach::Zombie => "after a session had been suspended or had expired",
+            _ => "and it is unknown whether a session had ended",
+        };
+        format!(
+            "{} entered at {} µs while {} was inside, {why}; both were inside for {}",
+            self.name(example.entered.who),
+            example.since_us,
+            self.name(example.inside.who),
+            format_micros(example.length_us)
+        )
+    }
+
+    fn name(&self, who: usize) -> String {
+        let contender = &self.contenders.all[who];
+        format!("contender {} of `{}`", contender.number, self.clocks.process(contender.process))
+    }
+}
+
+/// The first few of each kind, in the order of their lines.
+fn first_of_each(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by(|a, b| (a.breach, &a.lines).cmp(&(b.breach, &b.lines)));
+    let mut count = (None, 0);
+    findings.retain(|finding| {
+        count =
+            if count.0 == Some(finding.breach) { (count.0, count.1 + 1) } else { (Some(finding.breach), 1) };
+        count.1 <= REPORTED
+    });
+    findings
+}
+
+fn report(lock: &Lock) -> LockReport {
+    let sum = |class: fn(&Occupancy) -> Overlaps| {
+        let mut all = Overlaps::default();
+        lock.occupancies.iter().for_each(|(_, occupancy)| all.merge(class(occupancy)));
+        all
+    };
+    LockReport {
+        name: lock.name.clone(),
+        kind: lock.kind,
+        acquired: lock.acquired,
+        failed: lock.failed,
+        unknown: lock.unknown,
+        waited: lock.kept_out.waited,
+        seen_inside: lock.kept_out.as_many_as(),
+        contended: lock.contended,
+        several_clocks: lock.occupancies.iter().filter(|(_, occupancy)| occupancy.entries > 0).count() > 1,
+        violations: sum(|occupancy| occupancy.violations),
+        zombies: sum(|occupancy| occupancy.zombies),
+        uncertain: sum(|occupancy| occupancy.uncertain),
+        ignored_expiry: lock.occupancies.iter().map(|(_, occupancy)| occupancy.ignored_expiry).sum(),
+        order: lock.order.report,
+        writes: lock.fencing.report,
+        stuck: lock.stuck,
+        unfinished: lock.unfinished,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_semaphore_refuses_claims_for_more_leases_than_it_has_or_for_none() {
+        let refused = |kind| {
+            let lock = Lock::new("lock".into(), kind);
+            [0, 1, 3, 4].map(|leases| lock.check(LockClaim { leases, ..LockClaim::WRITE }).is_err())
+        };
+        assert_eq!(refused(LockKind::Semaphore(3)), [true, false, false, true]);
+        assert_eq!([LockKind::Mutex, LockKind::ReadWrite].map(refused), [[false; 4]; 2]);
+    }
+
+    #[test]
+    fn each_hold_has_a_number_of_its_own_and_each_clock_a_room() {
+        let mut lock = Lock::new("lock".into(), LockKind::Mutex);
+        assert_ne!(lock.next_hold(), lock.next_hold());
+        lock.occupancy(4).entries = 1;
+        lock.occupancy(7).entries = 2;
+        assert_eq!((lock.occupancy(4).entries, lock.occupancy(7).entries, lock.occupancies.len()), (1, 2, 2));
     }
 }

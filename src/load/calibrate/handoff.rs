@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join};
 
-use super::plan::Slice;
+use super::Slice;
 use super::sessions::ServerSessions;
 use crate::record::{Floor, PairFigures, Timing};
 use crate::words::clock;

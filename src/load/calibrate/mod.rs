@@ -5,26 +5,16 @@
 //! second or so, for a run. Both work on one thread, so all times are of one clock; `docs/calibration.md` says how each
 //! figure is measured. Nodes are made below the place that the caller gives, and removed by it.
 
-mod alone;
-mod apart;
 mod behaviour;
 mod bystander;
 mod handoff;
-mod nodes;
-mod order;
-mod plan;
-mod probe;
-mod saturation;
+mod requests;
 mod sessions;
 
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
-
-pub use plan::{CalibrationPlan, Slice};
-pub use saturation::{IN_FLIGHT, SESSIONS};
-pub use sessions::CalibrationSite;
 
 use crate::record::{
     Behaviour, Floor, OneShot, PairFigures, RawRequest, RequestFigures, ServerFigures, Timing,
@@ -33,11 +23,12 @@ use crate::words::clock;
 use crate::words::error::Error;
 use crate::words::measure::{Histogram, new_histogram};
 use crate::world::zk::{admin, reactor};
-use alone::Alone;
 use handoff::Handoffs;
-use nodes::Lists;
-use saturation::Saturated;
-use sessions::ServerSessions;
+use requests::{Alone, AskedServer, Saturated};
+use sessions::{Lists, Nodes, OPEN_WITHIN, ServerSessions};
+
+pub use requests::{IN_FLIGHT, SESSIONS};
+pub use sessions::CalibrationSite;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CalibrationResult {
@@ -49,12 +40,78 @@ pub struct CalibrationResult {
     pub missing: Vec<String>,
 }
 
+/// How long, and how often at most, one thing is measured at a stretch. It is done at least once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// Nothing begins after that time.
+    pub lasts: Duration,
+    pub rounds: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CalibrationPlan {
+    /// How often all of it is done, one after the other.
+    pub rounds: u32,
+    /// Whether an eighth of a round is done before, for nothing: so that the servers have met every kind of request.
+    pub rehearses: bool,
+    /// How long nothing is done before each handoff and each uncontended acquire; `None` where they follow one another.
+    pub rest: Option<Duration>,
+    /// Handoffs and uncontended acquires of a round: one of each pair of servers and one on each server, so often.
+    pub handoffs: Slice,
+    /// Each kind of request on each server, alone.
+    pub alone: Slice,
+    /// Each kind of request on each server, as many as possible at once.
+    pub saturation: Duration,
+}
+
+/// The parts of the time that handoffs, requests alone, and saturation get. The rest is for what cannot be cut short:
+/// preparing, and deleting what was created.
+const SHARES: [f64; 3] = [0.3, 0.3, 0.3];
+const REHEARSAL: u32 = 8;
+/// What is measured alone on each server: ten kinds of request, watches, sessions, `ruok`.
+const ALONE: u32 = 13;
+const SATURATED: u32 = 10;
+/// More samples of a kind of request tell nothing more.
+const SAMPLES: u64 = 500;
 /// Handoffs below which no floor is stated: a median of fewer says little.
 const ENOUGH: u64 = 10;
 /// How much of the time for a run's floor may go into opening sessions.
 const TO_OPEN: f64 = 0.5;
-/// How long opening a session may take otherwise.
-const OPEN_WITHIN: Duration = Duration::from_secs(10);
+
+impl CalibrationPlan {
+    /// All that fits into that time on so many servers.
+    pub fn within(budget: Duration, servers: usize, rest: Option<Duration>) -> Self {
+        // A short one has no time for rounds that would each be a handful of samples.
+        let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };
+        let servers = u32::try_from(servers.max(1)).unwrap_or(u32::MAX);
+        let in_a_round = |share| budget.mul_f64(share) * REHEARSAL / (rounds * REHEARSAL + 1);
+        let [handoffs, alone, saturation] = SHARES.map(in_a_round);
+        Self {
+            rounds,
+            rehearses: true,
+            rest,
+            handoffs: Slice { lasts: handoffs, rounds: u64::MAX },
+            alone: Slice { lasts: alone / servers / ALONE, rounds: SAMPLES },
+            saturation: saturation / servers / SATURATED,
+        }
+    }
+
+    /// What is done before, and for nothing; `None` where nothing is to be.
+    fn rehearsal(&self) -> Option<Self> {
+        let short = |slice: Slice| Slice {
+            lasts: slice.lasts / REHEARSAL,
+            rounds: (slice.rounds / u64::from(REHEARSAL)).max(1),
+        };
+        self.rehearses.then(|| Self {
+            rounds: 1,
+            rehearses: false,
+            rest: self.rest,
+            handoffs: short(self.handoffs),
+            alone: short(self.alone),
+            saturation: self.saturation / REHEARSAL,
+        })
+    }
+}
 
 /// Measures the floor within that time. What fails on the way leaves the floor without figures, and it says why: a run can
 /// do without.
@@ -205,7 +262,7 @@ impl Figures {
             servers.push(ServerFigures {
                 address: address.clone(),
                 role: word.map_or_else(|| "not known".to_owned(), |word| word.role.clone()),
-                requests: requests(alone, saturated),
+                requests: request_figures(alone, saturated),
                 watch: Timing::of(&alone.watch),
                 session_open: Timing::of(&alone.session_open),
                 session_close: Timing::of(&alone.session_close),
@@ -216,7 +273,7 @@ impl Figures {
     }
 }
 
-fn requests(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> {
+fn request_figures(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> {
     let figures =
         |request| RequestFigures { request, alone: alone.of(request), saturated: saturated.of(request) };
     RawRequest::ALL.map(figures).into()
@@ -234,7 +291,7 @@ async fn measure(
     figures.handoffs.prepare(sessions, place).await?;
     let lists = Lists::prepare(sessions, place).await?;
     for server in 0..sessions.servers.len() {
-        nodes::prepare(sessions, place, server).await?;
+        Nodes::prepare(sessions, place, server).await?;
     }
     if let Some(rehearsal) = plan.rehearsal() {
         one_round(sessions, site, &lists, &rehearsal, &mut Figures::of(sessions, plan.rest)).await?;
@@ -252,13 +309,12 @@ async fn one_round(
     plan: &CalibrationPlan,
     figures: &mut Figures,
 ) -> Result<(), String> {
-    let place = &site.place;
-    figures.handoffs.measure(sessions, place, plan.handoffs).await?;
+    figures.handoffs.measure(sessions, &site.place, plan.handoffs).await?;
     for (server, alone) in figures.alone.iter_mut().enumerate() {
-        alone.measure(&alone::On { sessions, site, lists, server }, plan.alone).await?;
+        alone.measure(&AskedServer { sessions, site, lists, server }, plan.alone).await?;
     }
     for (server, saturated) in figures.saturated.iter_mut().enumerate() {
-        saturated.measure(sessions, place, lists, server, plan.saturation).await?;
+        saturated.measure(&AskedServer { sessions, site, lists, server }, plan.saturation).await?;
     }
     Ok(())
 }
@@ -314,6 +370,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn handoffs(count: u64) -> Floor {
@@ -340,5 +398,19 @@ mod tests {
     fn what_failed_half_way_is_no_floor() {
         let stated = stated(handoffs(300), Duration::from_secs(1), Some("delete: no reply".into()), &[]);
         assert_eq!((stated.handoff, stated.missing.as_deref()), (None, Some("delete: no reply")));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_planned_fits_into_the_time_that_there_is(seconds in 1_u64..600, servers in 1_usize..9) {
+            let budget = Duration::from_secs(seconds);
+            let plan = CalibrationPlan::within(budget, servers, None);
+            let servers = u32::try_from(servers).unwrap();
+            let a_round = |plan: &CalibrationPlan| {
+                plan.handoffs.lasts + (plan.alone.lasts * ALONE + plan.saturation * SATURATED) * servers
+            };
+            prop_assert!(a_round(&plan) * plan.rounds + a_round(&plan.rehearsal().unwrap()) <= budget);
+            prop_assert!(plan.saturation > Duration::ZERO && plan.alone.rounds > 0);
+        }
     }
 }

@@ -1,16 +1,18 @@
-//! The sessions that measure: the same number on each server, all on one thread.
+//! What measures and what is measured with: the same number of sessions on each server, all on one thread, and the nodes
+//! that requests are about.
 
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio_util::sync::CancellationToken;
 
+use crate::record::RawRequest;
 use crate::words::clock;
 use crate::world::zk::keep_awake::{Unread, keep_awake};
-use crate::world::zk::reactor::{self, Task};
-use crate::world::zk::{Failure, Observed, Session, Target};
+use crate::world::zk::reactor::Task;
+use crate::world::zk::{EventKind, Failure, NodeKind, Observed, Session, Target, Watch, reactor};
 
 #[derive(Debug, Clone)]
 pub struct CalibrationSite {
@@ -35,8 +37,13 @@ impl CalibrationSite {
 }
 
 /// How long a session may be cut off. It is long because nothing is gained by a short one.
-pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
-const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(10);
+/// An event that has not come by then does not come.
+pub(super) const EVENT_WITHIN: Duration = Duration::from_millis(500);
+pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+/// The same where all are closed together.
+const ALL_CLOSED_WITHIN: Duration = Duration::from_secs(2);
 /// Of a larger ensemble the first so many are measured.
 const SERVERS_AT_MOST: usize = 9;
 
@@ -101,7 +108,7 @@ impl ServerSessions {
         self.close.cancel();
         join_all(self.awake).await;
         let sessions = self.servers.into_iter().flat_map(|on_server| on_server.sessions);
-        join_all(sessions.map(|session| session.close(CLOSE_WITHIN))).await;
+        join_all(sessions.map(|session| session.close(ALL_CLOSED_WITHIN))).await;
     }
 }
 
@@ -136,4 +143,106 @@ where
     let reply = request().await?;
     let took = clock::now().saturating_sub(begun);
     Ok((reply, took.saturating_sub(session.take_lag_us())))
+}
+
+/// Where something is tried on the raw ensemble.
+pub(super) struct On<'a> {
+    pub(super) sessions: &'a ServerSessions,
+    pub(super) site: &'a CalibrationSite,
+}
+
+impl On<'_> {
+    pub(super) fn first(&self) -> &Session {
+        self.sessions.session(0, 0)
+    }
+
+    pub(super) fn second(&self) -> &Session {
+        self.sessions.session(0, 1)
+    }
+
+    pub(super) async fn directory(&self, name: &str) -> Result<String, Failure> {
+        let path = format!("{}/{name}", self.site.place);
+        self.first().create(&path, &[], NodeKind::Persistent).await?;
+        Ok(path)
+    }
+
+    pub(super) async fn fresh_session(&self) -> Result<Session, Failure> {
+        open(&self.site.single(&self.sessions.servers[0].address), OPEN_WITHIN).await
+    }
+}
+
+pub(super) async fn event(watch: &mut Watch) -> Option<EventKind> {
+    reactor::timeout(EVENT_WITHIN, watch.changed()).await
+}
+
+/// What is written.
+pub(super) const DATA: &[u8] = &[b'x'; 16];
+/// Names in the lists that are read.
+const LISTED: [usize; 3] = [1, 100, 1_000];
+
+/// Three nodes with 1, 100 and 1,000 children, which belong to one of the sessions and go with it.
+pub(super) struct Lists {
+    place: String,
+}
+
+impl Lists {
+    pub(super) async fn prepare(sessions: &ServerSessions, place: &str) -> Result<Self, String> {
+        let lists = Self { place: place.to_owned() };
+        let session = sessions.session(0, 0);
+        for names in LISTED {
+            let parent = lists.path(names);
+            let made = async {
+                session.create(&parent, &[], NodeKind::Persistent).await?;
+                // As long as those of queue nodes.
+                let prefix = format!("{parent}/n-");
+                let create = |_| session.create(&prefix, &[], NodeKind::EphemeralSequential);
+                try_join_all((0..names).map(create)).await
+            };
+            sessions.at(0, "create", made.await)?;
+        }
+        // A reader on another server then sees all of them.
+        for server in 0..sessions.servers.len() {
+            sessions.at(server, "sync", sessions.session(server, 0).sync(place).await)?;
+        }
+        Ok(lists)
+    }
+
+    fn path(&self, names: usize) -> String {
+        format!("{}/list-{names}", self.place)
+    }
+
+    /// Which of them that request reads; `None` for those that read no list.
+    pub(super) fn of(&self, request: RawRequest) -> Option<String> {
+        match request {
+            RawRequest::GetChildren1 => Some(self.path(1)),
+            RawRequest::GetChildren100 => Some(self.path(100)),
+            RawRequest::GetChildren1000 => Some(self.path(1_000)),
+            _ => None,
+        }
+    }
+}
+
+/// The nodes of one server that single requests are about.
+pub(super) struct Nodes {
+    pub(super) parent: String,
+    pub(super) data: String,
+    pub(super) other: String,
+}
+
+impl Nodes {
+    pub(super) fn of(place: &str, server: usize) -> Self {
+        let path = |name| format!("{place}/{name}-{server}");
+        Self { parent: path("parent"), data: path("data"), other: path("other") }
+    }
+
+    /// Makes those of a server.
+    pub(super) async fn prepare(sessions: &ServerSessions, place: &str, server: usize) -> Result<(), String> {
+        let nodes = Self::of(place, server);
+        for path in [&nodes.parent, &nodes.data, &nodes.other] {
+            let made = sessions.session(server, 0).create(path, DATA, NodeKind::Persistent).await;
+            sessions.at(server, "create", made)?;
+        }
+        // A session on the same server has seen them, too, because it is there that the first one was answered.
+        Ok(())
+    }
 }

@@ -1,21 +1,23 @@
 //! What a trial comes to: its record, from what its threads saw and what was looked at around them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::super::control::Closing;
-use super::super::environment::EnvironmentEvent;
+use super::super::drivers::Driver;
 use super::super::keeper::{Kept, Lost};
-use super::super::observation::ThreadRecord;
-use super::super::{accounting, driven, health, observation, standstill};
+use super::super::lock_state::LockState;
+use super::super::shared::{Closing, Shared};
+use super::super::worker::ThreadRecord;
+use super::super::{EnvironmentEvent, accounting, health, progress};
 use super::{Conductor, Loaded, ObservedLoad};
 use crate::record::{
-    Arrived, Beside, CLOCKS_DIFFER_MS, Evidence, Excused, Facts, FullCrew, Grant, Grants, Judged, Lives,
-    Moments, Occurrences, Part, ServerCounters, Sessions, Steady, Trial,
+    Arrived, Beside, CLOCKS_DIFFER_MS, DriverRecord, EchoTimes, Evidence, Excused, Facts, FullCrew, Grant,
+    Grants, Judged, Lives, Moments, Occurrences, Part, ServerCounters, Sessions, Steady, Tally, Trial,
 };
 use crate::scenario::{Load, Stop};
 use crate::words::clock::{self, Stamp, WallClock};
-use crate::words::measure::{Measure, ThreadRecorder, Window};
+use crate::words::measure::{Histogram, Measure, Second, ThreadRecorder, Window};
 use crate::words::spool::Sorted;
 use crate::words::units::counted;
 use crate::world::zk::Failure;
@@ -81,8 +83,8 @@ impl Conductor<'_> {
         let is_whole = self.cut_short.is_none() && self.too_few.is_none();
         let accounting = accounting::compare(&self.shared, &recorder.whole, &seen, &counters, is_whole);
         let lost = lost(&seen);
-        let around = standstill::Around { servers: &counters, lost };
-        let standstill = standstill::judge(&self.shared, window.start, around);
+        let around = progress::Around { servers: &counters, lost };
+        let standstill = progress::longest_standstill(&self.shared, window.start, around);
         Trial {
             spec: self.shared.spec.clone(),
             started_at: self.started_at,
@@ -121,11 +123,11 @@ impl Conductor<'_> {
             sessions: self.sessions(connect_us, &seen),
             phases: std::mem::take(&mut self.phases),
             timeline: timeline(&recorder, window),
-            tallies: observation::tallies(&seen, self.shared.spec.contenders),
-            histograms: observation::histograms(&recorder),
+            tallies: tallies(&seen, self.shared.spec.contenders),
+            histograms: histograms(&recorder),
             history: history.filter(|_| self.shared.keeps_history),
             unchecked,
-            driver: driven::record_of(&self.shared),
+            driver: driver_record(&self.shared),
             counting: None,
             beside: met.map(|met| Beside {
                 reads: met.reads + seen.looks_beside,
@@ -275,7 +277,20 @@ fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>)
     (grants, if is_dated { lives } else { Lives::default() }, Some(moments))
 }
 
-fn timeline(recorder: &ThreadRecorder, window: Window) -> Vec<crate::words::measure::Second> {
+fn histograms(recorder: &ThreadRecorder) -> BTreeMap<Measure, Histogram> {
+    Measure::all()
+        .into_iter()
+        .map(|measure| (measure, recorder.histogram(measure)))
+        .filter(|(_, histogram)| !histogram.is_empty())
+        .map(|(measure, histogram)| (measure, histogram.clone()))
+        .collect()
+}
+
+fn tallies(seen: &Occurrences, contenders: usize) -> Vec<Tally> {
+    (0..contenders).map(|id| seen.tallies.get(&id).copied().unwrap_or_default()).collect()
+}
+
+fn timeline(recorder: &ThreadRecorder, window: Window) -> Vec<Second> {
     let seconds = window.end.saturating_sub(window.start).div_ceil(1_000_000);
     let seconds = usize::try_from(seconds).unwrap_or(usize::MAX).min(recorder.timeline().len());
     recorder.timeline()[..seconds].to_vec()
@@ -283,4 +298,34 @@ fn timeline(recorder: &ThreadRecorder, window: Window) -> Vec<crate::words::meas
 
 fn whole_ms(time: Duration) -> i64 {
     i64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX)
+}
+
+/// What is recorded of a trial's drivers; `None` where the lock is the suite's own.
+fn driver_record(shared: &Shared) -> Option<DriverRecord> {
+    let (places, taken) = shared.drivers.places();
+    let of_place = |(place, driver): (usize, &Driver)| {
+        let Driver { program, processes } = driver;
+        let pipe = processes.pipe();
+        let count = processes.count();
+        let mut each = vec![0; count];
+        let own = shared.own().filter(|contender| contender % places == place);
+        own.for_each(|contender| each[contender % count] += 1);
+        DriverRecord {
+            program: program.clone(),
+            processes: each.iter().filter(|contenders| **contenders > 0).count(),
+            contenders_each: each.iter().copied().max().unwrap_or(0),
+            clock_fits: pipe.clock_fits,
+            held_by_itself: shared.leaves_holds_to_driver(),
+            ahead: processes.ahead(),
+            out_of_order: shared.lock_states.iter().map(LockState::out_of_order).sum::<u64>()
+                + processes.told_out_of_order(),
+            echo: EchoTimes::of(pipe.reader),
+            contender_echo: EchoTimes::of(pipe.contender),
+            echo_under_load: EchoTimes::of(pipe.under_load),
+        }
+    };
+    taken.map(of_place).reduce(|one, other| {
+        let program = format!("{} and {}", one.program, other.program);
+        DriverRecord { program, ..one.and(other) }
+    })
 }

@@ -2,11 +2,9 @@
 //!
 //! [`HistoryWriter`] is what a run writes with; [`HistoryReader`] gives the events one by one and keeps none.
 
-mod merge;
 mod read;
 mod wire;
 mod write;
 
-pub use merge::merge_histories;
 pub use read::{HistoryReader, Numbered, lines_at};
-pub use write::{HistoryWriter, write_trial};
+pub use write::{HistoryWriter, merge_histories, write_trial};
