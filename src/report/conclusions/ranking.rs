@@ -4,7 +4,7 @@ use super::standing::{Against, Apart, Aspect, OpenQuestion, Standing, StrategyRe
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::answer::compare::Limits;
 use crate::report::View;
-use crate::report::document::value::Value;
+use crate::report::document::Value;
 use crate::report::view::Cell;
 use crate::results::record::{Better, Counted, Figure, Reading, Statistic, Trial, figures};
 use crate::words::measure::Measure;

@@ -13,14 +13,11 @@ pub use comparison::of_comparison;
 pub use plan::of_plan;
 pub use sweep::of_sweep;
 
-use super::View;
-use super::chart;
 use super::conclusions::{Certainty, Conclusion, Topic};
 use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
-use super::gated::Gated;
 use super::table::grids::tables;
 use super::table::{ExplainedTable, basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
-use super::{RunReport, Says};
+use super::{Gated, RunReport, Says, View, chart};
 use crate::results::StoredRun;
 
 /// A run that was read, and where from.

@@ -31,7 +31,7 @@ pub use power::power;
 pub(super) use sweep::title as sweep_title;
 pub use sweep::{headline as sweep_headline, sweep};
 pub use terminal::{accounting_table, terminal};
-pub use trend::{date, trend};
+pub use trend::trend;
 
 use super::View;
 use super::document::{Table, numbers, words};
