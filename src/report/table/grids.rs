@@ -6,8 +6,8 @@ use super::explained::ExplainedTable;
 use crate::report::View;
 use crate::report::document::{Column, NoValue, Table, Tone, Value, numbers, words};
 use crate::report::view::{
-    AccountingRow, Cell, CrossCheck, FaultFigures, OpenFigures, Percentile, Spread, TrialFigures, TwoCounts,
-    UnderFault, gap_word, recovery_word,
+    AccountingRow, Cell, CrossCheck, FaultFigures, Percentile, Spread, TrialFigures, TwoCounts, UnderFault,
+    gap_word, recovery_word,
 };
 use crate::results::record::figures::{self, OFFERED, THROUGHPUT, UTILISATION_BUSIEST};
 use crate::results::record::{Arrived, FigureColumn, FigureEntry, Timing, Trial};
@@ -290,7 +290,8 @@ impl Table {
             let share = cell.figure(&UTILISATION_BUSIEST);
             let late =
                 cell.median(|one| Some(one.health.lateness_p99_us.filter(|_| one.arrived.is_some())? as f64));
-            let grows = cell.median(|one| OpenFigures::of(one)?.grows_per_s);
+            let grows =
+                cell.median(|one| one.steady.as_ref().filter(|_| one.arrived.is_some())?.grows_per_s());
             vec![
                 view.label(cell).into(),
                 contenders(cell),
