@@ -14,8 +14,7 @@ use plotters::style::{Color, RGBColor, TextStyle, WHITE};
 use plotters_backend::{BackendColor, BackendCoord, DrawingBackend, DrawingErrorKind};
 use png::{ColorType, Encoder};
 
-use super::look::{Colour, Paint, Point, circle, marker};
-use super::picture::{Anchor, Dot, Picture, Shape, font};
+use super::picture::{Anchor, Colour, Dot, Paint, Picture, Point, Shape, circle, font, marker};
 use crate::report::document::Mark;
 use crate::words::disk;
 use crate::words::error::Error;

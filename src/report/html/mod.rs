@@ -8,7 +8,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::document::{
     Block, Chart, ChartKind, Document, Finding, Heat, Section, Shade, Table, Tile, Tone, Value,
 };
-use super::draw::look::dash;
+use super::draw::picture::dash;
 use crate::words::units::{contenders, harmless};
 
 /// Colours, sizes and what is switched off where.
