@@ -73,7 +73,7 @@ fn labels_width(lines: &Lines) -> f64 {
 }
 
 /// A small plot in that rectangle, whose labels begin at `left`.
-pub(super) fn draw_small(picture: &mut Picture, lines: &Lines, (left, top): Point, (right, bottom): Point) {
+fn draw_small(picture: &mut Picture, lines: &Lines, (left, top): Point, (right, bottom): Point) {
     let plot = Plot { left: left + labels_width(lines) + 10.0, top, right, bottom, x: &lines.x, y: &lines.y };
     draw_within(picture, lines, &plot, left, 1, &[]);
 }
@@ -341,7 +341,7 @@ const ROW: f64 = 16.0;
 const BETWEEN: f64 = 5.0;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Key {
+struct Key {
     pub look: usize,
     pub label: String,
     /// The last point of its line, as values on the axes.
@@ -372,7 +372,7 @@ fn draw_keys(picture: &mut Picture, plot: &Plot<'_>, keys: &[Key]) {
 }
 
 /// Draws keys in a row, from that point to the right: their lines, markers and labels.
-pub(super) fn draw_keys_across(picture: &mut Picture, (mut left, at): Point, keys: &[Key]) {
+fn draw_keys_across(picture: &mut Picture, (mut left, at): Point, keys: &[Key]) {
     for key in keys {
         one(picture, left, at, key, std::slice::from_ref(&key.label));
         left += SAMPLE + GAP + text_width(&key.label, MEDIUM) + 2.0 * LEADER;
