@@ -1,9 +1,9 @@
 //! The table of a figure over runs.
 
-use super::fitted::fitted;
+use super::layout::fitted;
 use super::{Style, Table, numbers, words};
-use crate::report::{Trend, date};
 use crate::report::document::Value;
+use crate::report::{Trend, date};
 use crate::words::units::{counted, shown};
 
 /// Below each cell, its runs; below the table, what makes these hard to compare.
