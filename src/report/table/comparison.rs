@@ -232,6 +232,7 @@ fn left_out(left_out: &[LeftOut]) -> Vec<String> {
     groups.iter().map(said).collect()
 }
 
+/// How many repetitions it takes to see a change.
 pub fn power(power: &Power, style: Style) -> String {
     let legend = format!(
         "spread: how far the repetitions lie apart (standard deviation); needed: about so many a side, so that the change is seen \

@@ -106,7 +106,7 @@ impl Table {
     }
 
     /// The main table: one row for each strategy and contender count.
-    pub(in crate::report) fn of(view: &View<'_>) -> Self {
+    fn of(view: &View<'_>) -> Self {
         Self::whole(view).without_idle_columns()
     }
 
@@ -117,7 +117,7 @@ impl Table {
 }
 
 /// What the table's figures are, in one sentence.
-pub(in crate::report) fn legend(view: &View<'_>) -> String {
+fn legend(view: &View<'_>) -> String {
     let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
     let figures = if repeated { "Medians of the valid repetitions. " } else { "" };
     let unserved = view.cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
@@ -270,13 +270,13 @@ fn marks(cell: &Cell<'_>) -> Value {
     })
 }
 
-pub(in crate::report) const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the lock; in client: the part of it until a \
+const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the lock; in client: the part of it until a \
     contender was free; service: the part from the call of acquire on; lateness: how late the generator made that call; \
     lock busy: share of the time that the busiest lock was held or being handed over.";
 
 impl Table {
     /// The arrivals of open loads: a row for each strategy and contender count; no rows for other loads.
-    pub(in crate::report) fn open(view: &View<'_>) -> Self {
+    fn open(view: &View<'_>) -> Self {
         let row = |cell: &Cell<'_>| {
             let part = |measure, quantile| {
                 let us = cell.part_of_wait(measure, quantile).filter(|_| !cell.is_unstable());
@@ -343,7 +343,7 @@ const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was
 const SEVERAL: &str = "In trials with several faults, the columns faults, election, longest gap and recovery are per fault, \
     all others per trial.";
 
-pub(in crate::report) fn faults_legend(view: &View<'_>) -> String {
+fn faults_legend(view: &View<'_>) -> String {
     let several = view.fault_sets().iter().any(|set| set.single().is_none());
     [FAULT_LEGEND, if several { SEVERAL } else { "" }].join(" ").trim_end().to_owned()
 }
@@ -377,7 +377,7 @@ const FAULT_COLUMNS: [Column; 20] = [
 
 impl Table {
     /// One row for each strategy, fault and contender count; no rows when nothing was broken.
-    pub(in crate::report) fn faults(view: &View<'_>) -> Self {
+    fn faults(view: &View<'_>) -> Self {
         let names: Vec<String> = view.fault_sets().iter().map(|set| set.name()).collect();
         let row = |under: UnderFault| {
             let named = [
