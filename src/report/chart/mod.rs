@@ -50,6 +50,7 @@ pub struct RunChart {
 
 enum ChartSource {
     Function(fn(&View<'_>) -> Result<Chart, String>),
+    Percentiles(Measure),
     /// A figure over the number of contenders.
     Figure(&'static FigureEntry, FigureChart),
 }
@@ -80,6 +81,7 @@ impl RunChart {
         };
         let chart = match self.of {
             ChartSource::Function(of) => of(view),
+            ChartSource::Percentiles(measure) => times::by_percentile(view, measure),
             ChartSource::Figure(entry, chart) => over_contenders::over_contenders(view, entry, chart),
         };
         Some(chart).filter(|chart| chart.is_ok() || is_missed)
@@ -93,6 +95,11 @@ const fn run_chart(
     of: fn(&View<'_>) -> Result<Chart, String>,
 ) -> RunChart {
     RunChart { name, title, section, has_files: true, missed: Missed::Always, of: ChartSource::Function(of) }
+}
+
+const fn by_percentile(name: &'static str, title: &'static str, measure: Measure) -> RunChart {
+    let of = ChartSource::Percentiles(measure);
+    RunChart { name, title, section: "waits", has_files: true, missed: Missed::Always, of }
 }
 
 /// Those of the figures that have one.
@@ -110,27 +117,17 @@ pub fn of_a_run() -> impl Iterator<Item = RunChart> {
 }
 
 const TIMES: [RunChart; 6] = [
-    run_chart("wait-by-percentile", "Waits by percentile", "waits", |view| {
-        times::by_percentile(view, Measure::Wait)
-    }),
-    run_chart("handoff-by-percentile", "Handoffs by percentile", "waits", |view| {
-        times::by_percentile(view, Measure::Handoff)
-    }),
-    run_chart("read-wait-by-percentile", "Waits of readers by percentile", "waits", |view| {
-        times::by_percentile(view, Measure::ReadWait)
-    })
-    .on_the_page_alone()
-    .missed(Missed::Never),
-    run_chart("write-wait-by-percentile", "Waits of writers by percentile", "waits", |view| {
-        times::by_percentile(view, Measure::WriteWait)
-    })
-    .on_the_page_alone()
-    .missed(Missed::Never),
-    run_chart("notification-by-percentile", "Notifications by percentile", "waits", |view| {
-        times::by_percentile(view, Measure::Notification)
-    })
-    .on_the_page_alone()
-    .missed(Missed::Never),
+    by_percentile("wait-by-percentile", "Waits by percentile", Measure::Wait),
+    by_percentile("handoff-by-percentile", "Handoffs by percentile", Measure::Handoff),
+    by_percentile("read-wait-by-percentile", "Waits of readers by percentile", Measure::ReadWait)
+        .on_the_page_alone()
+        .missed(Missed::Never),
+    by_percentile("write-wait-by-percentile", "Waits of writers by percentile", Measure::WriteWait)
+        .on_the_page_alone()
+        .missed(Missed::Never),
+    by_percentile("notification-by-percentile", "Notifications by percentile", Measure::Notification)
+        .on_the_page_alone()
+        .missed(Missed::Never),
     run_chart("herd", "The herd", "waits", times::herd).missed(Missed::Never),
 ];
 

@@ -5,7 +5,7 @@ use super::{ExplainedTable, Table, numbers, words};
 use crate::report::View;
 use crate::report::document::{Column, NoValue, Tone, Value};
 use crate::report::view::{
-    Cell, EntryOrder, FaultFigures, Percentile, Spread, TrialFigures, UnderFault, gap_word, recovery_word,
+    Cell, EntryOrder, FaultFigures, Percentile, TrialFigures, UnderFault, gap_word, recovery_word,
 };
 use crate::results::record::figures::{self, OFFERED, THROUGHPUT, UTILISATION_BUSIEST};
 use crate::results::record::{Arrived, DriverRecord, EchoTimes, FigureColumn, FigureEntry, Timing, Trial};
@@ -198,7 +198,10 @@ fn row(view: &View<'_>, cell: &Cell<'_>) -> Vec<Value> {
         repetitions(cell),
         figure(cell, &OFFERED),
         figure(cell, &THROUGHPUT),
-        Value::or_missing(cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1), ends),
+        Value::or_missing(
+            cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1),
+            |spread| Value::Range(spread.min, spread.max),
+        ),
         Value::or_missing(cell.median(|one| Some(one.total_us()? as f64)), Value::Duration),
         percentile(Measure::Wait, 0.5),
         percentile(Measure::Wait, 0.99),
@@ -220,10 +223,6 @@ fn duration(value: Percentile) -> Value {
 fn repetitions(cell: &Cell<'_>) -> Value {
     let sound = cell.all().filter(|one| one.is_sound()).count();
     Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
-}
-
-fn ends(spread: Spread) -> Value {
-    Value::Range(spread.min, spread.max)
 }
 
 /// The median over the repetitions.
