@@ -4,11 +4,10 @@
 mod compared;
 mod faults;
 mod over_contenders;
+mod over_runs;
 mod over_time;
 mod shares;
-mod sweep;
 mod times;
-mod trend;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +25,7 @@ use crate::words::measure::Measure;
 use crate::words::units::counted;
 
 pub use compared::{ab_blocks, ab_ratios, percentiles_compared, ratios_compared};
-pub use sweep::over_what_was_swept as of_sweep;
+pub use over_runs::over_what_was_swept as of_sweep;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawn {
@@ -208,8 +207,8 @@ pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
 
 /// Draws both charts of a sweep into its directory, as SVG and PNG; gives the files.
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let charts = sweep::over_what_was_swept(file).into_iter().map(|chart| ("sweep", Ok(chart)));
-    Ok(draw_each(charts.collect(), &sweep::place(file), dir)?.files)
+    let charts = over_runs::over_what_was_swept(file).into_iter().map(|chart| ("sweep", Ok(chart)));
+    Ok(draw_each(charts.collect(), &over_runs::place(file), dir)?.files)
 }
 
 /// Draws a figure over runs as SVG.
@@ -217,8 +216,8 @@ pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// [`Error::Usage`] when there is nothing to draw; [`Error::Environment`] when the file can't be written.
 pub fn draw_trend(trend: &Trend, file: &Path) -> Result<(), Error> {
-    let chart = trend::by_commit(trend).map_err(Error::Usage)?;
-    draw::svg(&draw(&chart, Medium::File { place: trend::PLACE }), file)
+    let chart = over_runs::by_commit(trend).map_err(Error::Usage)?;
+    draw::svg(&draw(&chart, Medium::File { place: over_runs::PLACE }), file)
 }
 
 fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, String>) -> Result<(), Error> {

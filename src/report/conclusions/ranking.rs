@@ -143,228 +143,6 @@ fn is_determined(trial: &Trial) -> bool {
         && lines.all(|line| line.expected.is_some())
 }
 
-struct Words {
-    topic: Topic,
-    evidence: Evidence,
-    /// `fastest`.
-    superlative: &'static str,
-    /// `fast`.
-    adjective: &'static str,
-}
-
-impl Apart {
-    /// As clauses say it.
-    pub fn told(&self) -> String {
-        let label = &self.label;
-        match self.amount {
-            Some(amount) => format!(
-                "{label} has {} requests and notifications per acquisition, counted in a trial of its own",
-                number(amount)
-            ),
-            None => format!("the requests of {label} are not known"),
-        }
-    }
-}
-
-impl Standing {
-    fn words(&self) -> Words {
-        let words =
-            |topic, evidence, superlative, adjective| Words { topic, evidence, superlative, adjective };
-        match (self.aspect, self.better) {
-            (Aspect::Speed, Better::Higher) => {
-                words(Topic::Fastest, Evidence::Throughput, "the fastest", "fast")
-            }
-            (Aspect::Speed, _) => words(Topic::Fastest, Evidence::Table, "the fastest", "fast"),
-            (Aspect::Load, _) => words(
-                Topic::Lightest,
-                Evidence::Requests,
-                "the lightest on the ensemble",
-                "light on the ensemble",
-            ),
-            (Aspect::Fairness, _) => words(Topic::Fairest, Evidence::Fairness, "the fairest", "fair"),
-        }
-    }
-
-    pub fn value(&self, entry: &StrategyReadings, speed: Speed) -> String {
-        let median = entry.median();
-        match (self.aspect, speed) {
-            (Aspect::Speed, Speed::Throughput) => format!("{} acquisitions a second", number(median)),
-            (Aspect::Speed, Speed::TotalTime) => format!("{} in all", Value::Duration(median).shown()),
-            (Aspect::Speed, Speed::Wait) => format!("a median wait of {}", Value::Duration(median).shown()),
-            (Aspect::Load, _) => format!("{} requests and notifications per acquisition", number(median)),
-            (Aspect::Fairness, _) => format!("a fairness index of {}", number(median)),
-        }
-    }
-
-    fn compared(&self, other: &StrategyReadings, against: &Against) -> Option<String> {
-        let ratio = against.ratio?;
-        let inverted = self.better == Better::Lower;
-        let turn = |value: f64| if inverted { 1.0 / value } else { value };
-        let (low, high) = if inverted { (ratio.high, ratio.low) } else { (ratio.low, ratio.high) };
-        let interval = match (low.map(turn), high.map(turn)) {
-            (Some(low), Some(high)) if low.is_finite() && high.is_finite() && self.decidable => {
-                format!(" [{}, {}]", number(low), number(high))
-            }
-            _ => String::new(),
-        };
-        let times = turn(ratio.ratio);
-        if !times.is_finite() {
-            return None;
-        }
-        let times = format!("{}{interval} times", number(times));
-        Some(match (self.aspect, self.better) {
-            (Aspect::Speed, Better::Higher) => format!("{times} the throughput of {}", other.label),
-            (Aspect::Speed, _) => format!("{} takes {times} as long", other.label),
-            (Aspect::Load, _) => format!("{} takes {times} as many", other.label),
-            (Aspect::Fairness, _) => format!("{} has {}", other.label, number(other.median())),
-        })
-    }
-
-    /// What a strategy comes to, and the last of those that the best is better than: as a multiple of it where that strategy is
-    /// the best, otherwise side by side, as no test has compared the two.
-    pub fn in_numbers_of(&self, label: &str, speed: Speed, is_beaten: impl Fn(&Against) -> bool) -> String {
-        let own = self.entries.iter().find(|entry| entry.label == label).unwrap_or_else(|| self.best());
-        let is_best = own.strategy == self.best().strategy;
-        let last = self.others().filter(|(_, against)| is_beaten(against)).last();
-        let last = last.and_then(|(entry, against)| match is_best {
-            true => self.compared(entry, against),
-            false => Some(format!("against {} of {}", self.value(entry, speed), entry.label)),
-        });
-        [self.value(own, speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
-    }
-
-    /// What the nearest and the last of these are to the best.
-    fn compared_with<'a>(
-        &'a self,
-        others: impl Iterator<Item = (&'a StrategyReadings, &'a Against)>,
-    ) -> String {
-        let all: Vec<_> = others.collect();
-        let ends = match all.as_slice() {
-            [] => Vec::new(),
-            [one] => vec![one],
-            [first, .., last] => vec![first, last],
-        };
-        let said: Vec<String> =
-            ends.into_iter().filter_map(|(entry, against)| self.compared(entry, against)).collect();
-        if said.is_empty() { String::new() } else { format!("; {}", listed(&said)) }
-    }
-
-    /// What those that are not ranked come to, for the end of a sentence.
-    fn told_apart(&self) -> String {
-        self.apart.iter().map(|one| format!("; {}", one.told())).collect()
-    }
-
-    fn conclude(&self, speed: Speed, limits: Limits) -> Conclusion {
-        let (words, at) = (self.words(), contenders(self.contenders));
-        let best = self.best();
-        let names = |entries: &[&StrategyReadings]| {
-            entries.iter().map(|entry| entry.label.clone()).collect::<Vec<_>>()
-        };
-        let value = self.value(best, speed);
-        let repeated = counted(self.repetitions, "repetition", "repetitions");
-        let more = match self.needed {
-            Some(needed) => format!("; a test needs {needed}"),
-            None => String::new(),
-        };
-        let (certainty, strategies, sentence) = if self.decidable {
-            let leaders = self.leaders();
-            let beaten = self.others().filter(|(_, against)| {
-                against.verdict == crate::answer::compare::ComparisonVerdict::Improved
-            });
-            let beaten = self.compared_with(beaten) + &self.told_apart();
-            // What is counted once may be less.
-            let of = if self.apart.is_empty() { "" } else { " of those counted in each repetition" };
-            let margin = percent(limits.margin);
-            let names = names(&leaders);
-            match (leaders.len(), self.leaders_are_same()) {
-                (1, _) => {
-                    let said =
-                        format!("With {at} {} is {}{of}: {value}{beaten}.", best.label, words.superlative);
-                    (Certainty::Shown, names, said)
-                }
-                (_, true) => {
-                    let said = format!(
-                        "With {at} {} are equally {}, to within {margin}: {value}{beaten}.",
-                        listed(&names),
-                        words.adjective
-                    );
-                    (Certainty::Same, names, said)
-                }
-                _ => {
-                    let said = format!(
-                        "With {at} none of {} is shown to be {}: over {repeated} they differ by no more than noise \
-                         could explain; {} has {value}{beaten}.",
-                        listed(&names),
-                        words.superlative,
-                        best.label
-                    );
-                    (Certainty::Tied, names, said)
-                }
-            }
-        } else if self.repetitions < 2 {
-            let said = format!(
-                "With {at} it is not known which is {}: a single repetition does not show how much the next would \
-                 differ{more}.",
-                words.superlative
-            );
-            (Certainty::Unknown, Vec::new(), said)
-        } else {
-            let leaders = self.in_front();
-            let behind: Vec<(&StrategyReadings, &Against)> =
-                self.others().filter(|(_, against)| against.ahead).collect();
-            if behind.is_empty() {
-                let said = format!(
-                    "With {at} it is not shown which is {}: {repeated} are too few, and they differ by no more than \
-                     noise could explain{more}.",
-                    words.superlative
-                );
-                (Certainty::Unknown, Vec::new(), said)
-            } else {
-                let names = names(&leaders);
-                let others = names_of(&behind);
-                let compared = self.compared_with(behind.into_iter());
-                let said = format!(
-                    "With {at} {} came out ahead of {others} in each of {repeated}: {} with {value}{compared}. \
-                     That is not statistically confirmed yet{more}.",
-                    listed(&names),
-                    best.label
-                );
-                (Certainty::Ahead, names, said)
-            }
-        };
-        Conclusion {
-            topic: words.topic,
-            certainty,
-            contenders: Some(self.contenders),
-            strategies,
-            sentence,
-            evidence: words.evidence,
-        }
-    }
-}
-
-fn names_of(behind: &[(&StrategyReadings, &Against)]) -> String {
-    let names: Vec<&str> = behind.iter().map(|(entry, _)| entry.label.as_str()).collect();
-    listed(&names)
-}
-
-/// The sentence on the number of contenders that the run is about; and one on each other whose answer is another.
-pub(super) fn sentences<'a>(
-    standings: impl Iterator<Item = &'a Standing>,
-    speed: Speed,
-    focus: usize,
-    limits: Limits,
-) -> Vec<Conclusion> {
-    let all: Vec<Conclusion> = standings.map(|one| one.conclude(speed, limits)).collect();
-    let (first, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.contenders == Some(focus));
-    let said: Vec<Vec<String>> = first.iter().map(|one| one.strategies.clone()).collect();
-    let differs = |one: &Conclusion| {
-        let is_sure = matches!(one.certainty, Certainty::Shown | Certainty::Same);
-        is_sure && !said.contains(&one.strategies)
-    };
-    first.into_iter().chain(others.into_iter().filter(differs)).collect()
-}
-
 /// In which respect strategies are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aspect {
@@ -441,7 +219,7 @@ pub(super) struct Against {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct OpenQuestion {
+struct OpenQuestion {
     pub aspect: Aspect,
     pub contenders: usize,
     pub better: Better,
@@ -457,7 +235,7 @@ impl OpenQuestion {
     }
 }
 
-pub(super) fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
+fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
     let family: usize = questions.iter().map(OpenQuestion::pairs).sum();
     let mut tests = Vec::new();
     let mut open: Vec<(OpenQuestion, Vec<RankedPair>)> = Vec::new();
@@ -588,4 +366,224 @@ fn is_ahead(best: &StrategyReadings, other: &StrategyReadings, better: Better, l
         Better::Lower => high * beyond < other_low && !bound(best),
         Better::Neither => false,
     }
+}
+
+struct Words {
+    topic: Topic,
+    evidence: Evidence,
+    /// `fastest`.
+    superlative: &'static str,
+    /// `fast`.
+    adjective: &'static str,
+}
+
+impl Apart {
+    /// As clauses say it.
+    pub fn told(&self) -> String {
+        let label = &self.label;
+        match self.amount {
+            Some(amount) => format!(
+                "{label} has {} requests and notifications per acquisition, counted in a trial of its own",
+                number(amount)
+            ),
+            None => format!("the requests of {label} are not known"),
+        }
+    }
+}
+
+impl Standing {
+    fn words(&self) -> Words {
+        let words =
+            |topic, evidence, superlative, adjective| Words { topic, evidence, superlative, adjective };
+        match (self.aspect, self.better) {
+            (Aspect::Speed, Better::Higher) => {
+                words(Topic::Fastest, Evidence::Throughput, "the fastest", "fast")
+            }
+            (Aspect::Speed, _) => words(Topic::Fastest, Evidence::Table, "the fastest", "fast"),
+            (Aspect::Load, _) => words(
+                Topic::Lightest,
+                Evidence::Requests,
+                "the lightest on the ensemble",
+                "light on the ensemble",
+            ),
+            (Aspect::Fairness, _) => words(Topic::Fairest, Evidence::Fairness, "the fairest", "fair"),
+        }
+    }
+
+    pub fn value(&self, entry: &StrategyReadings, speed: Speed) -> String {
+        let median = entry.median();
+        match (self.aspect, speed) {
+            (Aspect::Speed, Speed::Throughput) => format!("{} acquisitions a second", number(median)),
+            (Aspect::Speed, Speed::TotalTime) => format!("{} in all", Value::Duration(median).shown()),
+            (Aspect::Speed, Speed::Wait) => format!("a median wait of {}", Value::Duration(median).shown()),
+            (Aspect::Load, _) => format!("{} requests and notifications per acquisition", number(median)),
+            (Aspect::Fairness, _) => format!("a fairness index of {}", number(median)),
+        }
+    }
+
+    fn compared(&self, other: &StrategyReadings, against: &Against) -> Option<String> {
+        let ratio = against.ratio?;
+        let inverted = self.better == Better::Lower;
+        let turn = |value: f64| if inverted { 1.0 / value } else { value };
+        let (low, high) = if inverted { (ratio.high, ratio.low) } else { (ratio.low, ratio.high) };
+        let interval = match (low.map(turn), high.map(turn)) {
+            (Some(low), Some(high)) if low.is_finite() && high.is_finite() && self.decidable => {
+                format!(" [{}, {}]", number(low), number(high))
+            }
+            _ => String::new(),
+        };
+        let times = turn(ratio.ratio);
+        if !times.is_finite() {
+            return None;
+        }
+        let times = format!("{}{interval} times", number(times));
+        Some(match (self.aspect, self.better) {
+            (Aspect::Speed, Better::Higher) => format!("{times} the throughput of {}", other.label),
+            (Aspect::Speed, _) => format!("{} takes {times} as long", other.label),
+            (Aspect::Load, _) => format!("{} takes {times} as many", other.label),
+            (Aspect::Fairness, _) => format!("{} has {}", other.label, number(other.median())),
+        })
+    }
+
+    /// What a strategy comes to, and the last of those that the best is better than: as a multiple of it where that strategy is
+    /// the best, otherwise side by side, as no test has compared the two.
+    pub fn in_numbers_of(&self, label: &str, speed: Speed, is_beaten: impl Fn(&Against) -> bool) -> String {
+        let own = self.entries.iter().find(|entry| entry.label == label).unwrap_or_else(|| self.best());
+        let is_best = own.strategy == self.best().strategy;
+        let last = self.others().filter(|(_, against)| is_beaten(against)).last();
+        let last = last.and_then(|(entry, against)| match is_best {
+            true => self.compared(entry, against),
+            false => Some(format!("against {} of {}", self.value(entry, speed), entry.label)),
+        });
+        [self.value(own, speed)].into_iter().chain(last).collect::<Vec<_>>().join(", ")
+    }
+
+    /// What the nearest and the last of these are to the best.
+    fn compared_with<'a>(
+        &'a self,
+        others: impl Iterator<Item = (&'a StrategyReadings, &'a Against)>,
+    ) -> String {
+        let all: Vec<_> = others.collect();
+        let ends = match all.as_slice() {
+            [] => Vec::new(),
+            [one] => vec![one],
+            [first, .., last] => vec![first, last],
+        };
+        let said: Vec<String> =
+            ends.into_iter().filter_map(|(entry, against)| self.compared(entry, against)).collect();
+        if said.is_empty() { String::new() } else { format!("; {}", listed(&said)) }
+    }
+
+    /// What those that are not ranked come to, for the end of a sentence.
+    fn told_apart(&self) -> String {
+        self.apart.iter().map(|one| format!("; {}", one.told())).collect()
+    }
+
+    fn conclude(&self, speed: Speed, limits: Limits) -> Conclusion {
+        let (words, at) = (self.words(), contenders(self.contenders));
+        let best = self.best();
+        let names = |entries: &[&StrategyReadings]| {
+            entries.iter().map(|entry| entry.label.clone()).collect::<Vec<_>>()
+        };
+        let value = self.value(best, speed);
+        let repeated = counted(self.repetitions, "repetition", "repetitions");
+        let more = match self.needed {
+            Some(needed) => format!("; a test needs {needed}"),
+            None => String::new(),
+        };
+        let (certainty, strategies, sentence) = if self.decidable {
+            let leaders = self.leaders();
+            let beaten = self.others().filter(|(_, against)| against.verdict == ComparisonVerdict::Improved);
+            let beaten = self.compared_with(beaten) + &self.told_apart();
+            // What is counted once may be less.
+            let of = if self.apart.is_empty() { "" } else { " of those counted in each repetition" };
+            let margin = percent(limits.margin);
+            let names = names(&leaders);
+            match (leaders.len(), self.leaders_are_same()) {
+                (1, _) => {
+                    let said =
+                        format!("With {at} {} is {}{of}: {value}{beaten}.", best.label, words.superlative);
+                    (Certainty::Shown, names, said)
+                }
+                (_, true) => {
+                    let said = format!(
+                        "With {at} {} are equally {}, to within {margin}: {value}{beaten}.",
+                        listed(&names),
+                        words.adjective
+                    );
+                    (Certainty::Same, names, said)
+                }
+                _ => {
+                    let said = format!(
+                        "With {at} none of {} is shown to be {}: over {repeated} they differ by no more than noise \
+                         could explain; {} has {value}{beaten}.",
+                        listed(&names),
+                        words.superlative,
+                        best.label
+                    );
+                    (Certainty::Tied, names, said)
+                }
+            }
+        } else if self.repetitions < 2 {
+            let said = format!(
+                "With {at} it is not known which is {}: a single repetition does not show how much the next would \
+                 differ{more}.",
+                words.superlative
+            );
+            (Certainty::Unknown, Vec::new(), said)
+        } else {
+            let leaders = self.in_front();
+            let behind: Vec<(&StrategyReadings, &Against)> =
+                self.others().filter(|(_, against)| against.ahead).collect();
+            if behind.is_empty() {
+                let said = format!(
+                    "With {at} it is not shown which is {}: {repeated} are too few, and they differ by no more than \
+                     noise could explain{more}.",
+                    words.superlative
+                );
+                (Certainty::Unknown, Vec::new(), said)
+            } else {
+                let names = names(&leaders);
+                let others = names_of(&behind);
+                let compared = self.compared_with(behind.into_iter());
+                let said = format!(
+                    "With {at} {} came out ahead of {others} in each of {repeated}: {} with {value}{compared}. \
+                     That is not statistically confirmed yet{more}.",
+                    listed(&names),
+                    best.label
+                );
+                (Certainty::Ahead, names, said)
+            }
+        };
+        Conclusion {
+            topic: words.topic,
+            certainty,
+            contenders: Some(self.contenders),
+            strategies,
+            sentence,
+            evidence: words.evidence,
+        }
+    }
+}
+
+fn names_of(behind: &[(&StrategyReadings, &Against)]) -> String {
+    let names: Vec<&str> = behind.iter().map(|(entry, _)| entry.label.as_str()).collect();
+    listed(&names)
+}
+
+/// The sentence on the number of contenders that the run is about; and one on each other whose answer is another.
+pub(super) fn sentences<'a>(
+    standings: impl Iterator<Item = &'a Standing>,
+    speed: Speed,
+    focus: usize,
+    limits: Limits,
+) -> Vec<Conclusion> {
+    let all: Vec<Conclusion> = standings.map(|one| one.conclude(speed, limits)).collect();
+    let (first, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.contenders == Some(focus));
+    let said: Vec<Vec<String>> = first.iter().map(|one| one.strategies.clone()).collect();
+    let differs = |one: &Conclusion| {
+        let is_sure = matches!(one.certainty, Certainty::Shown | Certainty::Same);
+        is_sure && !said.contains(&one.strategies)
+    };
+    first.into_iter().chain(others.into_iter().filter(differs)).collect()
 }

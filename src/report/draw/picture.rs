@@ -3,9 +3,9 @@
 //!
 //! The font of files is embedded, so that texts have the same width, and a PNG looks the same, on a host without any font.
 //!
-//! Each strategy has a colour, a dash pattern and a marker. The colours are those of Okabe and Ito, which people with any kind of colour blindness can tell apart.
-//! Their yellow is left out, because it cannot be read on white; grey stands in for it. Past the eighth
-//! strategy the colours come again, but never with the same dash pattern and marker.
+//! Each strategy has a colour, a dash pattern and a marker. The colours are those of Okabe and Ito, which people with any
+//! kind of colour blindness can tell apart. Their yellow is left out, because it cannot be read on white; grey stands in for
+//! it. Past the eighth strategy the colours come again, but never with the same dash pattern and marker.
 
 use std::f64::consts::TAU;
 use std::sync::OnceLock;
