@@ -254,23 +254,16 @@ pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
     let run = &source.stored.run;
     // The scenario below has all overrides in it already.
     let command = format!("zklockbench run {}.toml --seed {}", run.scenario, run.seed);
-    let mut blocks = vec![
+    let overrides = if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") };
+    vec![
         Block::Code { caption: "Save the scenario below, and run:".to_owned(), text: command },
         Block::Facts(vec![
-            ("Seed".to_owned(), Value::from(run.seed.to_string())),
-            (
-                "Overrides".to_owned(),
-                Value::from(if run.overrides.is_empty() {
-                    "none".to_owned()
-                } else {
-                    run.overrides.join(" ")
-                }),
-            ),
-            ("Directory".to_owned(), Value::from(source.name)),
+            fact("Seed", run.seed.to_string()),
+            fact("Overrides", overrides),
+            fact("Directory", source.name.to_owned()),
         ]),
-    ];
-    blocks.push(Block::Code { caption: "The scenario as run".to_owned(), text: run.scenario_text.clone() });
-    blocks
+        Block::Code { caption: "The scenario as run".to_owned(), text: run.scenario_text.clone() },
+    ]
 }
 
 pub(super) fn method(source: &Source<'_>) -> Vec<Block> {
