@@ -4,13 +4,10 @@
 //! Uses: words, results, answer.
 
 pub mod chart;
-mod checked_trends;
 pub mod ci;
 pub mod conclusions;
 pub mod document;
 pub mod draw;
-mod gated;
-mod headline;
 pub mod html;
 pub mod page;
 mod run_report;
@@ -19,15 +16,12 @@ mod table;
 mod trend;
 pub mod view;
 
-pub use checked_trends::{CheckedChange, CheckedTrends};
-pub use gated::Gated;
-pub use headline::{Headline, Says};
-pub use run_report::RunReport;
+pub use run_report::{Gated, Headline, RunReport, Says};
 pub use summary::Summary;
 pub use table::{
     Style, ab, ab_headline, ab_markdown, accounting_table, calibration, calibration_headline, comparison,
-    comparison_markdown, date, gates, gates_markdown, markdown, plan, plan_headline, power, sides, sweep,
+    comparison_markdown, gates, gates_markdown, markdown, plan, plan_headline, power, sides, sweep,
     sweep_headline, terminal, trend,
 };
-pub use trend::{Trend, TrendChange, TrendLine, TrendRun};
+pub use trend::{CheckedChange, CheckedTrends, Trend, TrendChange, TrendLine, TrendRun, date};
 pub use view::View;

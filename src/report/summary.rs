@@ -17,7 +17,7 @@ use crate::results::record::{Arrived, Figure, Judged, Missing, Precision, Trial}
 use crate::words::measure::{Latency, Measure};
 use crate::words::verdict::Verdict;
 
-pub use super::gated::SUMMARY as FILE;
+pub use super::run_report::SUMMARY as FILE;
 
 /// The version of its layout. A field may be added without a new one.
 const VERSION: u32 = 1;

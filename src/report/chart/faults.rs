@@ -1,6 +1,6 @@
 //! Lock by fault as a heat map: how soon the lock was acquired again, and where it was violated or stood still.
 
-use super::marks::caption_of_doubts;
+use super::caption_of_doubts;
 use crate::report::View;
 use crate::report::document::{Axis, Chart, ChartKind, Heat, HeatRow, Shade, Tile};
 use crate::report::view::{Cell, Fate, FaultSet, SHORTEST_US, UnderFault};

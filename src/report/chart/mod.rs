@@ -1,34 +1,31 @@
 //! What charts show: which there are of a run, a comparison, a sweep or a store of baselines, and what is on each. The same
 //! charts go into files and onto pages; `draw` draws them.
 
-mod ab;
 mod compared;
 mod faults;
-mod herd;
-mod kinds;
-mod marks;
 mod over_contenders;
+mod over_runs;
 mod over_time;
-mod percentile;
 mod shares;
-mod sweep;
-mod trend;
+mod times;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use ab::{blocks as ab_blocks, ratios as ab_ratios};
-pub use compared::{percentiles as percentiles_compared, ratios as ratios_compared};
-pub use sweep::over_what_was_swept as of_sweep;
-
-use super::document::Chart;
+use super::document::{Chart, Mark};
 use super::draw::{self, Medium, draw};
+use super::view::Cell;
 use super::{Trend, View, ab_headline};
 use crate::answer::ab::AbFile;
 use crate::answer::compare::{Comparison, Side};
 use crate::answer::sweep::SweepFile;
-use crate::results::record::{FigureChart, FigureEntry, figures};
+use crate::results::record::{FigureChart, FigureEntry, Trial, figures};
 use crate::words::error::Error;
 use crate::words::measure::Measure;
+use crate::words::units::counted;
+
+pub use compared::{ab_blocks, ab_ratios, percentiles_compared, ratios_compared};
+pub use over_runs::over_what_was_swept as of_sweep;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawn {
@@ -52,6 +49,7 @@ pub struct RunChart {
 
 enum ChartSource {
     Function(fn(&View<'_>) -> Result<Chart, String>),
+    Percentiles(Measure),
     /// A figure over the number of contenders.
     Figure(&'static FigureEntry, FigureChart),
 }
@@ -82,6 +80,7 @@ impl RunChart {
         };
         let chart = match self.of {
             ChartSource::Function(of) => of(view),
+            ChartSource::Percentiles(measure) => times::by_percentile(view, measure),
             ChartSource::Figure(entry, chart) => over_contenders::over_contenders(view, entry, chart),
         };
         Some(chart).filter(|chart| chart.is_ok() || is_missed)
@@ -95,6 +94,11 @@ const fn run_chart(
     of: fn(&View<'_>) -> Result<Chart, String>,
 ) -> RunChart {
     RunChart { name, title, section, has_files: true, missed: Missed::Always, of: ChartSource::Function(of) }
+}
+
+const fn by_percentile(name: &'static str, title: &'static str, measure: Measure) -> RunChart {
+    let of = ChartSource::Percentiles(measure);
+    RunChart { name, title, section: "waits", has_files: true, missed: Missed::Always, of }
 }
 
 /// Those of the figures that have one.
@@ -112,32 +116,22 @@ pub fn of_a_run() -> impl Iterator<Item = RunChart> {
 }
 
 const TIMES: [RunChart; 6] = [
-    run_chart("wait-by-percentile", "Waits by percentile", "waits", |view| {
-        percentile::by_percentile(view, Measure::Wait)
-    }),
-    run_chart("handoff-by-percentile", "Handoffs by percentile", "waits", |view| {
-        percentile::by_percentile(view, Measure::Handoff)
-    }),
-    run_chart("read-wait-by-percentile", "Waits of readers by percentile", "waits", |view| {
-        percentile::by_percentile(view, Measure::ReadWait)
-    })
-    .on_the_page_alone()
-    .missed(Missed::Never),
-    run_chart("write-wait-by-percentile", "Waits of writers by percentile", "waits", |view| {
-        percentile::by_percentile(view, Measure::WriteWait)
-    })
-    .on_the_page_alone()
-    .missed(Missed::Never),
-    run_chart("notification-by-percentile", "Notifications by percentile", "waits", |view| {
-        percentile::by_percentile(view, Measure::Notification)
-    })
-    .on_the_page_alone()
-    .missed(Missed::Never),
-    run_chart("herd", "The herd", "waits", herd::herd).missed(Missed::Never),
+    by_percentile("wait-by-percentile", "Waits by percentile", Measure::Wait),
+    by_percentile("handoff-by-percentile", "Handoffs by percentile", Measure::Handoff),
+    by_percentile("read-wait-by-percentile", "Waits of readers by percentile", Measure::ReadWait)
+        .on_the_page_alone()
+        .missed(Missed::Never),
+    by_percentile("write-wait-by-percentile", "Waits of writers by percentile", Measure::WriteWait)
+        .on_the_page_alone()
+        .missed(Missed::Never),
+    by_percentile("notification-by-percentile", "Notifications by percentile", Measure::Notification)
+        .on_the_page_alone()
+        .missed(Missed::Never),
+    run_chart("herd", "The herd", "waits", times::herd).missed(Missed::Never),
 ];
 
 const OTHERS: [RunChart; 4] = [
-    run_chart("requests-by-kind", "Requests by kind", "requests", kinds::kinds),
+    run_chart("requests-by-kind", "Requests by kind", "requests", shares::kinds),
     run_chart("throughput-over-time", "Throughput over time", "time", over_time::over_time),
     run_chart("shares", "Shares of the acquisitions", "fairness", shares::shares).on_the_page_alone(),
     run_chart("faults", "Recovery from faults", "faults", faults::faults).missed(Missed::UnderFaults),
@@ -194,7 +188,7 @@ fn write(chart: &Chart, place: &str, dir: &Path) -> Result<[PathBuf; 2], Error> 
 /// # Errors
 /// [`Error::Usage`] for another end or when there is no ratio, [`Error::Environment`] when the file cannot be written.
 pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> {
-    draw_into(path, &compared.conclusion.sentence, || compared::ratios(compared))
+    draw_into(path, &compared.conclusion.sentence, || ratios_compared(compared))
 }
 
 /// Draws the waits of both sides of a comparison by percentile, a panel for each cell, in the same way.
@@ -202,19 +196,19 @@ pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> 
 /// # Errors
 /// Same errors as [`draw_comparison`]; it is a usage error, too, when neither side measured a wait.
 pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
-    draw_into(path, &compared.conclusion.sentence, || compared::percentiles(base, new, compared))
+    draw_into(path, &compared.conclusion.sentence, || percentiles_compared(base, new, compared))
 }
 
 /// Draws what an A/B comparison came to into a directory: every ratio with its interval, and the ratios block by block.
 /// What has no ratio is not drawn, and named with the reason.
 pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
-    draw_each(vec![("ratios", ab::ratios(file)), ("blocks", ab::blocks(file))], &ab_headline(file), dir)
+    draw_each(vec![("ratios", ab_ratios(file)), ("blocks", ab_blocks(file))], &ab_headline(file), dir)
 }
 
 /// Draws both charts of a sweep into its directory, as SVG and PNG; gives the files.
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let charts = sweep::over_what_was_swept(file).into_iter().map(|chart| ("sweep", Ok(chart)));
-    Ok(draw_each(charts.collect(), &sweep::place(file), dir)?.files)
+    let charts = over_runs::over_what_was_swept(file).into_iter().map(|chart| ("sweep", Ok(chart)));
+    Ok(draw_each(charts.collect(), &over_runs::place(file), dir)?.files)
 }
 
 /// Draws a figure over runs as SVG.
@@ -222,8 +216,8 @@ pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// [`Error::Usage`] when there is nothing to draw; [`Error::Environment`] when the file can't be written.
 pub fn draw_trend(trend: &Trend, file: &Path) -> Result<(), Error> {
-    let chart = trend::by_commit(trend).map_err(Error::Usage)?;
-    draw::svg(&draw(&chart, Medium::File { place: trend::PLACE }), file)
+    let chart = over_runs::by_commit(trend).map_err(Error::Usage)?;
+    draw::svg(&draw(&chart, Medium::File { place: over_runs::PLACE }), file)
 }
 
 fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, String>) -> Result<(), Error> {
@@ -235,4 +229,72 @@ fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, Str
     };
     let chart = chart().map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
     paint(&draw(&chart, Medium::File { place }), path)
+}
+
+fn mark_of(cell: &Cell<'_>) -> Mark {
+    Mark { doubtful: !cell.is_sound(), violated: cell.is_violated() }
+}
+
+fn mark_of_one(trial: &Trial) -> Mark {
+    Mark { doubtful: !trial.is_sound(), violated: trial.is_violated() }
+}
+
+/// What the marks of a chart mean, in one paragraph with what else there is to say, then the trials they stand for.
+fn caption_of(view: &View<'_>, mut said: Vec<String>, shown: impl Fn(&Cell<'_>) -> bool) -> Vec<String> {
+    let cells: Vec<&Cell<'_>> = view.cells.iter().filter(|cell| shown(cell)).collect();
+    let violated = by_strategy(&cells, |cell| cell.is_violated());
+    if !violated.is_empty() {
+        said.push("Red cross: the lock broke a promise.".to_owned());
+    }
+    let mut caption = caption_of_doubts(view, said, shown);
+    caption.extend(violated.iter().map(|(strategy, cells)| {
+        let why = cells.iter().find_map(|cell| cell.why_violated()).unwrap_or_default();
+        format!("Violated: {}: {why}", named(view, *strategy, cells))
+    }));
+    caption
+}
+
+/// The same for a chart that marks violations in its own way.
+fn caption_of_doubts(
+    view: &View<'_>,
+    mut said: Vec<String>,
+    shown: impl Fn(&Cell<'_>) -> bool,
+) -> Vec<String> {
+    let cells: Vec<&Cell<'_>> = view.cells.iter().filter(|cell| shown(cell)).collect();
+    let doubtful = by_strategy(&cells, |cell| cell.all().any(|one| !one.is_sound()));
+    if !doubtful.is_empty() {
+        said.push(
+            "Hollow: invalid or partial trials; medians leave them out if there is a sound one.".to_owned(),
+        );
+    }
+    said.extend(view.remarks.iter().map(|remark| format!("{remark}.")));
+    let mut caption = vec![said.join(" ")];
+    caption.extend(doubtful.iter().map(|(strategy, cells)| doubt(view, *strategy, cells)));
+    caption
+}
+
+fn by_strategy<'a>(
+    cells: &[&'a Cell<'a>],
+    holds: impl Fn(&Cell<'_>) -> bool,
+) -> BTreeMap<usize, Vec<&'a Cell<'a>>> {
+    let mut found: BTreeMap<usize, Vec<&Cell<'_>>> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| holds(cell)) {
+        found.entry(cell.strategy).or_default().push(cell);
+    }
+    found
+}
+
+fn doubt(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {
+    let all = || cells.iter().flat_map(|cell| cell.all());
+    let why = all().find_map(Trial::unsound);
+    let unsound = all().filter(|one| !one.is_sound()).count();
+    let of = format!("{unsound} of {}", counted(all().count(), "trial", "trials"));
+    format!("Hollow: {}: {of}, the first {}", named(view, strategy, cells), why.unwrap_or_default())
+}
+
+fn named(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {
+    let label = view.strategies.get(strategy).map_or("?", String::as_str);
+    let counts: Vec<String> = cells.iter().map(|cell| cell.contenders.to_string()).collect();
+    let noun = if counts == ["1"] { "contender" } else { "contenders" };
+    format!("{label} at {} {noun}", counts.join(", "))
 }

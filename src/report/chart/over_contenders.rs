@@ -1,7 +1,7 @@
 //! A figure over the numbers of contenders: a line for each strategy or, where all ran at a single number and there is
 //! nothing to draw a line over, a bar.
 
-use super::marks::{caption_of, mark_of, mark_of_one};
+use super::{caption_of, mark_of, mark_of_one};
 use crate::report::View;
 use crate::report::document::{
     Axis, Bar, BarPart, Bars, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, PartName, Weight,

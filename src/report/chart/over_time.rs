@@ -1,7 +1,7 @@
 //! Throughput over time, step by step; the times at which something was broken are shaded behind it, and elections that
 //! no fault here caused are lines across it.
 
-use super::marks::{caption_of, mark_of};
+use super::{caption_of, mark_of};
 use crate::report::View;
 use crate::report::document::{
     Axis, Band, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PlotPoint, Weight, float,

@@ -3,8 +3,9 @@
 //! Names and units follow the specification: seconds rather than microseconds, the unit at the end of the name, `_total` at
 //! the end of what only grows.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
@@ -14,8 +15,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit as Suffix};
 
-use super::{CellFigures, CiReport, TrackedValue};
-use crate::results::record::{Figure, Unit};
+use super::{CellFigures, CiReport, TrackedValue, clean, tracked};
+use crate::results::record::{Figure, Trial, Unit};
 
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -76,8 +77,8 @@ fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
     }
 }
 
-pub(super) const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
-pub(super) const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
+const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
+const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
 
 /// A figure's median, smallest and largest, and its interval where there is one.
 fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
@@ -92,7 +93,7 @@ fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
 }
 
 /// Adds a figure: of samples with the statistic as a label, in base units.
-pub(super) fn figure(
+fn figure(
     families: &mut Families,
     figure: Figure,
     value: f64,
@@ -120,7 +121,7 @@ pub(super) fn figure(
     );
 }
 
-pub(super) fn of_cell(strategy: &str, contenders: usize) -> Labels {
+fn of_cell(strategy: &str, contenders: usize) -> Labels {
     vec![("strategy".into(), strategy.to_owned()), ("contenders".into(), contenders.to_string())]
 }
 
@@ -128,11 +129,11 @@ fn label_name(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-pub(super) type Labels = Vec<(String, String)>;
+type Labels = Vec<(String, String)>;
 
 /// The families of an exposition, in the order in which they are first mentioned.
 #[derive(Debug, Default)]
-pub(super) struct Families(Vec<MetricFamily>);
+struct Families(Vec<MetricFamily>);
 
 #[derive(Debug)]
 struct MetricFamily {
@@ -152,7 +153,7 @@ enum MetricSamples {
 
 impl Families {
     /// What is true as long as the exposition is.
-    pub(super) fn info(&mut self, name: &str, help: &'static str, labels: Labels) {
+    fn info(&mut self, name: &str, help: &'static str, labels: Labels) {
         self.0.push(MetricFamily {
             name: name.to_owned(),
             unit: "",
@@ -162,7 +163,7 @@ impl Families {
     }
 
     /// A value by name and unit, which may be empty. What is no number is left out.
-    pub(super) fn gauge(
+    fn gauge(
         &mut self,
         (name, unit): (&str, &'static str),
         help: &'static str,
@@ -180,7 +181,7 @@ impl Families {
     }
 
     /// A count of what happened so far.
-    pub(super) fn counter(&mut self, name: &str, help: &'static str, labels: Labels, count: u64) {
+    fn counter(&mut self, name: &str, help: &'static str, labels: Labels, count: u64) {
         if let MetricSamples::Counters(samples) =
             self.of(name, "", help, || MetricSamples::Counters(Vec::new()))
         {
@@ -203,7 +204,7 @@ impl Families {
         &mut self.0[at].samples
     }
 
-    pub(super) fn encode(self) -> String {
+    fn encode(self) -> String {
         let mut registry = Registry::with_prefix("zklockbench");
         registry.register_collector(Box::new(self));
         let mut exposition = String::new();
@@ -242,6 +243,127 @@ impl MetricSamples {
             Self::Info(_) => MetricType::Info,
             Self::Gauges(_) => MetricType::Gauge,
             Self::Counters(_) => MetricType::Counter,
+        }
+    }
+}
+
+/// A run under way, as `/metrics` tells it: what the progress bar knows, and what the trials came to so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Live {
+    scenario: String,
+    began: SystemTime,
+    planned: usize,
+    under_way: Option<UnderWay>,
+    cells: BTreeMap<(String, usize), SoFar>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct UnderWay {
+    strategy: String,
+    contenders: usize,
+    repetition: u32,
+    phase: String,
+    acquired: u64,
+}
+
+/// What the trials of one strategy at one number of contenders came to so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct SoFar {
+    /// Trials that ended, by the word of their verdict.
+    ended: BTreeMap<&'static str, u64>,
+    acquired: u64,
+    violations: u64,
+    last: Vec<(Figure, f64)>,
+}
+
+impl Live {
+    /// A run of that scenario of which no trial has begun.
+    pub fn new(scenario: &str, began: SystemTime, planned: usize) -> Self {
+        Self { scenario: clean(scenario), began, planned, under_way: None, cells: BTreeMap::new() }
+    }
+
+    pub fn more_planned(&mut self, trials: usize) {
+        self.planned += trials;
+    }
+
+    pub fn trial_begins(&mut self, strategy: &str, contenders: usize, repetition: u32) {
+        let (strategy, phase) = (clean(strategy), "connect".to_owned());
+        self.under_way = Some(UnderWay { strategy, contenders, repetition, phase, acquired: 0 });
+    }
+
+    pub fn phase(&mut self, name: &str) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.phase = clean(name);
+        }
+    }
+
+    pub fn acquired(&mut self, acquired: u64) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.acquired = under_way.acquired.max(acquired);
+        }
+    }
+
+    pub fn trial_ended(&mut self, trial: &Trial) {
+        let seen = self.under_way.take().map_or(0, |under_way| under_way.acquired);
+        let key = (clean(&trial.spec.strategy.label), trial.spec.contenders);
+        let so_far = self.cells.entry(key).or_default();
+        *so_far.ended.entry(trial.judged.verdict.word()).or_default() += 1;
+        // What was told once is not taken back.
+        so_far.acquired += trial.whole.acquired().max(seen);
+        so_far.violations += trial.violation_count;
+        let readings = tracked().filter_map(|figure| Some((figure, figure.of(trial).ok()?)));
+        so_far.last =
+            readings.filter(|(_, one)| !one.at_least).map(|(figure, one)| (figure, one.value)).collect();
+    }
+
+    pub fn render(&self, now: SystemTime) -> String {
+        let mut families = Families::default();
+        let facts = [("scenario", self.scenario.as_str()), ("version", env!("CARGO_PKG_VERSION"))];
+        families.info(
+            "run",
+            "The run under way",
+            facts.map(|(name, value)| (name.into(), value.into())).into(),
+        );
+        let seconds = |time: Duration| time.as_secs_f64();
+        let began = seconds(self.began.duration_since(UNIX_EPOCH).unwrap_or_default());
+        let lasts = seconds(now.duration_since(self.began).unwrap_or_default());
+        families.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
+        families.gauge(("run_duration", "seconds"), "For how long it has been under way", Vec::new(), lasts);
+        let planned = self.planned as f64;
+        families.gauge(("trials_planned", ""), "Trials planned by now", Vec::new(), planned);
+        if let Some(UnderWay { strategy, contenders, repetition, phase, .. }) = &self.under_way {
+            let mut labels = of_cell(strategy, *contenders);
+            labels.extend([("repetition".into(), repetition.to_string()), ("phase".into(), phase.clone())]);
+            families.gauge(("trial_under_way", ""), "1 for the trial that is under way", labels, 1.0);
+        }
+        for ((strategy, contenders), so_far) in &self.with_under_way() {
+            so_far.tell(&mut families, strategy, *contenders);
+        }
+        families.encode()
+    }
+
+    /// The counts with those of the trial under way.
+    fn with_under_way(&self) -> BTreeMap<(String, usize), SoFar> {
+        let mut cells = self.cells.clone();
+        if let Some(now) = &self.under_way {
+            cells.entry((now.strategy.clone(), now.contenders)).or_default().acquired += now.acquired;
+        }
+        cells
+    }
+}
+
+impl SoFar {
+    fn tell(&self, families: &mut Families, strategy: &str, contenders: usize) {
+        let labels = of_cell(strategy, contenders);
+        families.counter(ACQUISITIONS.0, ACQUISITIONS.1, labels.clone(), self.acquired);
+        families.counter(VIOLATIONS.0, VIOLATIONS.1, labels.clone(), self.violations);
+        for (verdict, count) in &self.ended {
+            let mut labels = labels.clone();
+            labels.push(("verdict".into(), (*verdict).to_owned()));
+            families.counter("trials", "Trials that ended, by what they were judged as", labels, *count);
+        }
+        for (which, value) in &self.last {
+            figure(families, *which, *value, "last", labels.clone());
         }
     }
 }

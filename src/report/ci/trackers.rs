@@ -8,12 +8,12 @@ use super::{CellFigures, CiReport, TrackedValue};
 use crate::results::record::{Better, Unit};
 use crate::words::units::number;
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Metric {
-    pub value: f64,
+#[derive(Serialize)]
+struct Metric {
+    value: f64,
     /// The lower end of its interval or, of fewer repetitions than an interval takes, the smallest.
-    pub lower_value: f64,
-    pub upper_value: f64,
+    lower_value: f64,
+    upper_value: f64,
 }
 
 /// Bencher Metric Format (version 0): for each strategy and number of contenders its measures, each with its median and between
@@ -49,18 +49,18 @@ pub const BIGGER: &str = "bigger-is-better.json";
 /// Its name where less is better: for `tool: customSmallerIsBetter`.
 pub const SMALLER: &str = "smaller-is-better.json";
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Benchmark {
+#[derive(Serialize)]
+struct Benchmark {
     /// Strategy, contenders and figure; each name is one chart.
-    pub name: String,
-    pub unit: &'static str,
+    name: String,
+    unit: &'static str,
     /// The median over the sound repetitions: always a number.
-    pub value: f64,
+    value: f64,
     /// The smallest and the largest of them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub range: Option<String>,
+    range: Option<String>,
     /// What else there is to say of it.
-    pub extra: String,
+    extra: String,
 }
 
 /// The two files of `github-action-benchmark`, which compares with the last commit and draws a chart of each name: first the

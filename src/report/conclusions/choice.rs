@@ -1,10 +1,9 @@
 //! Which strategy to use in the settings of the run, and what it costs.
 
-use super::ranking::{RankingContext, Speed};
-use super::standing::{Against, Apart, Aspect, Standing, StrategyReadings};
+use super::ranking::{Against, Apart, Aspect, RankingContext, Speed, Standing, StrategyReadings};
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::answer::compare::{ComparisonVerdict as Compared, Limits};
-use crate::report::document::value::Value;
+use crate::report::document::Value;
 use crate::report::view::Cell;
 use crate::results::record::figures::{NOTIFICATIONS_PER_ACQUISITION, REQUESTS_PER_ACQUISITION};
 use crate::words::measure::Measure;

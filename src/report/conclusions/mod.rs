@@ -7,9 +7,7 @@
 //! repetition shows nothing, and a trial that is invalid, partial or violated never wins.
 
 mod choice;
-mod faults;
 mod ranking;
-mod standing;
 mod warnings;
 
 use schemars::JsonSchema;
@@ -17,8 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::View;
 use crate::answer::compare::Limits;
-use ranking::RankingContext;
-use standing::Aspect;
+use ranking::{Aspect, RankingContext};
 
 /// One thing that a run shows, or does not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -133,7 +130,7 @@ pub fn conclusions(view: &View<'_>) -> Vec<Conclusion> {
     // A lock that must not be used comes first, then what faults did, then what to use.
     let (stop, others): (Vec<Conclusion>, Vec<Conclusion>) =
         warnings::of(view).into_iter().partition(|one| one.topic == Topic::MustNotBeUsed);
-    let faults = faults::of(view);
+    let faults = warnings::of_faults(view);
     let ranked = RankingContext::of(view).map(|field| ranked(&field, limits)).unwrap_or_default();
     stop.into_iter().chain(faults).chain(ranked).chain(others).collect()
 }

@@ -5,9 +5,11 @@
 
 use std::ops::Range;
 
-use super::frame::{ChartFrame, MARGIN, Medium};
-use super::look::{ALARM, Colour, Paint, Point, between, ink_on};
-use super::picture::{Anchor, MEDIUM, Picture, SMALL, flow, label_lines, shorten, text_width, wrap};
+use super::picture::{
+    ALARM, Anchor, Colour, MEDIUM, Paint, Picture, Point, SMALL, between, flow, ink_on, label_lines, shorten,
+    text_width, wrap,
+};
+use super::{ChartFrame, MARGIN, Medium};
 use crate::report::document::{Axis, Chart, Heat, HeatRow, Shade, Tile, float};
 
 const LABEL: f64 = 190.0;

@@ -1,12 +1,13 @@
 //! Lines over two axes: grid and labels, bands and guides, each strategy's line, markers and dots, and in a file its key at
-//! the right, level with the end of its line.
+//! the right, level with the end of its line. Also several small plots of one kind in one frame, two in a row.
 
-use super::frame::{ABOVE_PLOT, BELOW_PLOT, ChartFrame, Medium};
-use super::look::{Paint, Point, dash};
-use super::picture::{Anchor, Group, MEDIUM, Picture, SMALL, shorten, text_width, wrap};
+use super::picture::{
+    Anchor, Dot, Group, MEDIUM, Paint, Picture, Point, SMALL, circle, dash, shorten, text_width, wrap,
+};
+use super::{ABOVE_PLOT, BELOW_PLOT, ChartFrame, Medium};
 use crate::report::document::{
-    Axis, Band, Chart, Curve, Ends, Guide, GuideCourse, Intervals, KneeMark, Lines, Mark, Weight, float,
-    simplified,
+    Axis, Band, Chart, Curve, Ends, Guide, GuideCourse, Intervals, KneeMark, Lines, Mark, Panels, Weight,
+    float, simplified,
 };
 
 /// Points that lie within that many pixels of a line are not drawn.
@@ -72,7 +73,7 @@ fn labels_width(lines: &Lines) -> f64 {
 }
 
 /// A small plot in that rectangle, whose labels begin at `left`.
-pub(super) fn draw_small(picture: &mut Picture, lines: &Lines, (left, top): Point, (right, bottom): Point) {
+fn draw_small(picture: &mut Picture, lines: &Lines, (left, top): Point, (right, bottom): Point) {
     let plot = Plot { left: left + labels_width(lines) + 10.0, top, right, bottom, x: &lines.x, y: &lines.y };
     draw_within(picture, lines, &plot, left, 1, &[]);
 }
@@ -271,7 +272,7 @@ fn below(picture: &mut Picture, plot: &Plot<'_>, series: &Curve) {
         }
     }
     for ((x, y), mark) in &series.dots {
-        picture.dot(super::picture::Dot {
+        picture.dot(Dot {
             at: plot.at(*x, *y),
             radius: if mark.doubtful { 4.0 } else { 2.5 },
             paint: Paint::Pale(series.look),
@@ -280,7 +281,7 @@ fn below(picture: &mut Picture, plot: &Plot<'_>, series: &Curve) {
         });
     }
     for (x, y) in &series.measured {
-        let mut ring = super::look::circle(plot.at(*x, *y), 9.0);
+        let mut ring = circle(plot.at(*x, *y), 9.0);
         ring.push(ring[0]);
         picture.line(ring, Paint::Ink, 1.8);
     }
@@ -340,7 +341,7 @@ const ROW: f64 = 16.0;
 const BETWEEN: f64 = 5.0;
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Key {
+struct Key {
     pub look: usize,
     pub label: String,
     /// The last point of its line, as values on the axes.
@@ -371,7 +372,7 @@ fn draw_keys(picture: &mut Picture, plot: &Plot<'_>, keys: &[Key]) {
 }
 
 /// Draws keys in a row, from that point to the right: their lines, markers and labels.
-pub(super) fn draw_keys_across(picture: &mut Picture, (mut left, at): Point, keys: &[Key]) {
+fn draw_keys_across(picture: &mut Picture, (mut left, at): Point, keys: &[Key]) {
     for key in keys {
         one(picture, left, at, key, std::slice::from_ref(&key.label));
         left += SAMPLE + GAP + text_width(&key.label, MEDIUM) + 2.0 * LEADER;
@@ -424,6 +425,46 @@ fn spread(wanted: &[f64], heights: &[f64], top: f64, bottom: f64) -> Vec<f64> {
         free = *at - height / 2.0;
     }
     placed
+}
+
+const KEYS_ROW: f64 = 42.0;
+/// Two keys beside each other have room for labels that wide.
+const KEY_AT_MOST: f64 = 380.0;
+const HEADING: f64 = 36.0;
+const INNER: f64 = 190.0;
+const APART: f64 = 26.0;
+
+pub(super) fn draw_panels(chart: &Chart, Panels { keys, panels }: &Panels, medium: Medium<'_>) -> Picture {
+    let across = if panels.len() > 1 { 2 } else { 1 };
+    let height = HEADING + ABOVE_PLOT + INNER + BELOW_PLOT + APART;
+    let rows = panels.len().div_ceil(across) as f64;
+    // A page has the keys below.
+    let above = if medium.is_page() { 0.0 } else { KEYS_ROW };
+    let mut frame = ChartFrame::holding(chart, medium, above + rows * height);
+    let (mut top, margin) = (frame.top, medium.margin());
+    if !medium.is_page() {
+        let key = |(look, label): (usize, &String)| Key {
+            look,
+            label: shorten(label, MEDIUM, KEY_AT_MOST),
+            end: (1.0, 1.0),
+        };
+        let keys: Vec<Key> = keys.iter().enumerate().map(key).collect();
+        draw_keys_across(&mut frame.picture, (margin, top + KEYS_ROW / 2.0), &keys);
+    }
+    top += above;
+    let width = (medium.right() - margin - (across - 1) as f64 * APART) / across as f64;
+    for row in panels.chunks(across) {
+        let mut left = margin;
+        for (heading, lines) in row {
+            let heading = shorten(heading, MEDIUM + 1.0, width);
+            frame.picture.text((left, top + 8.0), heading, MEDIUM + 1.0, Paint::Ink, Anchor::Start);
+            let above = top + HEADING + ABOVE_PLOT;
+            draw_small(&mut frame.picture, lines, (left, above), (left + width - 10.0, above + INNER));
+            left += width + APART;
+        }
+        top += height;
+    }
+    frame.picture
 }
 
 #[cfg(test)]

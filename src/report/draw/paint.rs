@@ -14,8 +14,7 @@ use plotters::style::{Color, RGBColor, TextStyle, WHITE};
 use plotters_backend::{BackendColor, BackendCoord, DrawingBackend, DrawingErrorKind};
 use png::{ColorType, Encoder};
 
-use super::look::{Colour, Paint, Point, circle, marker};
-use super::picture::{Anchor, Dot, Picture, Shape, font};
+use super::picture::{Anchor, Colour, Dot, Paint, Picture, Point, Shape, circle, font, marker};
 use crate::report::document::Mark;
 use crate::words::disk;
 use crate::words::error::Error;
@@ -65,7 +64,8 @@ pub fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
         let rows = BAND.min(height - above);
         let mut fine = vec![u8::MAX; width as usize * rows as usize * 3];
         {
-            let area = RowBand::new(&mut fine, (width, height), above..above + rows).into_drawing_area();
+            let band = RowBand { dots: &mut fine, size: (width, height), rows: above..above + rows };
+            let area = band.into_drawing_area();
             paint(picture, &area, TextFit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12 })
                 .map_err(Error::cannot("write", path))?;
         }
@@ -241,15 +241,9 @@ fn dots(pixels: f64, fit: TextFit) -> i32 {
 /// Some rows of a picture, three bytes a dot: what is painted outside of them is left out.
 struct RowBand<'a> {
     dots: &'a mut [u8],
+    /// That of the whole picture.
     size: (u32, u32),
     rows: Range<u32>,
-}
-
-impl<'a> RowBand<'a> {
-    /// Those rows of a picture of that size, with room for each dot's three bytes.
-    fn new(dots: &'a mut [u8], size: (u32, u32), rows: Range<u32>) -> Self {
-        Self { dots, size, rows }
-    }
 }
 
 impl DrawingBackend for RowBand<'_> {
@@ -296,7 +290,7 @@ mod tests {
     #[test]
     fn only_dots_within_the_rows_are_kept_and_half_a_colour_is_mixed() {
         let mut dots = [255; 2 * 2 * 3];
-        let mut band = RowBand::new(&mut dots, (2, 10), 4..6);
+        let mut band = RowBand { dots: &mut dots, size: (2, 10), rows: 4..6 };
         let black = |alpha| BackendColor { alpha, rgb: (0, 0, 0) };
         for (at, alpha) in [((0, 3), 1.0), ((0, 6), 1.0), ((-1, 4), 1.0), ((2, 4), 1.0), ((1, 5), 0.5)] {
             band.draw_pixel(at, black(alpha)).unwrap();

@@ -1,14 +1,15 @@
 //! The document as one HTML file: it needs no network and no script, though a script adds values under the pointer and
 //! tables that can be sorted. Text from outside, such as a strategy's label, is shown as text.
 
-mod block;
 mod svg;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::document::{Document, Finding, Section, Tone, Value};
-use super::draw::look::dash;
-use crate::words::units::harmless;
+use super::document::{
+    Block, Chart, ChartKind, Document, Finding, Heat, Section, Shade, Table, Tile, Tone, Value,
+};
+use super::draw::picture::dash;
+use crate::words::units::{contenders, harmless};
 
 /// Colours, sizes and what is switched off where.
 pub const STYLE: &str = include_str!("style.css");
@@ -39,7 +40,7 @@ pub fn page(documents: &[Document], between: Option<&Section>) -> String {
                 main {
                     @if let Some(section) = between {
                         header.top { h1 { "zklockbench: " (documents.len()) " runs" } }
-                        (block::section(section, "all"))
+                        (self::section(section, "all"))
                     }
                     @for (document, number) in documents.iter().zip(1_usize..) {
                         (run(document, &format!("r{number}")))
@@ -105,7 +106,7 @@ fn run(document: &Document, id: &str) -> Markup {
                     }
                 }
             }
-            @for section in &document.sections { (block::section(section, id)) }
+            @for section in &document.sections { (self::section(section, id)) }
         }
     }
 }
@@ -136,4 +137,165 @@ fn badge(value: &Value) -> Markup {
         Tone::Plain => return html! { (text(&value.shown())) },
     };
     html! { span class={ "badge " (class) } { (sign) (text(&value.shown())) } }
+}
+
+/// A section of a run whose elements' ids begin with that.
+fn section(section: &Section, id: &str) -> Markup {
+    let own = format!("{id}-{}", section.id);
+    html! {
+        section #(own) aria-labelledby=(format!("{own}-h")) {
+            h2 #(format!("{own}-h")) { (text(&section.title)) }
+            div.blocks {
+                @for one in &section.blocks { (block(one, id)) }
+            }
+        }
+    }
+}
+
+/// A text, a table, a list, or a chart with what belongs to it.
+fn block(block: &Block, id: &str) -> Markup {
+    html! {
+        @match block {
+            Block::Text(words) => p { (text(words)) },
+            Block::Table { caption, table, legend } => (self::table(caption, table, legend)),
+            Block::Chart(chart) => (self::chart(chart, id)),
+            Block::NoChart { title, why } => p.missing { (text(title)) ": no chart, because " (text(why)) "." },
+            Block::Notes(notes) => ul.notes { @for note in notes { li { (text(note)) } } },
+            Block::Facts(facts) => dl {
+                @for (name, value) in facts { dt { (text(name)) } dd { (text(&value.shown())) } }
+            },
+            Block::Code { caption, text: code } => {
+                p { (text(caption)) }
+                pre tabindex="0" { code { (text(code)) } }
+            },
+        }
+    }
+}
+
+fn table(caption: &str, table: &Table, legend: &str) -> Markup {
+    html! {
+        div.wide {
+            div.scroll tabindex="0" role="region" aria-label=(text(caption)) {
+                table.sortable {
+                    caption { (text(caption)) }
+                    thead {
+                        tr { @for column in &table.columns { th scope="col" class=[column.numbers.then_some("n")] { (column.heading) } } }
+                    }
+                    tbody {
+                        @for row in &table.rows {
+                            tr { @for (value, at) in row.iter().zip(0_usize..) { (cell(value, at < table.labels, table.columns[at].numbers)) } }
+                        }
+                    }
+                }
+            }
+            @if !legend.is_empty() { p.caption { (text(legend)) } }
+        }
+    }
+}
+
+fn cell(value: &Value, is_label: bool, is_number: bool) -> Markup {
+    let class = is_number.then_some("n");
+    let rank = value.rank().map(|rank| format!("{rank}"));
+    html! {
+        @if is_label { th scope="row" { (text(&value.shown())) } }
+        @else { td class=[class] data-v=[rank] { (badge(value)) } }
+    }
+}
+
+fn chart(chart: &Chart, id: &str) -> Markup {
+    if let ChartKind::Heat(heat) = &chart.kind {
+        return self::heat(chart, heat);
+    }
+    let own = format!("{id}-chart-{}", chart.id);
+    let other = match &chart.kind {
+        ChartKind::Lines(lines) => lines.other_y.as_ref(),
+        _ => None,
+    };
+    let other = other.map(|axis| if axis.is_linear() { "linear axis" } else { "logarithmic axis" });
+    let (drawing, values) = svg::chart(chart, &own);
+    html! {
+        figure.chart.whole[chart.kind.is_wide()] #(own) {
+            figcaption { h3 { (text(&chart.title)) } }
+            @if let Some(other) = other { label.toggle { input.axis type="checkbox"; " " (other) } }
+            div.scroll.plot tabindex="0" role="group" aria-label=(text(&format!("{}: arrow keys read the values", chart.title))) {
+                (drawing)
+            }
+            p.readout aria-live="polite" {}
+            (key(&chart.kind))
+            @for said in &chart.caption { p.caption { (text(said)) } }
+            @if let Some(values) = values { script type="application/json" { (PreEscaped(values)) } }
+        }
+    }
+}
+
+/// What the lines or the parts of bars are. Bars of one part have their names beside them.
+fn key(kind: &ChartKind) -> Markup {
+    html! {
+        @match kind {
+            ChartKind::Lines(lines) => ul.key {
+                @for series in &lines.series {
+                    @let mut marks = series.markers.iter().map(|(_, mark)| *mark);
+                    li class={ "s k" (series.look) } data-k=(series.look) {
+                        (svg::swatch(series.look)) " " (text(&series.label))
+                        @if marks.clone().any(|mark| mark.violated) { " (violated: crossed out)" }
+                        @else if marks.any(|mark| mark.doubtful) { " (invalid or partial: hollow)" }
+                    }
+                }
+            },
+            ChartKind::Bars(bars) => @if bars.parts.len() > 1 {
+                ul.key { @for part in &bars.parts { li { span class={ "part p" (part.colour) } {} " " (text(&part.name)) } } }
+            },
+            ChartKind::Panels(panels) => ul.key {
+                @for (label, look) in panels.keys.iter().zip(0_usize..) {
+                    li class={ "s k" (look) } data-k=(look) { (svg::swatch(look)) " " (text(label)) }
+                }
+            },
+            ChartKind::Ratios(_) | ChartKind::Heat(_) => {}
+        }
+    }
+}
+
+fn heat(chart: &Chart, heat: &Heat) -> Markup {
+    let several = heat.rows.windows(2).any(|rows| rows[0].contenders != rows[1].contenders);
+    html! {
+        div.wide {
+            div.scroll tabindex="0" role="region" aria-label=(text(&chart.title)) {
+                table.heat {
+                    caption { (text(&chart.title)) }
+                    thead {
+                        tr {
+                            td {}
+                            @for column in &heat.columns { th scope="col" { span { (text(column)) } } }
+                        }
+                    }
+                    tbody {
+                        @for row in &heat.rows {
+                            tr {
+                                th scope="row" { (text(&row.label)) @if several { ", " (contenders(row.contenders)) } }
+                                @for tile in &row.tiles { (self::tile(tile.as_ref())) }
+                            }
+                        }
+                    }
+                }
+            }
+            @for said in &chart.caption { p.caption { (text(said)) } }
+        }
+    }
+}
+
+fn tile(tile: Option<&Tile>) -> Markup {
+    let class = match tile.map_or(Shade::None, |tile| tile.shade) {
+        Shade::None => "plain".to_owned(),
+        Shade::Time(share) => format!("t{}", (share * 4.0).round().clamp(0.0, 4.0)),
+        Shade::Stuck => "stuck".to_owned(),
+        Shade::Violated => "violated".to_owned(),
+    };
+    html! {
+        td class=(class) {
+            @match tile {
+                None => span aria-label="not tried" { "-" },
+                Some(tile) => @for said in &tile.said { div { (text(said)) } },
+            }
+        }
+    }
 }

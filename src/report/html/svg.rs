@@ -5,8 +5,7 @@ use serde_json::json;
 
 use super::text;
 use crate::report::document::{Chart, ChartKind, Curve, Lines, Mark, PlotPoint};
-use crate::report::draw::look::{MARKER_COUNT, Paint, Point, marker};
-use crate::report::draw::picture::{Anchor, Dot, Group, Shape};
+use crate::report::draw::picture::{Anchor, Dot, Group, MARKER_COUNT, Paint, Point, Shape, marker};
 use crate::report::draw::{Medium, Plot, draw, plot_on_page};
 
 /// More positions than that cannot be pointed at.

@@ -53,18 +53,14 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
 }
 
 fn findings(calibration: &Calibration) -> Vec<Finding> {
-    let found = |topic: &str, sentence: String| Finding {
-        topic: topic.to_owned(),
+    let writes = calibration.synced_writes_per_s.map(|per_s| Finding {
+        topic: "Writes".to_owned(),
         tone: Tone::Plain,
-        sentence,
+        sentence: format!(
+            "The leader takes {} synced writes a second; an acquisition has at least two.",
+            number(per_s)
+        ),
         shown_in: None,
-    };
-    let writes = calibration.synced_writes_per_s.map(|per_s| {
-        let per_s = number(per_s);
-        found(
-            "Writes",
-            format!("The leader takes {per_s} synced writes a second; an acquisition has at least two."),
-        )
     });
     writes.into_iter().collect()
 }

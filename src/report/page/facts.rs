@@ -9,9 +9,8 @@ use crate::words::measure::Outcome;
 use crate::words::units::{counted, number};
 use crate::words::verdict::Verdict;
 
-fn table(caption: &str, columns: Vec<Column>, labels: usize, rows: Vec<Vec<Value>>, legend: &str) -> Block {
-    let table = Table { columns, labels, rows };
-    Block::Table { caption: caption.to_owned(), table, legend: legend.to_owned() }
+fn table(caption: &str, columns: Vec<Column>, rows: Vec<Vec<Value>>, legend: &str) -> Option<Block> {
+    super::table(caption, Table { columns, labels: 1, rows }, legend)
 }
 
 pub(super) fn fact(name: &str, value: String) -> (String, Value) {
@@ -115,12 +114,9 @@ pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
         row.extend([Value::Count(cell.sum(Trial::unserved)), Value::Count(lost)]);
         row
     };
-    let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
-    if rows.is_empty() {
-        return Vec::new();
-    }
+    let rows = view.cells.iter().map(row).collect();
     let legend = "Counts of the measured phase over all repetitions. Unserved: waits that ended without the lock, or had not ended when the phase did.";
-    vec![table("What became of every acquire", columns, 1, rows, legend)]
+    table("What became of every acquire", columns, rows, legend).into_iter().collect()
 }
 
 const fn name(outcome: Outcome) -> &'static str {
@@ -177,7 +173,7 @@ pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
     ];
     let legend = "How much all servers' own counters (mntr) grew over a trial, per acquisition of the whole trial, \
                   including pings and the opening of sessions. Servers that restarted meanwhile are left out.";
-    vec![table("Server counters", columns, 1, rows, legend)]
+    table("Server counters", columns, rows, legend).into_iter().collect()
 }
 
 pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
@@ -196,20 +192,12 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
     .into_iter()
     .flatten()
     .collect();
-    let mut blocks = Vec::new();
-    if !rows.is_empty() {
-        let columns = vec![
-            words("floor"),
-            numbers("p50", 0),
-            numbers("p90", 0),
-            numbers("p99", 0),
-            numbers("samples", 1),
-        ];
-        let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
-        blocks.push(table("What the ensemble itself takes", columns, 1, rows, legend));
-    }
-    blocks.extend(floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}."))));
-    blocks
+    let columns =
+        vec![words("floor"), numbers("p50", 0), numbers("p90", 0), numbers("p99", 0), numbers("samples", 1)];
+    let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
+    let table = table("What the ensemble itself takes", columns, rows, legend);
+    let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
+    table.into_iter().chain(missing).collect()
 }
 
 /// What each strategy was judged as, promise by promise, and what that rests on.
@@ -242,10 +230,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
             if why.is_empty() { Value::NOT_MEASURED } else { why.into() },
         ]
     };
-    let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
-    if rows.is_empty() {
-        return Vec::new();
-    }
+    let rows = view.cells.iter().map(row).collect();
     let columns = vec![
         words("strategy"),
         numbers("contenders", 0),
@@ -262,30 +247,23 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
                   servers had deleted the previous holder's node. Progress: everybody was served once all faults had \
                   healed. Could be caught: entries that would have shown it if the lock did not exclude; the others \
                   are no evidence. A single contender has nobody to exclude.";
-    vec![table("Verdicts", columns, 1, rows, legend)]
+    table("Verdicts", columns, rows, legend).into_iter().collect()
 }
 
 pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
     let run = &source.stored.run;
     // The scenario below has all overrides in it already.
     let command = format!("zklockbench run {}.toml --seed {}", run.scenario, run.seed);
-    let mut blocks = vec![
+    let overrides = if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") };
+    vec![
         Block::Code { caption: "Save the scenario below, and run:".to_owned(), text: command },
         Block::Facts(vec![
-            ("Seed".to_owned(), Value::from(run.seed.to_string())),
-            (
-                "Overrides".to_owned(),
-                Value::from(if run.overrides.is_empty() {
-                    "none".to_owned()
-                } else {
-                    run.overrides.join(" ")
-                }),
-            ),
-            ("Directory".to_owned(), Value::from(source.name)),
+            fact("Seed", run.seed.to_string()),
+            fact("Overrides", overrides),
+            fact("Directory", source.name.to_owned()),
         ]),
-    ];
-    blocks.push(Block::Code { caption: "The scenario as run".to_owned(), text: run.scenario_text.clone() });
-    blocks
+        Block::Code { caption: "The scenario as run".to_owned(), text: run.scenario_text.clone() },
+    ]
 }
 
 pub(super) fn method(source: &Source<'_>) -> Vec<Block> {

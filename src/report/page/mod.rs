@@ -1,26 +1,22 @@
-//! The documents of a run and of a plan: which parts they have, and what is in them. No string is made here that a renderer could make.
+//! The documents of a run, a plan, a comparison, a sweep, a calibration: which parts they have, and what is in them. No string
+//! is made here that a renderer could make.
 
-mod ab;
 mod calibration;
-mod comparison;
+mod compared;
 mod facts;
 mod plan;
 mod sweep;
 
-pub use ab::of_ab;
 pub use calibration::of_calibration;
-pub use comparison::of_comparison;
+pub use compared::{of_ab, of_comparison};
 pub use plan::of_plan;
 pub use sweep::of_sweep;
 
-use super::View;
-use super::chart;
 use super::conclusions::{Certainty, Conclusion, Topic};
 use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
-use super::gated::Gated;
 use super::table::grids::tables;
 use super::table::{ExplainedTable, basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
-use super::{RunReport, Says};
+use super::{Gated, RunReport, Says, View, chart};
 use crate::results::StoredRun;
 
 /// A run that was read, and where from.

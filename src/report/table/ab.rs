@@ -2,10 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::by_kind::{self, CountedRow};
 use super::comparison::on_scale;
-use super::fitted::fitted_above;
-use super::markdown_parts::{bullets, escaped, folded, table};
+use super::counts::{self, CountedRow};
+use super::layout::{bullets, escaped, fitted_above, folded, table};
 use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
 use crate::answer::compare::{self, StoredRatio};
@@ -179,7 +178,7 @@ pub(in crate::report) fn by_kind(file: &AbFile) -> Option<(Table, String)> {
     });
     let rows: Vec<CountedRow<'_>> = rows.collect();
     let labels = vec![words("side"), words("strategy"), numbers("contenders", 0)];
-    (!rows.is_empty()).then(|| (by_kind::table(labels, &rows), by_kind::legend(&rows)))
+    (!rows.is_empty()).then(|| (counts::by_kind(labels, &rows), counts::by_kind_legend(&rows)))
 }
 
 fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {

@@ -1,6 +1,6 @@
 //! The tables of a calibration: the floor, then each server's requests.
 
-use super::fitted::fitted;
+use super::layout::fitted;
 use super::{Style, Table, numbers, words};
 use crate::report::document::Value;
 use crate::results::record::{Calibration, PairFigures, RawRequest, Saturation, ServerFigures, Timing};

@@ -2,7 +2,7 @@
 
 use super::super::document::{Table, Tone, Value, words};
 use super::Style;
-use super::markdown_parts::escaped;
+use super::layout::escaped;
 use crate::answer::gate::{Check, Outcome, overall};
 use crate::words::units::{contenders, harmless};
 use crate::words::verdict::Verdict;

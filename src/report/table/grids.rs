@@ -1,16 +1,14 @@
-//! What each table holds: its columns, how soon one is left out where the terminal is narrow, and its rows.
+//! What each table of a run holds: its columns, how soon one is left out where the terminal is narrow, and its rows.
 
-use super::by_kind::{self, CountedRow};
-use super::drivers;
-use super::explained::ExplainedTable;
+use super::counts::{self, CountedRow};
+use super::{ExplainedTable, Table, numbers, words};
 use crate::report::View;
-use crate::report::document::{Column, NoValue, Table, Tone, Value, numbers, words};
+use crate::report::document::{Column, NoValue, Tone, Value};
 use crate::report::view::{
-    AccountingRow, Cell, CrossCheck, FaultFigures, OpenFigures, Percentile, Spread, TrialFigures, TwoCounts,
-    UnderFault, gap_word, recovery_word,
+    Cell, EntryOrder, FaultFigures, Percentile, TrialFigures, UnderFault, gap_word, recovery_word,
 };
 use crate::results::record::figures::{self, OFFERED, THROUGHPUT, UTILISATION_BUSIEST};
-use crate::results::record::{Arrived, FigureColumn, FigureEntry, Timing, Trial};
+use crate::results::record::{Arrived, DriverRecord, EchoTimes, FigureColumn, FigureEntry, Timing, Trial};
 use crate::words::measure::Measure;
 use crate::words::units::{format_micros, listed, number};
 
@@ -36,7 +34,7 @@ pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
     let all = [
         faults_table(view),
         has_figures.then(figures),
-        drivers::table(view),
+        drivers_table(view),
         by_kind(view),
         has_arrivals.then(open),
     ];
@@ -54,8 +52,8 @@ fn by_kind(view: &View<'_>) -> Option<ExplainedTable> {
     let labels = vec![words("strategy"), numbers("contenders", 0)];
     (!rows.is_empty()).then(|| ExplainedTable {
         caption: "Requests by kind",
-        legend: by_kind::legend(&rows),
-        table: by_kind::table(labels, &rows),
+        legend: counts::by_kind_legend(&rows),
+        table: counts::by_kind(labels, &rows),
     })
 }
 
@@ -108,7 +106,7 @@ impl Table {
     }
 
     /// The main table: one row for each strategy and contender count.
-    pub(in crate::report) fn of(view: &View<'_>) -> Self {
+    fn of(view: &View<'_>) -> Self {
         Self::whole(view).without_idle_columns()
     }
 
@@ -119,7 +117,7 @@ impl Table {
 }
 
 /// What the table's figures are, in one sentence.
-pub(in crate::report) fn legend(view: &View<'_>) -> String {
+fn legend(view: &View<'_>) -> String {
     let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
     let figures = if repeated { "Medians of the valid repetitions. " } else { "" };
     let unserved = view.cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
@@ -150,7 +148,7 @@ fn on_the_wire(view: &View<'_>) -> String {
     }
     let counted = figures_with_column().filter(|(entry, _)| entry.on_the_wire);
     let headings: Vec<&str> = counted.map(|(_, column)| column.heading).collect();
-    format!("{} of drivers: {}; ", listed(&headings), by_kind::HOW)
+    format!("{} of drivers: {}; ", listed(&headings), counts::HOW)
 }
 
 /// What the columns of figures are of which something was measured.
@@ -200,7 +198,10 @@ fn row(view: &View<'_>, cell: &Cell<'_>) -> Vec<Value> {
         repetitions(cell),
         figure(cell, &OFFERED),
         figure(cell, &THROUGHPUT),
-        Value::or_missing(cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1), ends),
+        Value::or_missing(
+            cell.spread(|one| THROUGHPUT.of(one)).filter(|spread| spread.count > 1),
+            |spread| Value::Range(spread.min, spread.max),
+        ),
         Value::or_missing(cell.median(|one| Some(one.total_us()? as f64)), Value::Duration),
         percentile(Measure::Wait, 0.5),
         percentile(Measure::Wait, 0.99),
@@ -222,10 +223,6 @@ fn duration(value: Percentile) -> Value {
 fn repetitions(cell: &Cell<'_>) -> Value {
     let sound = cell.all().filter(|one| one.is_sound()).count();
     Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
-}
-
-fn ends(spread: Spread) -> Value {
-    Value::Range(spread.min, spread.max)
 }
 
 /// The median over the repetitions.
@@ -272,13 +269,13 @@ fn marks(cell: &Cell<'_>) -> Value {
     })
 }
 
-pub(in crate::report) const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the lock; in client: the part of it until a \
+const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the lock; in client: the part of it until a \
     contender was free; service: the part from the call of acquire on; lateness: how late the generator made that call; \
     lock busy: share of the time that the busiest lock was held or being handed over.";
 
 impl Table {
     /// The arrivals of open loads: a row for each strategy and contender count; no rows for other loads.
-    pub(in crate::report) fn open(view: &View<'_>) -> Self {
+    fn open(view: &View<'_>) -> Self {
         let row = |cell: &Cell<'_>| {
             let part = |measure, quantile| {
                 let us = cell.part_of_wait(measure, quantile).filter(|_| !cell.is_unstable());
@@ -290,7 +287,8 @@ impl Table {
             let share = cell.figure(&UTILISATION_BUSIEST);
             let late =
                 cell.median(|one| Some(one.health.lateness_p99_us.filter(|_| one.arrived.is_some())? as f64));
-            let grows = cell.median(|one| OpenFigures::of(one)?.grows_per_s);
+            let grows =
+                cell.median(|one| one.steady.as_ref().filter(|_| one.arrived.is_some())?.grows_per_s());
             vec![
                 view.label(cell).into(),
                 contenders(cell),
@@ -325,67 +323,6 @@ impl Table {
         let rows = view.cells.iter().filter(|cell| cell.is_open()).map(row).collect();
         Self { columns, labels: 1, rows }.without_idle_columns()
     }
-
-    /// The three-way check: client, cost model, servers, count by count.
-    pub(in crate::report) fn accounting(view: &View<'_>) -> Self {
-        let row = |row: AccountingRow| {
-            vec![
-                row.strategy.into(),
-                Value::Count(row.contenders as u64),
-                row.line.what.name().into(),
-                counted(row.line.client),
-                counted(row.line.expected),
-                counted(row.line.servers),
-                agree(row.agrees),
-            ]
-        };
-        let columns = vec![
-            words("strategy"),
-            numbers("contenders", 0),
-            words("counted"),
-            numbers("client", 0),
-            numbers("cost model", 0),
-            numbers("servers", 0),
-            words("agree"),
-        ];
-        Self { columns, labels: 1, rows: view.accounting().into_iter().map(row).collect() }
-    }
-
-    /// Client against servers in short: a row for each strategy and contender count.
-    pub(in crate::report) fn cross_check(view: &View<'_>) -> Self {
-        let row = |check: CrossCheck| {
-            let lines = [&check.reads, &check.writes, &check.notifications];
-            let agrees =
-                lines.iter().filter_map(|line| Some(line.as_ref()?.agrees)).reduce(|all, one| all && one);
-            let [reads, writes, notifications] = lines.map(|line| both(line.as_ref()));
-            let contenders = Value::Count(check.contenders as u64);
-            vec![check.strategy.into(), contenders, reads, writes, notifications, agree(agrees)]
-        };
-        let columns = vec![
-            words("client / servers"),
-            numbers("contenders", 0),
-            numbers("reads", 0),
-            numbers("writes", 0),
-            numbers("notifications", 0),
-            words("agree"),
-        ];
-        Self { columns, labels: 1, rows: view.cross_checks().into_iter().map(row).collect() }
-    }
-}
-
-fn counted(value: Option<u64>) -> Value {
-    Value::or_missing(value, Value::Count)
-}
-
-fn both(line: Option<&TwoCounts>) -> Value {
-    Value::or_missing(line, |line| Value::from(format!("{} / {}", line.client, line.servers)))
-}
-
-fn agree(agrees: Option<bool>) -> Value {
-    Value::or_missing(agrees, |agrees| match agrees {
-        true => Value::verdict("yes", Tone::Plain),
-        false => Value::verdict("NO", Tone::Bad),
-    })
 }
 
 const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was seen; election: longest \
@@ -405,7 +342,7 @@ const FAULT_LEGEND: &str = "faults: 1 of 2 means that the effect of only one was
 const SEVERAL: &str = "In trials with several faults, the columns faults, election, longest gap and recovery are per fault, \
     all others per trial.";
 
-pub(in crate::report) fn faults_legend(view: &View<'_>) -> String {
+fn faults_legend(view: &View<'_>) -> String {
     let several = view.fault_sets().iter().any(|set| set.single().is_none());
     [FAULT_LEGEND, if several { SEVERAL } else { "" }].join(" ").trim_end().to_owned()
 }
@@ -439,7 +376,7 @@ const FAULT_COLUMNS: [Column; 20] = [
 
 impl Table {
     /// One row for each strategy, fault and contender count; no rows when nothing was broken.
-    pub(in crate::report) fn faults(view: &View<'_>) -> Self {
+    fn faults(view: &View<'_>) -> Self {
         let names: Vec<String> = view.fault_sets().iter().map(|set| set.name()).collect();
         let row = |under: UnderFault| {
             let named = [
@@ -483,9 +420,7 @@ fn of_faults(figures: &FaultFigures) -> [Value; 5] {
 }
 
 fn of_trials(figures: &TrialFigures) -> [Value; 12] {
-    let order = |order: crate::report::view::EntryOrder| {
-        Value::from(format!("{} of {}", order.too_early, order.compared))
-    };
+    let order = |order: EntryOrder| Value::from(format!("{} of {}", order.too_early, order.compared));
     [
         Value::Count(figures.violations),
         Value::or_missing(figures.order, order),
@@ -499,5 +434,70 @@ fn of_trials(figures: &TrialFigures) -> [Value; 12] {
         Value::Count(figures.waits_lost),
         Value::Count(figures.stale_writes),
         Value::Count(figures.stale_rejected),
+    ]
+}
+
+const DRIVER_COLUMNS: [Column; 11] = [
+    words("strategy"),
+    numbers("contenders", 0),
+    words("program"),
+    numbers("processes", 1),
+    words("clock"),
+    words("held by"),
+    numbers("pipe p50", 0),
+    numbers("pipe p99", 2),
+    numbers("echo p50", 1),
+    numbers("contender's echo p50", 3),
+    numbers("echo p50 under load", 2),
+];
+
+const DRIVER_LEGEND: &str = "Drivers, and what the way to them costs. Pipe: what the suite saw of an acquire, less the time within the \
+                      library; it lies in the wait unless the clock is ours. Echo: a request that asks for nothing, there and \
+                      back, before the load. Held by the driver: it held and released by itself, so that no handoff has the \
+                      pipe in it; held by the suite: each has one way in it, that of the request to release. Ahead: so many \
+                      acquires of each contender were out at once, and done one after the other; an acquire then begins at \
+                      the release before, by the driver's clock, and has no way to the driver in it.";
+
+/// Locks of other programs: what was taken by which, and what the way to it costs.
+fn drivers_table(view: &View<'_>) -> Option<ExplainedTable> {
+    let driven = |cell: &Cell<'_>| cell.all().find_map(|trial: &Trial| trial.driver.clone());
+    let rows: Vec<Vec<Value>> = view
+        .cells
+        .iter()
+        .filter_map(|cell| Some(driver_row(view.label(cell).into(), cell, &driven(cell)?)))
+        .collect();
+    (!rows.is_empty()).then(|| ExplainedTable {
+        caption: "Drivers",
+        legend: DRIVER_LEGEND.to_owned(),
+        table: Table { columns: DRIVER_COLUMNS.to_vec(), labels: 2, rows },
+    })
+}
+
+fn driver_row(label: Value, cell: &Cell<'_>, driver: &DriverRecord) -> Vec<Value> {
+    let micros = |us: Option<f64>| Value::or_missing(us, Value::Duration);
+    let pipe = |quantile: f64| micros(cell.percentile(Measure::Pipe, quantile).map(|at| at.us));
+    let echo = |times: Option<EchoTimes>| micros(times.map(|times| times.p50_us as f64));
+    let clock = match driver.clock_fits {
+        Some(true) => "ours",
+        Some(false) => "its own",
+        None => "not told",
+    };
+    vec![
+        label,
+        Value::Count(cell.contenders as u64),
+        driver.program.clone().into(),
+        Value::Count(driver.processes as u64),
+        clock.into(),
+        match driver.ahead {
+            Some(ahead) => format!("the driver, {ahead} ahead"),
+            None if driver.held_by_itself => "the driver".to_owned(),
+            None => "the suite".to_owned(),
+        }
+        .into(),
+        pipe(0.5),
+        pipe(0.99),
+        echo(driver.echo),
+        echo(driver.contender_echo),
+        echo(driver.echo_under_load),
     ]
 }

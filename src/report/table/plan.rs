@@ -1,8 +1,7 @@
 //! A plan: question, verdicts, what is expected of each strategy, and how it was verified.
 
-use super::explained::ExplainedTable;
-use super::fitted::fitted;
-use super::{Style, Table, numbers, words};
+use super::layout::fitted;
+use super::{ExplainedTable, Style, Table, numbers, words};
 use crate::answer::model::{Fit, Part, Predicted, Prediction};
 use crate::answer::plan::{
     Answer, Checked, CheckedFailure, FailureCost, Headroom, MapCell, MapChoice, MeasuredRange, PlanFile,

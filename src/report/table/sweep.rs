@@ -1,6 +1,6 @@
 //! What a sweep found.
 
-use super::fitted::fitted_above;
+use super::layout::fitted_above;
 use super::{NOT_MEASURED, Style, Table, numbers, words};
 use crate::answer::sweep::{
     Collapse, Decision, Edge, Ending, Estimate, Finding, Fit, Knee, KneeFigure, NoLaw, Opinion, Point,

@@ -1,11 +1,9 @@
 //! The table of a figure over runs.
 
-use std::time::SystemTime;
-
-use super::fitted::fitted;
+use super::layout::fitted;
 use super::{Style, Table, numbers, words};
-use crate::report::Trend;
 use crate::report::document::Value;
+use crate::report::{Trend, date};
 use crate::words::units::{counted, shown};
 
 /// Below each cell, its runs; below the table, what makes these hard to compare.
@@ -61,8 +59,4 @@ fn table(trend: &Trend, style: Style) -> String {
     });
     let grid = Table { columns, labels: 2, rows: rows.collect() };
     fitted(grid, style).0 + "\n"
-}
-
-pub fn date(time: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string().chars().take(10).collect()
 }

@@ -6,17 +6,13 @@ mod accounting;
 mod cell;
 mod faults;
 mod notes;
-mod open;
-mod over_time;
 mod stored;
 
 pub use accounting::{AccountingRow, CrossCheck, TwoCounts};
-pub use cell::{Cell, EntryOrder, Percentile, Spread};
+pub use cell::{Bins, Cell, EntryOrder, Percentile, RateOverTime, Spread};
 pub use faults::{
     Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,
 };
-pub use open::{Limit, OpenFigures};
-pub use over_time::{Bins, RateOverTime};
 
 use crate::results::record::{Floor, Judged};
 use crate::words::measure::Measure;

@@ -1,7 +1,7 @@
 //! What must be said below a table or chart: one line for each thing that was marked or went wrong.
 
-use super::{Cell, OpenFigures, View};
-use crate::results::record::figures::THROUGHPUT;
+use super::{Cell, View};
+use crate::results::record::figures::{OFFERED, THROUGHPUT};
 use crate::results::record::{Arrived, Disagreement, Election, FaultRecord, Stuck, Trial};
 use crate::words::measure::{HIGHEST_US, Measure};
 use crate::words::units::{contenders, counted, format_micros, number, percent};
@@ -152,28 +152,25 @@ impl View<'_> {
 /// What must be said of one trial: that its queue grew, that less was achieved than offered and what limited it, that
 /// arrivals were dropped.
 fn of_open_load(name: &str, trial: &Trial) -> Vec<String> {
-    let Some(open) = OpenFigures::of(trial) else { return Vec::new() };
+    let Some(Arrived { offered, dropped, .. }) = trial.arrived else { return Vec::new() };
     let of = format!("{name}, repetition {}", trial.spec.repetition);
     let mut notes = Vec::new();
-    if let Some(grows) = open.grows_per_s {
+    if let Some(grows) = trial.steady.as_ref().and_then(|steady| steady.grows_per_s()) {
         notes.push(format!(
             "unstable: {of}: the queue grew by {} a second, so waits have no percentiles",
             number(grows)
         ));
     }
-    if let (Some(offered), Some(achieved), false) =
-        (open.offered_per_s, THROUGHPUT.of(trial), open.limits.is_empty())
-    {
-        let used: Vec<String> =
-            open.limits.iter().map(|limit| format!("{} {}", limit.what, percent(limit.share))).collect();
+    let rates = OFFERED.of(trial).zip(THROUGHPUT.of(trial));
+    if let Some((due, achieved)) = rates.filter(|(due, achieved)| *achieved < Arrived::ACHIEVED * due) {
         notes.push(format!(
             "missed: {of}: {} of {} acquisitions a second; in use: {}",
             number(achieved),
-            number(offered),
-            used.join(", ")
+            number(due),
+            in_use(trial)
         ));
     }
-    if let Some(first) = open.distorted.first() {
+    if let Some(first) = trial.dispersion.iter().find(|one| one.is_off()) {
         notes.push(format!(
             "distorted: {of}: arrivals were not issued as scheduled: over {} windows of {} the index of dispersion \
              is {}, but {} was scheduled",
@@ -183,11 +180,23 @@ fn of_open_load(name: &str, trial: &Trial) -> Vec<String> {
             number(first.scheduled)
         ));
     }
-    let Arrived { offered, dropped, .. } = open.arrived;
     if dropped > 0 {
         notes.push(format!("dropped: {of}: {dropped} of {offered} arrivals found no free session"));
     }
     notes
+}
+
+/// What may have limited the throughput, the busiest first, each with the share of it that was used.
+fn in_use(trial: &Trial) -> String {
+    let lock = trial.utilisation.map(|used| ("the busiest lock", used.busiest));
+    let generator = Some(("the generator's processor", trial.health.cpu_share));
+    let host = trial.health.host_idle_share.map(|idle| ("this host's processors", 1.0 - idle));
+    let disk = trial.busiest_disk().map(|share| ("the servers' log", share));
+    let mut used: Vec<(&str, f64)> = [lock, generator, host, disk].into_iter().flatten().collect();
+    used.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let told: Vec<String> =
+        used.into_iter().map(|(what, share)| format!("{what} {}", percent(share))).collect();
+    told.join(", ")
 }
 
 /// Who was elected and when, by whatever made the servers do that.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use toml::Table;
 
 use super::{Cell, View};
-use crate::results::record::{EnsembleInfo, Floor, Precision, RunEnding, Trial};
+use crate::results::record::{EnsembleInfo, Floor, RunEnding, Trial};
 use crate::results::{RunFile, StoredRun};
 use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, format_micros, listed, shown};
@@ -69,7 +69,7 @@ fn cells<'a>(trials: &[(usize, &'a Trial)]) -> Vec<Cell<'a>> {
 
 fn remarks(stored: &StoredRun) -> Vec<String> {
     let run = &stored.run;
-    let precision = run.precision.as_ref().map(precision);
+    let precision = run.precision.as_ref().map(|found| format!("precision: {}", found.describe()));
     ending(stored)
         .into_iter()
         .chain(resumed(run))
@@ -105,10 +105,6 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
         counted(hosts.len(), "host", "hosts"),
         counted(acquired, "acquisition", "acquisitions")
     ))
-}
-
-fn precision(precision: &Precision) -> String {
-    format!("precision: {}", precision.describe())
 }
 
 /// What is missing of the floor. A run of a version that did not know of floors misses none.

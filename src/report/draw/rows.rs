@@ -1,9 +1,12 @@
-//! Bars: a name, a bar of one or several parts, what it comes to, and the single repetitions as dots.
+//! Rows one below the other, over one axis. Bars: a name, a bar of one or several parts, what it comes to, and the single
+//! repetitions as dots. Ratios: each with its interval, and with the values that it is of as dots.
 
-use super::frame::{ChartFrame, Medium};
-use super::look::{Paint, Point};
-use super::picture::{Anchor, Dot, Group, MEDIUM, Picture, SMALL, flow, label_lines, text_width};
-use crate::report::document::{Bar, Bars, Chart, PartName, float};
+use super::picture::{
+    Anchor, Dot, Group, MEDIUM, Paint, Picture, Point, SMALL, flow, label_lines, shorten, text_width,
+};
+use super::{ChartFrame, Medium};
+use crate::answer::compare::ComparisonVerdict;
+use crate::report::document::{Axis, Bar, Bars, Chart, PartName, RatioRow, Ratios, float};
 
 const LINE: f64 = 17.0;
 /// The room of a bar that stands alone, and the height of the bar.
@@ -16,7 +19,7 @@ const VALUE: f64 = 72.0;
 const NAMES: f64 = 22.0;
 const LEGEND_LINE: f64 = 22.0;
 
-pub(super) fn draw(chart: &Chart, bars: &Bars, medium: Medium<'_>) -> Picture {
+pub(super) fn draw_bars(chart: &Chart, bars: &Bars, medium: Medium<'_>) -> Picture {
     let (left, right) = (medium.margin(), medium.right());
     let width = medium.width() * 0.3;
     let names: Vec<Vec<String>> = bars.rows.iter().map(|row| label_lines(&row.label, width)).collect();
@@ -73,15 +76,9 @@ impl BarArea<'_> {
     }
 
     fn axes(&self, picture: &mut Picture) {
-        for tick in &self.bars.axis.ticks {
-            let column = self.across(tick.at);
-            picture.line(vec![(column, self.top), (column, self.bottom + 5.0)], Paint::Grid, 1.0);
-            let at = (column, self.bottom + 16.0);
-            picture.text(at, tick.label.as_str(), MEDIUM, Paint::Ink, Anchor::Middle);
-        }
+        draw_ticks(picture, &self.bars.axis, (self.top, self.bottom), |value| self.across(value));
         picture.line(vec![(self.left, self.top), (self.left, self.bottom)], Paint::Rule, 1.5);
-        let at = (f64::midpoint(self.left, self.right), self.bottom + 38.0);
-        picture.text(at, self.bars.axis.title.as_str(), MEDIUM, Paint::Ink, Anchor::Middle);
+        draw_title(picture, &self.bars.axis, (self.left, self.right), self.bottom);
         self.references(picture);
     }
 
@@ -150,4 +147,128 @@ impl BarArea<'_> {
             });
         }
     }
+}
+
+/// What labels take of the width, and what verdicts take.
+const LABELS: f64 = 0.33;
+const VERDICTS: f64 = 110.0;
+const RATIO_ROW: f64 = 26.0;
+/// Ratios beyond are drawn at the edge.
+const FARTHEST: f64 = 10.0;
+
+pub(super) fn draw_ratios(chart: &Chart, ratios: &Ratios, medium: Medium<'_>) -> Picture {
+    let rows = ratios.rows.len() as f64 * RATIO_ROW;
+    let mut frame = ChartFrame::holding(chart, medium, rows + 54.0);
+    let field = RatioArea {
+        top: frame.top,
+        bottom: frame.top + rows,
+        margin: medium.margin(),
+        left: medium.width() * LABELS,
+        right: medium.right() - VERDICTS,
+        edge: medium.right(),
+        axis: across(ratios),
+    };
+    field.ground(&mut frame.picture);
+    for (row, at) in ratios.rows.iter().zip(0_u32..) {
+        field.row(&mut frame.picture, row, field.top + (f64::from(at) + 0.5) * RATIO_ROW);
+    }
+    frame.picture
+}
+
+/// The axis, wide enough for the intervals, the margins and the dots.
+fn across(ratios: &Ratios) -> Axis {
+    let ends = ratios.rows.iter().flat_map(|row| {
+        let ends = row.interval.map(|interval| [interval.ratio, interval.low, interval.high]);
+        ends.into_iter().flatten().flatten().chain(row.above.iter().chain(&row.below).copied())
+    });
+    let all = ends.chain(ratios.rows.iter().flat_map(ends_of_margin));
+    let within: Vec<f64> = all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)).collect();
+    let low = within.iter().copied().fold(1.0, f64::min);
+    let high = within.iter().copied().fold(1.0, f64::max);
+    Axis::logarithmic(ratios.of, low, high)
+}
+
+fn ends_of_margin(row: &RatioRow) -> impl Iterator<Item = f64> {
+    row.margin.into_iter().flat_map(|margin| [1.0 / (1.0 + margin), 1.0 + margin])
+}
+
+struct RatioArea {
+    top: f64,
+    bottom: f64,
+    margin: f64,
+    left: f64,
+    right: f64,
+    edge: f64,
+    axis: Axis,
+}
+
+impl RatioArea {
+    fn at(&self, ratio: f64) -> f64 {
+        let share = self.axis.share(ratio.clamp(1.0 / FARTHEST, FARTHEST)).clamp(0.0, 1.0);
+        self.left + share * (self.right - self.left)
+    }
+
+    fn ground(&self, picture: &mut Picture) {
+        draw_ticks(picture, &self.axis, (self.top, self.bottom), |ratio| self.at(ratio));
+        let unchanged = self.at(1.0);
+        picture.line(vec![(unchanged, self.top), (unchanged, self.bottom + 5.0)], Paint::Ink, 2.0);
+        draw_title(picture, &self.axis, (self.left, self.right), self.bottom);
+    }
+
+    fn row(&self, picture: &mut Picture, row: &RatioRow, y: f64) {
+        let label = shorten(&row.label, SMALL, self.left - self.margin - 10.0);
+        picture.text((self.left - 10.0, y), label, SMALL, Paint::Ink, Anchor::End);
+        let paint = paint(row.verdict);
+        for end in ends_of_margin(row) {
+            let x = self.at(end);
+            picture.line(vec![(x, y - RATIO_ROW / 2.0), (x, y + RATIO_ROW / 2.0)], Paint::Rule, 1.0);
+        }
+        for (values, up, ink) in [(&row.above, -6.0, Paint::FaintInk), (&row.below, 6.0, paint)] {
+            for value in values {
+                dot(picture, (self.at(*value), y + up), 2.0, ink);
+            }
+        }
+        if let Some(interval) = row.interval {
+            if let (Some(low), Some(high)) = (interval.low, interval.high) {
+                let (from, to) = (self.at(low), self.at(high));
+                picture.line(vec![(from, y), (to, y)], paint, 3.0);
+                picture.line(vec![(from, y - 4.0), (from, y + 4.0)], paint, 2.0);
+                picture.line(vec![(to, y - 4.0), (to, y + 4.0)], paint, 2.0);
+            }
+            if let Some(middle) = interval.ratio {
+                dot(picture, (self.at(middle), y), 4.5, paint);
+            }
+        }
+        picture.text((self.edge, y), row.verdict.word(), SMALL, paint, Anchor::End);
+    }
+}
+
+/// The colour of a verdict, whose word stands beside it. All can be read on white.
+fn paint(verdict: ComparisonVerdict) -> Paint {
+    match verdict {
+        ComparisonVerdict::Regressed => Paint::Alarm,
+        ComparisonVerdict::Improved => Paint::Good,
+        ComparisonVerdict::Same => Paint::Look(0),
+        ComparisonVerdict::Differs | ComparisonVerdict::Inconclusive | ComparisonVerdict::NotMeasured => {
+            Paint::FaintInk
+        }
+    }
+}
+
+fn dot(picture: &mut Picture, at: Point, radius: f64, paint: Paint) {
+    picture.dot(Dot { at, radius, paint, hollow: false, rimmed: false });
+}
+
+/// The lines of the axis below, each with its label.
+fn draw_ticks(picture: &mut Picture, axis: &Axis, (top, bottom): (f64, f64), column: impl Fn(f64) -> f64) {
+    for tick in &axis.ticks {
+        let across = column(tick.at);
+        picture.line(vec![(across, top), (across, bottom + 5.0)], Paint::Grid, 1.0);
+        picture.text((across, bottom + 16.0), tick.label.as_str(), MEDIUM, Paint::Ink, Anchor::Middle);
+    }
+}
+
+fn draw_title(picture: &mut Picture, axis: &Axis, (left, right): (f64, f64), bottom: f64) {
+    let at = (f64::midpoint(left, right), bottom + 38.0);
+    picture.text(at, axis.title.as_str(), MEDIUM, Paint::Ink, Anchor::Middle);
 }

@@ -1,9 +1,11 @@
-//! Requests by kind, as they were counted on the wire.
+//! What was counted: requests by kind, on the wire, and what the client counted beside the cost model and the servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Table, numbers, words};
-use crate::report::document::{Column, Value};
+use crate::report::View;
+use crate::report::document::{Column, Tone, Value};
+use crate::report::view::{AccountingRow, CrossCheck, TwoCounts};
 use crate::results::record::{CountedTurns, Counting};
 use crate::words::measure::RequestKind;
 use crate::words::units::number;
@@ -17,7 +19,7 @@ pub(super) struct CountedRow<'a> {
 }
 
 /// A row for each of these, with a column for each kind of request that occurs in any.
-pub(super) fn table(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Table {
+pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Table {
     let counts = || rows.iter().map(|row| &row.counting.counted);
     let kinds: Vec<RequestKind> = RequestKind::ALL
         .into_iter()
@@ -63,8 +65,8 @@ pub(super) fn table(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Table {
     Table { columns, labels: places, rows: rows.iter().map(row).collect() }
 }
 
-/// What stands in the table.
-pub(super) fn legend(rows: &[CountedRow<'_>]) -> String {
+/// What stands in that table.
+pub(super) fn by_kind_legend(rows: &[CountedRow<'_>]) -> String {
     let turns: BTreeSet<&str> = rows.iter().map(|row| row.counting.turns.told()).collect();
     let all = rows.iter().filter(|row| row.counting.turns == CountedTurns::All).count();
     let told = match turns.len() {
@@ -89,4 +91,67 @@ const fn heading(kind: RequestKind) -> &'static str {
         RequestKind::Sync => "sync",
         RequestKind::RemoveWatches => "remove watches",
     }
+}
+
+impl Table {
+    /// The three-way check: client, cost model, servers, count by count.
+    pub(in crate::report) fn accounting(view: &View<'_>) -> Self {
+        let row = |row: AccountingRow| {
+            vec![
+                row.strategy.into(),
+                Value::Count(row.contenders as u64),
+                row.line.what.name().into(),
+                counted(row.line.client),
+                counted(row.line.expected),
+                counted(row.line.servers),
+                agree(row.agrees),
+            ]
+        };
+        let columns = vec![
+            words("strategy"),
+            numbers("contenders", 0),
+            words("counted"),
+            numbers("client", 0),
+            numbers("cost model", 0),
+            numbers("servers", 0),
+            words("agree"),
+        ];
+        Self { columns, labels: 1, rows: view.accounting().into_iter().map(row).collect() }
+    }
+
+    /// Client against servers in short: a row for each strategy and contender count.
+    pub(super) fn cross_check(view: &View<'_>) -> Self {
+        let row = |check: CrossCheck| {
+            let lines = [&check.reads, &check.writes, &check.notifications];
+            let agrees =
+                lines.iter().filter_map(|line| Some(line.as_ref()?.agrees)).reduce(|all, one| all && one);
+            let [reads, writes, notifications] = lines.map(|line| both(line.as_ref()));
+            let contenders = Value::Count(check.contenders as u64);
+            vec![check.strategy.into(), contenders, reads, writes, notifications, agree(agrees)]
+        };
+        let columns = vec![
+            words("client / servers"),
+            numbers("contenders", 0),
+            numbers("reads", 0),
+            numbers("writes", 0),
+            numbers("notifications", 0),
+            words("agree"),
+        ];
+        Self { columns, labels: 1, rows: view.cross_checks().into_iter().map(row).collect() }
+    }
+}
+
+fn counted(value: Option<u64>) -> Value {
+    Value::or_missing(value, Value::Count)
+}
+
+fn both(line: Option<&TwoCounts>) -> Value {
+    Value::or_missing(line, |line| Value::from(format!("{} / {}", line.client, line.servers)))
+}
+
+fn agree(agrees: Option<bool>) -> Value {
+    Value::or_missing(agrees, |agrees| match agrees {
+        true => Value::verdict("yes", Tone::Plain),
+        false => Value::verdict("NO", Tone::Bad),
+    })
 }

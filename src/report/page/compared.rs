@@ -1,0 +1,123 @@
+//! The documents of comparisons: of stored runs, and of A/B.
+
+use super::facts::{fact, place, program};
+use super::{drawn, filled, noted, section, table};
+use crate::answer::ab::{AbFile, SideRecord, Turn};
+use crate::answer::compare::{Comparison, ComparisonVerdict, Role, Row, Side};
+use crate::report::chart;
+use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
+use crate::report::table::{ab, comparison};
+use crate::words::units::capitalised;
+use crate::words::verdict::Verdict;
+
+const RATIOS: Link = Link { section: "ratios", text: "ratios" };
+
+pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document {
+    let grid = comparison::grid(compared, |_| true);
+    let figures = table("Each figure of each combination", grid, comparison::legend(compared));
+    let percentiles = chart::percentiles_compared(base, new, compared);
+    let faster = comparison::faster(compared).into_iter().map(Block::Text);
+    let sections = [
+        section(RATIOS.section, "Ratios", vec![drawn("Ratios", chart::ratios_compared(compared))]),
+        section("figures", "Figures", figures.into_iter().collect()),
+        section("waits", "Waits by percentile", vec![drawn("Waits by percentile", percentiles)]),
+        section("faster", "Within the new", faster.collect()),
+        section("notes", "Notes", noted(comparison::notes(compared)).into_iter().collect()),
+    ];
+    let verdict = match compared.conclusion.regression.verdict("") {
+        Verdict::Held => Value::verdict("nothing regressed", Tone::Good),
+        Verdict::Violated(_) => Value::verdict("regressed", Tone::Bad),
+        Verdict::Unknown(_) => Value::verdict("inconclusive", Tone::Doubtful),
+    };
+    let limits = comparison::forced(compared).map(|sentence| Finding {
+        topic: "Limits".to_owned(),
+        tone: Tone::Doubtful,
+        sentence,
+        shown_in: None,
+    });
+    Document {
+        title: "Comparison of stored runs".to_owned(),
+        about: comparison::sides(compared).join("; "),
+        headline: Finding {
+            topic: "New against base".to_owned(),
+            tone: verdict.tone(),
+            sentence: format!("{}.", compared.conclusion.sentence),
+            shown_in: Some(RATIOS),
+        },
+        verdict,
+        comes_to: "Conclusions",
+        findings: limits.chain(compared.rows.iter().filter_map(of_row)).collect(),
+        strategies: Vec::new(),
+        sections: filled(sections),
+    }
+}
+
+fn of_row(row: &Row) -> Option<Finding> {
+    let ratio = row.compared.ratio;
+    let ratio =
+        ratio.map_or_else(String::new, |one| format!(": {} times the base's", comparison::times(one.ratio)));
+    let sentence = format!("{} of {}{ratio}.", row.figure, row.cell.name());
+    finding(row.compared.verdict, sentence).filter(|_| row.role == Role::Decides)
+}
+
+/// A figure that differs for sure.
+fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Finding> {
+    let tone = Value::from(verdict).tone();
+    let topic = capitalised(verdict.word());
+    matches!(tone, Tone::Good | Tone::Bad).then_some(Finding {
+        topic,
+        tone,
+        sentence,
+        shown_in: Some(RATIOS),
+    })
+}
+
+pub fn of_ab(file: &AbFile) -> Document {
+    let figures = table("Each figure of each combination", ab::grid(file), ab::legend(file));
+    let counted = ab::by_kind(file).and_then(|(grid, legend)| table("Requests by kind", grid, legend));
+    let charts = [("Ratios", chart::ab_ratios(file)), ("Ratios block by block", chart::ab_blocks(file))];
+    let (a, b) = (&file.sides.a, &file.sides.b);
+    let same = a.ensemble.connect == b.ensemble.connect;
+    let mut measured = vec![Block::Facts(place(&a.ensemble, &file.host))];
+    measured.extend((!same).then(|| Block::Facts(place(&b.ensemble, &file.host))));
+    let scenario = |turn: Turn, side: &SideRecord| Block::Code {
+        caption: format!("The scenario of {}:", turn.title()),
+        text: side.scenario_text.clone(),
+    };
+    let reproduce = vec![
+        scenario(Turn::A, a),
+        scenario(Turn::B, b),
+        Block::Facts(vec![
+            fact("Measured", humantime::format_rfc3339_seconds(file.started_at).to_string()),
+            fact("Seed", file.seed.to_string()),
+            program(&file.tool_version, file.tool_commit.as_deref()),
+        ]),
+    ];
+    let sections = [
+        section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart)).into()),
+        section("figures", "Figures", figures.into_iter().chain(counted).collect()),
+        section("notes", "Notes", noted(ab::notes(file)).into_iter().collect()),
+        section("environment", "Where it was measured", measured),
+        section("reproduce", "How to reproduce this", reproduce),
+    ];
+    let (verdict, _) = ab::outcome(file);
+    let differing = file.comparisons.iter().filter_map(|one| {
+        let ratio = ab::ratio(one, one.ratio);
+        finding(one.verdict, format!("{} of {}: B/A {ratio}.", one.figure, one.cells))
+    });
+    Document {
+        title: format!("A/B comparison: {}", file.scenario),
+        about: [ab::sides(Turn::A, &a.differs), ab::sides(Turn::B, &b.differs)].join("; "),
+        headline: Finding {
+            topic: "B against A".to_owned(),
+            tone: verdict.tone(),
+            sentence: ab::ab_headline(file),
+            shown_in: Some(RATIOS),
+        },
+        verdict,
+        comes_to: "Conclusions",
+        findings: differing.collect(),
+        strategies: Vec::new(),
+        sections: filled(sections),
+    }
+}
