@@ -22,7 +22,7 @@ use crate::answer::{ab, compare, plan, sweep};
 use crate::record::Judged;
 use crate::report::{CheckedChange, Summary, Trend};
 use crate::results::{CalibrationFile, RunFile, TrialFile};
-use crate::scenario::{MachineDiagnostic, nearest};
+use crate::scenario::{MachineDiagnostic, did_you_mean};
 use crate::words::error::{Error, Exit};
 use crate::world::conformance::Finding;
 use crate::world::driver::protocol;
@@ -99,10 +99,7 @@ fn page_of(name: &str) -> Result<std::io::Result<String>, Error> {
     definition.build();
     let command = definition.find_subcommand(name).ok_or_else(|| {
         let names = definition.get_subcommands().map(clap::Command::get_name);
-        let help = nearest(name, names).map_or_else(
-            || "`zklockbench --help` lists them".to_owned(),
-            |nearest| format!("did you mean `{nearest}`?"),
-        );
+        let help = did_you_mean(name, names, "`zklockbench --help` lists them");
         Error::usage(format!("there is no command `{name}`; {help}"))
     })?;
     let mut page = Vec::new();

@@ -26,7 +26,9 @@ mod values;
 
 pub use advice::{Advice, of as advice};
 pub use arrivals::{Arrivals, Late, Open, Popularity, Replay, Step, TraceArrival};
-pub use diagnostic::{Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written, nearest};
+pub use diagnostic::{
+    Diagnostic, Diagnostics, MachineDiagnostic, Position, Severity, Written, did_you_mean, nearest,
+};
 pub use distribution::{Distribution, MeasuredTimes};
 pub use draft::Catalog;
 pub use model::{

@@ -24,7 +24,7 @@ use crate::record::RunEnding;
 use crate::report::{self, page};
 use crate::results::{self, layout};
 use crate::run::series::{Folders, Opening, Series};
-use crate::scenario::{Scenario, nearest};
+use crate::scenario::{Scenario, did_you_mean};
 use crate::words::catalog::{Holders, LockCard};
 use crate::words::error::{Error, Exit};
 use crate::words::units::shown;
@@ -172,11 +172,8 @@ fn strategies(args: &PlanArgs, stored_evidence: &StoredEvidence) -> Result<Vec<S
     }
     for name in &args.strategies {
         let Some(card) = card(name) else {
-            let names: Vec<&str> = lock::STRATEGIES.iter().map(|entry| entry.card.name).collect();
-            let meant = nearest(name, names.iter().copied()).map_or_else(
-                || "`zklockbench strategies` lists them".to_owned(),
-                |meant| format!("did you mean `{meant}`?"),
-            );
+            let names = lock::STRATEGIES.iter().map(|entry| entry.card.name);
+            let meant = did_you_mean(name, names, "`zklockbench strategies` lists them");
             return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
         };
         if !is_exclusive(&card) {

@@ -383,7 +383,7 @@ impl RunInProgress {
     }
 
     fn threads(&self) -> usize {
-        self.args.generator.threads.map_or_else(|| (host::cores() / 4).max(1), usize::from)
+        self.args.generator.threads.map_or_else(host::usual_threads, usize::from)
     }
 
     /// Removes the run's nodes. On a local ensemble they go with it.

@@ -108,7 +108,7 @@ impl OpenEnsemble {
             workspace,
             servers: self.addresses.clone(),
             namespace: namespace_of(chroot, TOP),
-            threads: (host::cores() / 4).max(1),
+            threads: host::usual_threads(),
             keep_awake: self.keep_awake(servers),
             local: self.started.clone(),
             keeps_history: false,

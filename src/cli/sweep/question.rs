@@ -104,7 +104,7 @@ impl SweepQuestion {
         let text = toml::to_string(&base).map_err(Error::usage)?;
         let ends = |pick: fn(&Over) -> f64| At { x: pick(&over[0]), beside: over.get(1).map(pick) };
         let least = ends(|over| over.grid().first().copied().unwrap_or(1.0));
-        let at = |at| parsed(&text_at(&base, &over, at)?);
+        let at = |at| parsed(&toml::to_string(&table_at(&base, &over, at)?).map_err(Error::usage)?);
         let scenario = at(least)?;
         // What cannot be at the far end is told before anything starts.
         at(ends(Over::most))?;
@@ -278,10 +278,6 @@ fn parsed(text: &str) -> Result<Scenario, Error> {
         output::note(&mistakes.render(output::may_colour(&std::io::stderr())));
         Error::usage("the scenario cannot be run with the values that are swept; nothing was started")
     })
-}
-
-fn text_at(base: &Table, over: &[Over], at: At) -> Result<String, Error> {
-    toml::to_string(&table_at(base, over, at)?).map_err(Error::usage)
 }
 
 fn table_at(base: &Table, over: &[Over], at: At) -> Result<Table, Error> {
