@@ -64,7 +64,7 @@ pub fn parse_with_traces(
     let mut sink = Sink::new(text);
     let readable = readable(text);
     let (root, _) = DeTable::parse_recoverable(&readable.text);
-    let whole = readable.is_whole();
+    let whole = readable.errors.is_empty();
     readable.report(text, &mut sink);
     let draft = Draft::read(root.get_ref(), catalog, traces, &sink);
     if whole {
@@ -140,10 +140,6 @@ fn blanked(text: &str, lines: &Range<usize>) -> String {
 }
 
 impl Readable {
-    fn is_whole(&self) -> bool {
-        self.errors.is_empty()
-    }
-
     /// Reports the first error of each line; those after it are mostly its echoes. `text` is the original.
     fn report(&self, text: &str, sink: &mut Sink<'_>) {
         if let (true, Some(first)) = (self.is_something_else, self.errors.first()) {
