@@ -9,14 +9,15 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 
 use super::ab::args::AbArgs;
 use super::drivers;
-use super::outputs::Outputs;
+use super::export::{ExportArgs, Outputs};
 use super::plan::question::PlanArgs;
 use super::run::metrics;
 use super::scenario_file::Overrides;
 use super::scenario_source::SHIPPED;
-pub use super::shared_args::{AccessArgs, InstallArgs, Judging, OpeningArgs};
-use super::shared_args::{ConcludingArgs, GeneratorArgs, PlaceArgs};
-use super::shared_args::{SEEDS, budget, rest, run_id};
+use super::shared_args::{
+    AccessArgs, ConcludingArgs, GeneratorArgs, InstallArgs, Judging, OpeningArgs, PlaceArgs, SEEDS, budget,
+    rest, run_id,
+};
 use super::sweep::question::SweepArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
 use crate::lock;
@@ -333,14 +334,6 @@ pub struct CheckArgs {
     /// Also write it as a page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub struct ExportArgs {
-    /// The directory of a run
-    pub run: PathBuf,
-    #[command(flatten)]
-    pub outputs: Outputs,
 }
 
 #[derive(Debug, Args)]

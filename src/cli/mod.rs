@@ -18,7 +18,6 @@ mod help;
 mod listing;
 mod merge;
 mod output;
-mod outputs;
 mod plan;
 mod report;
 mod run;

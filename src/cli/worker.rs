@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
-use super::outputs::Outputs;
+use super::export::Outputs;
 use super::run::part::WorkerPlace;
 use super::run::{self, MeasuredRun};
 use super::runs::{NEEDS_CONNECT, own_program, parts_of};

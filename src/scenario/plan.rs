@@ -14,6 +14,7 @@ use super::model::{
 };
 use crate::words::catalog::fault::{FaultChoice, Start};
 use crate::words::catalog::{ParamValue, Params};
+use crate::words::clock::micros;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialPlan {
@@ -428,7 +429,7 @@ impl TrialSpec {
 
 /// The mean hold of what a file replays within that time, and the share of the lock that most of it asks for.
 fn of_replay(replay: &Replay, open: &Open, trial: &TrialSpec, measured: Duration) -> (Duration, f64) {
-    let end = crate::words::clock::micros(measured);
+    let end = micros(measured);
     let within = || replay.trace.iter().take_while(|arrival| arrival.at_us < end);
     let count = within().count();
     if count == 0 {

@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
-use super::outputs::Prepared;
+use super::export::Prepared;
 use super::runs::to_resume;
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
