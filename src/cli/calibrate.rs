@@ -7,9 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::args::CalibrateArgs;
 use super::output;
-use super::run::open_ensemble::OpenEnsemble;
+use super::run::open_ensemble::{OpenEnsemble, warm_up};
 use super::run::progress::Progress;
-use super::run::{host, prepare, tool_commit};
+use super::run::{host, tool_commit};
 use crate::load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
 use crate::load::{Environment, Workspace};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
@@ -107,7 +107,7 @@ async fn on(
     progress: &Progress,
     stop: &CancellationToken,
 ) -> Result<(CalibrationResult, Option<Behaviour>), Error> {
-    prepare::warm_up(opened, environment, progress, stop).await?;
+    warm_up(opened, environment, progress, stop).await?;
     if stop.is_cancelled() {
         return Err(Error::Interrupted);
     }

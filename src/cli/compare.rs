@@ -5,8 +5,8 @@ use std::time::SystemTime;
 use serde_json::json;
 
 use super::args::CompareArgs;
+use super::export::{Outputs, Prepared};
 use super::output;
-use super::outputs::{Outputs, Prepared};
 use crate::answer::compare::{Ask, Power, Side, compare, power};
 use crate::report;
 use crate::report::ci::CiReport;

@@ -10,7 +10,7 @@ use super::{drivers, output};
 use crate::load::Workspace;
 use crate::lock;
 use crate::record::RunEnding;
-use crate::scenario::{TrialPlan, nearest};
+use crate::scenario::{TrialPlan, did_you_mean};
 use crate::words::catalog::LockCard;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, counted, one_line};
@@ -47,10 +47,8 @@ pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit,
 fn chosen(introduction: &Introduction, asked: &[String]) -> Result<Vec<String>, Error> {
     let known = || introduction.ready.locks.keys().map(String::as_str);
     if let Some(unknown) = asked.iter().find(|asked| !known().any(|lock| lock == asked.as_str())) {
-        let help = nearest(unknown, known()).map_or_else(
-            || format!("it has {}", known().collect::<Vec<_>>().join(", ")),
-            |nearest| format!("did you mean `{nearest}`?"),
-        );
+        let all = known().collect::<Vec<_>>().join(", ");
+        let help = did_you_mean(unknown, known(), &format!("it has {all}"));
         return Err(Error::usage(format!("the driver has no lock `{unknown}`; {help}")));
     }
     let is_asked = |lock: &&str| asked.is_empty() || asked.iter().any(|asked| asked == lock);

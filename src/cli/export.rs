@@ -1,13 +1,27 @@
-//! `export`: what CI reads, of a run that is over.
+//! What CI reads: where the options of several commands want it, and how it is written there; and `export`, which writes it of
+//! a run that is over.
 
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use clap::Args;
 use serde_json::json;
 
-use super::args::ExportArgs;
 use super::output;
-use crate::report::ci::CiReport;
+use crate::report::ci::{CiReport, github, junit, openmetrics, trackers};
 use crate::report::{Gated, RunReport, View};
 use crate::results;
 use crate::words::error::{Error, Exit};
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// The directory of a run
+    pub run: PathBuf,
+    #[command(flatten)]
+    pub outputs: Outputs,
+}
 
 /// Writes the outputs that were asked for. It judges nothing: the exit code says whether they were written.
 pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
@@ -26,4 +40,221 @@ pub fn execute(args: &ExportArgs) -> Result<Exit, Error> {
         written.iter().for_each(|path| output::note(&format!("written: {}", path.display())));
         Ok(())
     })
+}
+
+/// Options that write the outcome for CI.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "For CI")]
+pub struct Outputs {
+    /// Write verdicts and gates as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// In a GitHub workflow: append to $GITHUB_STEP_SUMMARY and annotate what did not pass
+    #[arg(long)]
+    pub github: bool,
+    /// Write bigger-is-better.json and smaller-is-better.json for github-action-benchmark
+    #[arg(long, value_name = "DIR")]
+    pub benchmark_action: Option<PathBuf>,
+    /// Write Bencher Metric Format
+    #[arg(long, value_name = "FILE")]
+    pub bencher: Option<PathBuf>,
+    /// Write OpenMetrics text
+    #[arg(long, value_name = "FILE")]
+    pub openmetrics: Option<PathBuf>,
+}
+
+/// The variable by which GitHub names the file that takes a step's summary.
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
+impl Outputs {
+    pub fn is_any(&self) -> bool {
+        self.github || !self.files().is_empty()
+    }
+
+    /// Finds out whether all can be written, and removes an earlier run's files so that none is taken for this run's outcome.
+    pub fn prepare(&self) -> Result<Prepared, Error> {
+        let files = self.files();
+        for (at, file) in files.iter().enumerate() {
+            if files[..at].contains(file) {
+                return Err(Error::usage(format!(
+                    "two outputs cannot go to {}; name another file",
+                    file.display()
+                )));
+            }
+        }
+        let summary = self.github.then(step_summary).transpose()?;
+        if let Some(directory) = &self.benchmark_action {
+            fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
+        }
+        files.iter().try_for_each(|file| clear(file))?;
+        Ok(Prepared { outputs: self.clone(), summary })
+    }
+
+    /// The files that are to be written, but for GitHub's.
+    fn files(&self) -> Vec<PathBuf> {
+        let named = [&self.junit, &self.bencher, &self.openmetrics].into_iter().flatten().cloned();
+        let both = self
+            .benchmark_action
+            .iter()
+            .flat_map(|directory| [trackers::BIGGER, trackers::SMALLER].map(|name| directory.join(name)));
+        named.chain(both).collect()
+    }
+}
+
+#[derive(Debug)]
+pub struct Prepared {
+    outputs: Outputs,
+    /// GitHub's file for the summary of the step.
+    summary: Option<PathBuf>,
+}
+
+impl Prepared {
+    /// Writes all that was asked for; gives the files.
+    pub fn write(&self, document: &CiReport) -> Result<Vec<PathBuf>, Error> {
+        let Outputs { junit, benchmark_action, bencher, openmetrics, .. } = &self.outputs;
+        let mut written = Vec::new();
+        let mut write = |path: &Path, text: String| {
+            fs::write(path, text).map_err(|error| cannot_write(path, &error))?;
+            written.push(path.to_owned());
+            Ok::<(), Error>(())
+        };
+        if let Some(path) = junit {
+            write(path, junit::render(document).map_err(Error::environment)?)?;
+        }
+        if let Some(directory) = benchmark_action {
+            for (name, text) in trackers::benchmark_action(document).map_err(Error::environment)? {
+                write(&directory.join(name), text)?;
+            }
+        }
+        if let Some(path) = bencher {
+            write(path, trackers::bencher(document).map_err(Error::environment)?)?;
+        }
+        if let Some(path) = openmetrics {
+            write(path, openmetrics::render(document))?;
+        }
+        if let Some(path) = &self.summary {
+            append_summary(path, document)?;
+            written.push(path.clone());
+            github::annotations(document).iter().for_each(|line| output::note(line));
+        }
+        Ok(written)
+    }
+
+    /// Writes that it broke off before anything was measured: a file that is missing looks like a step that was not run.
+    /// Formats of figures have nothing to say then, so they stay away.
+    pub fn broke_off(&self, title: &str, began: SystemTime, error: &Error) {
+        let figures =
+            Outputs { benchmark_action: None, bencher: None, openmetrics: None, ..self.outputs.clone() };
+        let told = Self { outputs: figures, summary: self.summary.clone() };
+        if let Err(error) = told.write(&CiReport::of_failure(title, began, &error.to_string())) {
+            output::note(&format!("warning: {error}"));
+        }
+    }
+}
+
+fn step_summary() -> Result<PathBuf, Error> {
+    let path = std::env::var_os(STEP_SUMMARY).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let path = path.ok_or_else(|| {
+        Error::usage(format!(
+            "--github needs a GitHub workflow, which sets {STEP_SUMMARY}; it is not set here"
+        ))
+    })?;
+    OpenOptions::new().create(true).append(true).open(&path).map_err(|error| cannot_write(&path, &error))?;
+    Ok(path)
+}
+
+/// Appends the summary as far as GitHub takes it, beside what the step has put there already.
+fn append_summary(path: &Path, document: &CiReport) -> Result<(), Error> {
+    let there = fs::metadata(path).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX));
+    let text = github::summary(document, github::SUMMARY_AT_MOST.saturating_sub(there));
+    if text.is_empty() {
+        output::note(&format!(
+            "warning: {} has reached GitHub's size limit; no summary was added",
+            path.display()
+        ));
+        return Ok(());
+    }
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(|error| cannot_write(path, &error))?;
+    file.write_all(text.as_bytes()).map_err(|error| cannot_write(path, &error))
+}
+
+/// Removes the file, having found out that it could be written.
+fn clear(path: &Path) -> Result<(), Error> {
+    OpenOptions::new().create(true).append(true).open(path).map_err(|error| cannot_write(path, &error))?;
+    // A device or a pipe is no file of an earlier run.
+    if !path.is_file() {
+        return Ok(());
+    }
+    fs::remove_file(path).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
+    Error::environment(format!(
+        "cannot write {}: {error}; name a file in an existing directory",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outputs(directory: &Path) -> Outputs {
+        Outputs {
+            junit: Some(directory.join("junit.xml")),
+            bencher: Some(directory.join("bencher.json")),
+            ..Outputs::default()
+        }
+    }
+
+    #[test]
+    fn what_an_earlier_run_left_is_gone_before_this_one_begins() {
+        let place = tempfile::tempdir().unwrap();
+        let outputs = outputs(place.path());
+        fs::write(place.path().join("junit.xml"), "all green").unwrap();
+        outputs.prepare().unwrap();
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_run_that_breaks_off_is_an_error_in_the_file_and_has_no_figures() {
+        let place = tempfile::tempdir().unwrap();
+        let prepared = outputs(place.path()).prepare().unwrap();
+        prepared.broke_off("quick", SystemTime::UNIX_EPOCH, &Error::environment("no ZooKeeper was found"));
+        let junit = fs::read_to_string(place.path().join("junit.xml")).unwrap();
+        assert!(junit.contains("errors=\"1\"") && junit.contains("no ZooKeeper was found"), "{junit}");
+        assert!(!place.path().join("bencher.json").exists());
+    }
+
+    #[test]
+    fn one_file_does_not_take_two_outputs_and_a_directory_takes_none() {
+        let place = tempfile::tempdir().unwrap();
+        let same = Outputs { openmetrics: Some(place.path().join("bencher.json")), ..outputs(place.path()) };
+        let told = same.prepare().unwrap_err();
+        assert!(matches!(&told, Error::Usage(why) if why.contains("two outputs")), "{told}");
+        let folder = Outputs { junit: Some(place.path().to_owned()), ..Outputs::default() };
+        assert!(matches!(folder.prepare(), Err(Error::Environment(_))));
+        let nowhere = Outputs { junit: Some(place.path().join("no/junit.xml")), ..Outputs::default() };
+        let told = nowhere.prepare().unwrap_err().to_string();
+        assert!(told.contains("no/junit.xml"), "{told}");
+    }
+
+    #[test]
+    fn a_summary_is_added_to_what_the_step_has_said_and_not_beyond_what_github_takes() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("summary.md");
+        let document = CiReport::of_failure("quick", SystemTime::UNIX_EPOCH, "why");
+        fs::write(&path, "before\n").unwrap();
+        append_summary(&path, &document).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("before\n### zklockbench") && text.contains("why"), "{text}");
+        let full = "x".repeat(github::SUMMARY_AT_MOST - 10);
+        fs::write(&path, &full).unwrap();
+        append_summary(&path, &document).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), full);
+    }
 }

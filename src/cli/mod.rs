@@ -3,7 +3,6 @@
 //! Uses: all.
 
 mod ab;
-mod answers;
 mod args;
 mod articles;
 mod baseline;
@@ -16,11 +15,9 @@ mod drivers;
 mod ensemble;
 mod export;
 mod help;
-mod interrupt;
 mod listing;
 mod merge;
 mod output;
-mod outputs;
 mod plan;
 mod report;
 mod run;
@@ -31,7 +28,6 @@ mod shared_args;
 mod sweep;
 mod texts;
 mod torture;
-mod trace_file;
 mod validate;
 mod worker;
 mod worker_args;
@@ -41,6 +37,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -53,9 +50,8 @@ use crate::results::recorded_run;
 use crate::scenario::{EnsembleChoice, Scenario};
 use crate::words::error::{Error, Exit};
 use crate::world::ensemble::leave_for_own_network;
-use interrupt::Interrupt;
-use run::capabilities::Needs;
 use run::metrics::Port;
+use run::open_ensemble::Needs;
 use scenario_file::{Overrides, ScenarioFile};
 use scenario_source::Source;
 
@@ -148,7 +144,7 @@ fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {
         .map_err(|error| Error::environment(format!("cannot start: {error}")))?;
     let ended = runtime.block_on(async {
         let mut interrupt = Interrupt::listen()?;
-        let stop = interrupt.token();
+        let stop = interrupt.token.clone();
         tokio::select! {
             exit = dispatch(cli.command, port, &stop) => exit,
             () = interrupt.insisted() => Err(Error::Interrupted),
@@ -221,5 +217,43 @@ fn log_if_asked() {
     if let Some(filter) = filter {
         let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
         let _ = tracing_subscriber::registry().with(lines).try_init();
+    }
+}
+
+/// Ctrl-C, SIGTERM and a closed terminal: once to stop in order, twice to stop at once.
+struct Interrupt {
+    token: CancellationToken,
+    signals: [Signal; 3],
+}
+
+impl Interrupt {
+    /// Begins to listen; from now on the signals no longer end the process by themselves.
+    fn listen() -> Result<Self, Error> {
+        let listen = |kind| {
+            signal(kind).map_err(|error| Error::environment(format!("cannot listen to signals: {error}")))
+        };
+        let signals = [
+            listen(SignalKind::interrupt())?,
+            listen(SignalKind::terminate())?,
+            listen(SignalKind::hangup())?,
+        ];
+        Ok(Self { token: CancellationToken::new(), signals })
+    }
+
+    /// Cancels the token at the first signal and returns at the second.
+    async fn insisted(&mut self) {
+        self.next().await;
+        self.token.cancel();
+        output::note("Stopping. Press Ctrl-C again to abort.");
+        self.next().await;
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.signals;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
     }
 }

@@ -10,11 +10,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use toml::{Table, Value};
 
-use super::drivers;
-use super::scenario_source::{STDIN, Source};
+use super::scenario_source::{STDIN, Source, TraceFile, read_trace};
 use super::shared_args::PlaceArgs;
-use super::trace_file::TraceFile;
-use super::{output, trace_file};
+use super::{drivers, output};
 use crate::load;
 use crate::lock::DrivenLocks;
 use crate::record::{Replayed, Run, figures};
@@ -59,7 +57,7 @@ impl ScenarioFile {
         let catalog = Catalog { locks: driven.cards(), has_host_commands, ..load::catalog() };
         let replayed = RefCell::new(None);
         let traces = |file: &Path| {
-            let TraceFile { arrivals, sha256 } = trace_file::read(&directory, file)?;
+            let TraceFile { arrivals, sha256 } = read_trace(&directory, file)?;
             replayed.replace(Some(Replayed { file: file.display().to_string(), sha256 }));
             Ok(arrivals)
         };
@@ -85,7 +83,7 @@ impl ScenarioFile {
         const NAME: &str = "the scenario of the run";
         let replayed = run.replayed.clone();
         let traces = |file: &Path| {
-            let TraceFile { arrivals, sha256 } = trace_file::read(Path::new(""), file)
+            let TraceFile { arrivals, sha256 } = read_trace(Path::new(""), file)
                 .map_err(|why| format!("{why}; start in the directory that its path begins in"))?;
             match replayed.as_ref().is_some_and(|replayed| replayed.sha256 == sha256) {
                 true => Ok(arrivals),

@@ -1,11 +1,19 @@
-//! Where a scenario comes from: a file, standard input, or the scenarios built into the program.
+//! Where a scenario comes from: a file, standard input, or the scenarios built into the program; and the arrivals that it
+//! replays: a CSV file, or a history that a run has written.
 
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use toml::Table;
 
-use crate::scenario::nearest;
+use crate::record::history::{Acquire, Event, Release, Step, What};
+use crate::results;
+use crate::results::history::HistoryReader;
+use crate::scenario::{TraceArrival, TraceBuilder, nearest, trace_from_csv};
 use crate::words::disk::{self, MIB, Unreadable};
 use crate::words::error::Error;
 
@@ -93,6 +101,137 @@ fn cannot_read(path: &Path, why: &Unreadable) -> Error {
     Error::usage(format!("cannot read the scenario {}: it {why}{help}", path.display()))
 }
 
+/// The largest CSV file that is read: five million lines of a hundred bytes.
+const LARGEST_TRACE: u64 = 512 << 20;
+
+#[derive(Debug)]
+pub struct TraceFile {
+    pub arrivals: Vec<TraceArrival>,
+    /// The SHA-256 of its bytes.
+    pub sha256: String,
+}
+
+pub fn read_trace(directory: &Path, file: &Path) -> Result<TraceFile, String> {
+    let path = directory.join(file);
+    let cannot = |why: &str| format!("cannot read {}: {why}; name a CSV file or a history", path.display());
+    let found = std::fs::metadata(&path).map_err(|error| cannot(&error.to_string()))?;
+    if !found.is_file() {
+        return Err(cannot("it is no file"));
+    }
+    if path.extension().is_some_and(|extension| extension == "jsonl") {
+        let arrivals = of_history(&path)?;
+        return Ok(TraceFile { arrivals, sha256: digest(&path)? });
+    }
+    if found.len() > LARGEST_TRACE {
+        return Err(format!(
+            "{} has more than {} MB; leave a part of it out",
+            path.display(),
+            LARGEST_TRACE >> 20
+        ));
+    }
+    let input = File::open(&path).map_err(|error| cannot(&error.to_string()))?;
+    let arrivals = trace_from_csv(BufReader::new(input).take(LARGEST_TRACE));
+    let arrivals = arrivals.map_err(|told| format!("{} {told}", path.display()))?;
+    Ok(TraceFile { arrivals, sha256: digest(&path)? })
+}
+
+fn digest(path: &Path) -> Result<String, String> {
+    results::digest_of_file(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// An arrival for each time that a contender asked for a lock which it did not hold already.
+fn of_history(path: &Path) -> Result<Vec<TraceArrival>, String> {
+    let told = |error: Error| error.to_string();
+    let named = |told: String| format!("{} {told}", path.display());
+    let mut history = HistoryReader::open(path).map_err(told)?;
+    let mut asks = Asks::default();
+    while let Some(numbered) = history.next_event().map_err(told)? {
+        let line = numbered.place.line;
+        let event = numbered.event().map_err(|what| named(format!("line {line}: {what}")))?;
+        asks.take(line, &event).map_err(named)?;
+    }
+    asks.trace.finish().map_err(named)
+}
+
+/// Who asks for which lock.
+type Who = (String, u64, String);
+
+/// What a contender has of a lock.
+struct TracedTurn {
+    arrival: usize,
+    /// When it got the lock; `None` while it waits.
+    entered_us: Option<u64>,
+    depth: u32,
+}
+
+/// From the events of a history to arrivals.
+#[derive(Default)]
+struct Asks {
+    trace: TraceBuilder,
+    turns: HashMap<Who, TracedTurn>,
+    clock: Option<String>,
+}
+
+impl Asks {
+    fn take(&mut self, line: u64, event: &Event<'_>) -> Result<(), String> {
+        let Some(contender) = event.contender else { return Ok(()) };
+        let who = |lock: &str| (event.process.to_owned(), contender, lock.to_owned());
+        match event.what {
+            What::Acquire(Acquire { lock, step, .. }) => {
+                self.one_clock(line, event)?;
+                self.acquire(line, event.t_us, who(lock), step)
+            }
+            What::Release(Release { lock, step: Step::Invoke, .. }) => {
+                self.release(event.t_us, &who(lock));
+                Ok(())
+            }
+            What::Release(_) | What::Session | What::Write(_) => Ok(()),
+        }
+    }
+
+    /// Times of different clocks can't be put in one order.
+    fn one_clock(&mut self, line: u64, event: &Event<'_>) -> Result<(), String> {
+        let clock = event.clock.unwrap_or(event.process);
+        let first = self.clock.get_or_insert_with(|| clock.to_owned());
+        if first == clock {
+            return Ok(());
+        }
+        Err(format!(
+            "line {line}: its clock is `{clock}`, that of others `{first}`; replay the events of one"
+        ))
+    }
+
+    fn acquire(&mut self, line: u64, t_us: u64, who: Who, step: Step) -> Result<(), String> {
+        let turn = self.turns.get_mut(&who);
+        let holds = turn.as_ref().is_some_and(|turn| turn.entered_us.is_some());
+        match (step, turn) {
+            (Step::Invoke, _) if holds => {}
+            (Step::Invoke, _) => {
+                let arrival = self.trace.arrives(line, t_us, Some(&who.2))?;
+                self.turns.insert(who, TracedTurn { arrival, entered_us: None, depth: 0 });
+            }
+            (Step::Ok, Some(turn)) => {
+                turn.entered_us.get_or_insert(t_us);
+                turn.depth += 1;
+            }
+            (Step::Fail | Step::Unknown, Some(_)) if !holds => {
+                self.turns.remove(&who);
+            }
+            (Step::Ok | Step::Fail | Step::Unknown, _) => {}
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, t_us: u64, who: &Who) {
+        let Some(turn) = self.turns.get_mut(who) else { return };
+        turn.depth = turn.depth.saturating_sub(1);
+        let Some(entered_us) = turn.entered_us.filter(|_| turn.depth == 0) else { return };
+        let hold = Duration::from_micros(t_us.saturating_sub(entered_us));
+        self.trace.held(turn.arrival, hold);
+        self.turns.remove(who);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +260,71 @@ mod tests {
         let silent = SHIPPED.iter().filter(|one| one.description().is_empty());
         assert_eq!(silent.map(|one| one.name).collect::<Vec<_>>(), Vec::<&str>::new());
         assert!(SHIPPED.len() > 40);
+    }
+
+    fn at(text: &str, extension: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::Builder::new().suffix(extension).tempfile().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    fn history(events: &[&str]) -> tempfile::NamedTempFile {
+        let header = r#"{"format":"zklockbench-history","version":1,"locks":{"a":{"kind":"mutex"},"b":{"kind":"mutex"}}}"#;
+        let line = |event: &&str| format!("{{\"process\":\"p\",{event}}}\n");
+        at(&format!("{header}\n{}", events.iter().map(line).collect::<String>()), ".jsonl")
+    }
+
+    fn read_file(file: &tempfile::NamedTempFile) -> Result<Vec<TraceArrival>, String> {
+        read_trace(Path::new("/nowhere"), file.path()).map(|file| file.arrivals)
+    }
+
+    #[test]
+    fn a_file_is_found_beside_the_scenario_and_a_mistake_in_it_is_told_with_its_line() {
+        let file = at("time,lock\n0,1\n1,0\n0.5,0\n", ".csv");
+        let (directory, name) = (file.path().parent().unwrap(), file.path().file_name().unwrap());
+        let told = read_trace(directory, Path::new(name)).unwrap_err();
+        let expected =
+            format!("{} line 4: its time is before that of the line before", file.path().display());
+        assert!(told.starts_with(&expected), "{told}");
+        let told = read_trace(directory, Path::new("no-such.csv")).unwrap_err();
+        assert!(told.contains("no-such.csv: No such file") && told.contains("; name a CSV file"), "{told}");
+        assert!(read_trace(Path::new("/"), Path::new("dev/zero")).unwrap_err().contains("it is no file"));
+    }
+
+    #[test]
+    fn each_ask_of_a_history_arrives_and_holds_as_long_as_it_held() {
+        let file = history(&[
+            r#""t_us":1000,"contender":1,"op":"acquire","lock":"b","phase":"invoke""#,
+            r#""t_us":1500,"contender":2,"op":"acquire","lock":"a","phase":"invoke""#,
+            r#""t_us":2000,"contender":1,"op":"acquire","lock":"b","phase":"ok""#,
+            // Taken a second time by its holder: no arrival, and the hold goes on to the last release
+            r#""t_us":2100,"contender":1,"op":"acquire","lock":"b","phase":"invoke","depth":2"#,
+            r#""t_us":2200,"contender":1,"op":"acquire","lock":"b","phase":"ok","depth":2"#,
+            r#""t_us":3000,"contender":1,"op":"release","lock":"b","phase":"invoke""#,
+            r#""t_us":3100,"contender":1,"op":"release","lock":"b","phase":"ok""#,
+            r#""t_us":4000,"contender":1,"op":"release","lock":"b","phase":"invoke""#,
+            r#""t_us":5000,"contender":2,"op":"acquire","lock":"a","phase":"fail""#,
+            r#""t_us":6000,"contender":2,"op":"acquire","lock":"a","phase":"invoke""#,
+        ]);
+        let arrival = |at_us, lock, hold_us: Option<u64>| TraceArrival {
+            at_us,
+            lock: Some(lock),
+            hold: hold_us.map(Duration::from_micros),
+        };
+        let expected = [arrival(0, 0, Some(2_000)), arrival(500, 1, None), arrival(5_000, 1, None)];
+        assert_eq!(read_file(&file).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_history_of_two_clocks_or_with_a_broken_line_is_told_with_the_line() {
+        let two = history(&[
+            r#""t_us":1,"clock":"x","contender":1,"op":"acquire","lock":"a","phase":"invoke""#,
+            r#""t_us":2,"clock":"y","contender":2,"op":"acquire","lock":"a","phase":"invoke""#,
+        ]);
+        let told = read_file(&two).unwrap_err();
+        assert!(told.contains("line 3: its clock is `y`, that of others `x`; replay"), "{told}");
+        let broken = history(&[r#""t_us":1,"contender":1,"op":"acquire","lock":7,"phase":"invoke""#, ""]);
+        let told = read_file(&broken).unwrap_err();
+        assert!(told.contains("2"), "{told}");
     }
 }

@@ -302,4 +302,20 @@ mod tests {
             assert!(alpha(wrong).is_err(), "{wrong}");
         }
     }
+
+    #[test]
+    fn a_calibration_takes_between_a_second_and_an_hour() {
+        assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
+        for wrong in ["0s", "999ms", "2h", "40", "soon"] {
+            assert!(budget(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_run_id_is_a_plain_name() {
+        assert!(run_id("quick-2026.1_a").is_ok());
+        for wrong in ["", "..", ".x", "a/b", "a b", "é"] {
+            assert!(run_id(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::args::ValidateArgs;
 use super::output;
-use super::run::capabilities::Needs;
+use super::run::open_ensemble::Needs;
 use super::scenario_file::ScenarioFile;
 use crate::scenario::Preview;
 use crate::words::error::{Error, Exit};

@@ -10,11 +10,10 @@ use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
-use super::outputs::Outputs;
+use super::export::Outputs;
 use super::run::part::WorkerPlace;
 use super::run::{self, MeasuredRun};
-use super::runs::command::NEEDS_CONNECT;
-use super::runs::command::{own_program, parts_of};
+use super::runs::{NEEDS_CONNECT, own_program, parts_of};
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};

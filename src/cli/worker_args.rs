@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::outputs::Outputs;
+use super::export::Outputs;
 use super::scenario_file::Overrides;
 use super::shared_args::{ConcludingArgs, GeneratorArgs, OpeningArgs, budget, run_id};
 

@@ -1,4 +1,7 @@
 //! What could be read of a scenario file, key by key, before it is known whether that makes a scenario.
+//!
+//! Lists are read against what there is to be named ([`Catalog`]). Values only: what does not go together is the business of
+//! `rules` and `fault_rules`.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -6,21 +9,27 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::arrivals::{Arrivals, Open, Replay};
-use super::catalog::Catalog;
-use super::faults::{FaultDraft, faults};
+use super::diagnostic::{did_you_mean, listed};
 use super::fields::{CLIENT, ENSEMBLE, FAULT, GATE, LoadWord, Section};
-use super::gate::{Gate, Known, KnownCells};
-use super::gates::gates;
-use super::keys::{ClientKeys, EnsembleKeys, Keys, Places, TopKeys};
+use super::gate::{Condition, Gate, Known, KnownCells, parse};
+use super::keys::{ClientKeys, EnsembleKeys, FaultKeys, GateKeys, Keys, Places, TopKeys};
 use super::model::{ClientKind, EnsembleChoice, Load, Precision, RateOf, Scenario, Stop};
-use super::open::{Comes, ReadTrace, comes};
-use super::read::{ListOfTables, Sink, TomlValue, wrong_type};
+use super::read::{ListOfTables, Sink, TomlValue, expect_text, shortened, wrong_type};
 use super::strategies::{ListedStrategy, apply_poll_interval, strategies};
+use super::values::{Comes, Given, ReadTrace, comes, default_value, given_value};
+use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
+use crate::words::catalog::{LockCard, Param, Params};
+use crate::words::measure::FigureCard;
 
-/// A kind as far as it could be read; what it leaves out is said at the top of the file.
-pub(super) struct ClientDraft {
-    pub(super) said: ClientKeys,
-    pub(super) places: Places,
+/// All that a scenario may name.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    pub locks: Vec<LockCard>,
+    pub faults: Vec<FaultCard>,
+    /// What gates can be about, percentiles apart.
+    pub figures: Vec<&'static FigureCard>,
+    /// Whether the user has given commands to break the servers of an existing ensemble.
+    pub has_host_commands: bool,
 }
 
 /// What could be read of a file.
@@ -204,6 +213,12 @@ fn read_ensemble(value: Option<&TomlValue<'_>>, sink: &Sink<'_>) -> (EnsembleKey
     (EnsembleKeys::read(&mut keys), keys.finish())
 }
 
+/// A kind as far as it could be read; what it leaves out is said at the top of the file.
+pub(super) struct ClientDraft {
+    pub(super) said: ClientKeys,
+    pub(super) places: Places,
+}
+
 fn clients(value: &TomlValue<'_>, sink: &Sink<'_>) -> Vec<ClientDraft> {
     let client = |item: &TomlValue<'_>| match item.get_ref() {
         DeValue::Table(entries) => {
@@ -221,4 +236,200 @@ fn clients(value: &TomlValue<'_>, sink: &Sink<'_>) -> Vec<ClientDraft> {
         help: "write `[[client]]` and, under it, share = 0.2 and hold = \"1s\"; how many clients there are is `contenders`",
     };
     list.read(value, sink, client)
+}
+
+/// A fault as far as it could be read.
+pub(super) struct FaultDraft<'c> {
+    pub(super) card: &'c FaultCard,
+    /// Where its kind stands: a place to point at for what is not there.
+    pub(super) span: Range<usize>,
+    pub(super) places: Places,
+    pub(super) said: FaultKeys,
+    /// Its target, where that is a word.
+    word: Option<&'static str>,
+    given: Given,
+}
+
+impl FaultDraft<'_> {
+    pub(super) fn target(&self) -> Target {
+        match (self.card.targets, self.said.server, self.said.contender) {
+            (Targets::Fixed, _, _) => Target::Fixed,
+            (Targets::Servers, Some(number), _) => Target::Server(number),
+            (Targets::Contenders, _, Some(number)) => Target::Contender(number),
+            _ => Target::Word(self.word.unwrap_or(self.card.default_target)),
+        }
+    }
+
+    fn choice(&self) -> Option<FaultChoice> {
+        let start = match self.said.at {
+            Some(at) => Start::At(at),
+            None => Start::AfterAcquisitions(self.said.after_acquisitions?),
+        };
+        Some(FaultChoice {
+            kind: self.card.name.to_owned(),
+            target: self.target(),
+            start,
+            duration: self.said.duration,
+            times: self.said.times?,
+            every: self.said.every.unwrap_or_default(),
+            jitter: self.said.jitter?,
+            params: self.params(),
+            label: self.label(),
+        })
+    }
+
+    fn params(&self) -> Params {
+        let value = |param| self.given.get(param).cloned();
+        let params = self.card.params.iter();
+        params
+            .filter_map(|param| {
+                Some((param.name.to_owned(), value(param.name).or_else(|| default_value(param))?))
+            })
+            .collect()
+    }
+
+    /// Kind, target and what was set, in the order of the card.
+    fn label(&self) -> String {
+        let target = self.target().to_string();
+        let set =
+            self.card.params.iter().filter_map(|param| {
+                self.given.get(param.name).map(|value| format!("{}={value}", param.name))
+            });
+        let parts = [self.card.name.to_owned(), target].into_iter().chain(set);
+        parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Reads the list: every fault whose kind could be read.
+fn faults<'c>(value: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Vec<FaultDraft<'c>> {
+    let list = ListOfTables {
+        key: FAULT,
+        what: "a list of faults",
+        help: "write `[[fault]]` and, under it, kind = \"kill\"",
+    };
+    list.read(value, sink, |item| fault(item, cards, sink))
+}
+
+fn fault<'c>(item: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<FaultDraft<'c>> {
+    let DeValue::Table(entries) = item.get_ref() else {
+        let help = "write { kind = \"kill\", at = \"5s\", duration = \"2s\" }";
+        wrong_type(item, "a fault", help, sink);
+        return None;
+    };
+    let mut keys = Keys::new(entries, Section::Fault, sink);
+    let found = kind(&mut keys, item, cards, sink);
+    let card = found.as_ref().map(|(card, _)| *card);
+    keys.know(card.iter().flat_map(|card| card.params).map(|param| param.name));
+    let said = FaultKeys::read(&mut keys);
+    let word = keys.read("target", |value, _, sink| word(card?, value, sink));
+    // Without its kind it can't be told which other keys it takes.
+    let (card, span) = found?;
+    let given = given(&mut keys, card, sink);
+    let places = keys.finish_beside(|key| owners(key, cards));
+    Some(FaultDraft { card, span, places, said, word, given })
+}
+
+fn kind<'c>(
+    keys: &mut Keys<'_, '_, '_>,
+    item: &TomlValue<'_>,
+    cards: &'c [FaultCard],
+    sink: &Sink<'_>,
+) -> Option<(&'c FaultCard, Range<usize>)> {
+    let names = || cards.iter().map(|card| card.name);
+    let all = format!("the faults are {}", listed(names()));
+    let Some(entry) = keys.take("kind") else {
+        sink.missing(item.span(), "the fault has no `kind`", all);
+        return None;
+    };
+    let name = expect_text(entry.value, "a fault's name", "write it in quotes", sink)?;
+    let found = cards.iter().find(|card| card.name == name);
+    if found.is_none() {
+        let message = format!("unknown fault `{}`", shortened(name));
+        sink.error(entry.value.span(), message, did_you_mean(name, names(), &all));
+    }
+    found.map(|card| (card, entry.value.span()))
+}
+
+/// One of the words for the kind's targets. Where the kind has none, that is said by the rules.
+fn word(card: &FaultCard, value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<&'static str> {
+    let words = card.words();
+    let number = match card.targets {
+        Targets::Servers => "server = 1",
+        Targets::Contenders => "contender = 0",
+        Targets::Fixed => return None,
+    };
+    let all = listed(words.iter().copied());
+    let help =
+        format!("write one of these words in quotes, or name one of the {} by {number}", card.targets.noun());
+    let text = expect_text(value, &format!("one of {all}"), &help, sink)?;
+    let found = words.iter().copied().find(|word| *word == text);
+    if found.is_none() {
+        let otherwise = format!("`{}` hits {}: {help}", card.name, card.targets.noun());
+        let message = format!("`{}` is not one of {all}", shortened(text));
+        sink.error(value.span(), message, did_you_mean(text, words, &otherwise));
+    }
+    found
+}
+
+fn given(keys: &mut Keys<'_, '_, '_>, card: &FaultCard, sink: &Sink<'_>) -> Given {
+    let set = |param: &Param| {
+        let entry = keys.take(param.name)?;
+        Some((param.name, given_value(param, entry.value, sink)?))
+    };
+    card.params.iter().filter_map(set).collect()
+}
+
+/// What to do about a key that is a parameter of other kinds.
+fn owners(key: &str, cards: &[FaultCard]) -> Option<String> {
+    let takes = |card: &&FaultCard| card.params.iter().any(|param| param.name == key);
+    let owners: Vec<_> = cards.iter().filter(takes).map(|card| card.name).collect();
+    (!owners.is_empty()).then(|| format!("it is a parameter of {}", listed(owners)))
+}
+
+/// Reads the list: every gate without mistakes. What a gate may name is not checked where the
+/// scenario's own strategies or contenders could not be read.
+fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> {
+    const WHAT: &str = "a list of gates";
+    if let DeValue::String(_) = value.get_ref() {
+        let help = format!("put it in brackets: gate = [{}]", sink.quoted(&value.span()));
+        wrong_type(value, WHAT, &help, sink);
+        return gate(value, known, sink).into_iter().collect();
+    }
+    let help = "write `[[gate]]` and, under it, require = \"wait.p99 < 50ms\"";
+    ListOfTables { key: GATE, what: WHAT, help }.read(value, sink, |item| gate(item, known, sink))
+}
+
+/// A gate is a table, or its condition alone.
+fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate> {
+    let entries = match item.get_ref() {
+        DeValue::Table(entries) => entries,
+        DeValue::String(_) => return Some(Gate { name: None, condition: condition(item, known, sink)? }),
+        _ => {
+            let help = "write { require = \"wait.p99 < 50ms\" }";
+            wrong_type(item, "a gate", help, sink);
+            return None;
+        }
+    };
+    let mut keys = Keys::new(entries, Section::Gate, sink);
+    let condition = keys.read("require", |value, _, sink| condition(value, known, sink));
+    let GateKeys { name } = GateKeys::read(&mut keys);
+    keys.finish();
+    Some(Gate { name, condition: condition? })
+}
+
+/// Points at the very part of the text that is wrong, where the file has the text as it is.
+fn condition(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Condition> {
+    let text = expect_text(value, "a condition", "write it in quotes, e.g. \"wait.p99 < 50ms\"", sink)?;
+    let mistake = match parse(text, known) {
+        Ok(condition) => return Some(condition),
+        Err(mistake) => mistake,
+    };
+    match sink.within(&value.span(), text, &mistake.span) {
+        Some(span) => sink.error(span, mistake.message, mistake.help),
+        None => {
+            let message = format!("column {} of the gate: {}", mistake.column, mistake.message);
+            sink.error(value.span(), message, mistake.help);
+        }
+    }
+    None
 }

@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::draft::Draft;
-use super::faults::FaultDraft;
+use super::draft::{Draft, FaultDraft};
 use super::fields::{LoadWord, SHORTEST, Section, field};
 use super::read::{Sink, written};
 use crate::words::catalog::fault::{Capability, Ends, Target, Targets};

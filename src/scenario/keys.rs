@@ -8,12 +8,12 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::arrivals::{Late, Popularity};
+use super::diagnostic::{listed, nearest};
 use super::distribution::Distribution;
 use super::fields::{
     CLIENT, ENSEMBLE, FAULT, Field, GATE, KeyKind, LoadWord, Need, Section, field, fields_of, scenario_keys,
 };
 use super::model::{InDoubt, Order};
-use super::nearest::{listed, nearest};
 use super::read::{KeyValue, Sink, TomlTable, TomlValue, shortened};
 use super::values::FromKey;
 

@@ -10,8 +10,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostic::{Diagnostic, Severity};
-use super::nearest::{did_you_mean, listed};
+use super::diagnostic::{Diagnostic, Severity, did_you_mean, listed};
 use crate::words::units::{parse_duration, shown};
 
 pub(super) type TomlValue<'a> = Spanned<DeValue<'a>>;

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use super::diagnostic::listed;
 use super::fields::{
     ARRIVALS_MAX, DRAWN, Field, KeyKind, Need, PROCESSES, SHAPES, SIGMA, Section, fields_of,
 };
-use super::nearest::listed;
 use super::read::written;
 use crate::words::catalog::fault::{Ends, FaultCard};
 use crate::words::catalog::{LockCard, Param, ParamKind};

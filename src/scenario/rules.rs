@@ -4,13 +4,13 @@ use std::iter;
 use std::time::Duration;
 
 use super::arrivals::Replay;
+use super::diagnostic::listed;
 use super::distribution::Distribution;
 use super::draft::Draft;
 use super::fields::{
     ARRIVALS_MAX, LoadWord, OPEN_KEYS, POLL_INTERVAL_PARAM, PROCESSES, SHORTEST, TRIALS_MAX,
 };
 use super::model::StrategyChoice;
-use super::nearest::listed;
 use super::read::{Sink, written};
 use super::strategies::{ListedStrategy, takers};
 use crate::words::catalog::ParamValue;

@@ -1,9 +1,11 @@
 //! The arrivals of an open load, all drawn before the load begins: the same seed gives the same arrivals, however fast the
 //! lock or the host is.
 //!
-//! `docs/arrivals.md` has the formulas.
+//! Of several workers every one draws the whole load and keeps its [`Slice`], so that all parts together are the load that
+//! one worker would make. `docs/arrivals.md` has the formulas.
 
 use std::f64::consts::TAU;
+use std::fmt;
 use std::time::Duration;
 
 use rand::seq::SliceRandom;
@@ -11,7 +13,7 @@ use rand::{Rng, RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
 
-use super::client_mix::KindDraw;
+use super::model::KindDraw;
 use super::{Arrivals, Open, Popularity, Step, Stop, TraceArrival, TrialSpec};
 use crate::words::catalog::Mode;
 use crate::words::clock;
@@ -325,5 +327,62 @@ impl Locks {
         let drawn = rng.random::<f64>();
         let rank = self.shares.partition_point(|share| *share <= drawn).min(self.count - 1);
         self.ranked.get(rank).copied().unwrap_or(0)
+    }
+}
+
+/// Every n-th contender, arrival and fault, beginning with one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    pub index: usize,
+    pub of: usize,
+}
+
+impl Slice {
+    pub const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// Whether what has that ordinal is this worker's.
+    pub fn has(self, ordinal: usize) -> bool {
+        ordinal % self.of == self.index
+    }
+
+    /// This worker's ordinals below a number, rising.
+    pub fn below(self, count: usize) -> impl Iterator<Item = usize> + Clone {
+        (self.index..count).step_by(self.of)
+    }
+
+    /// Whether others make the rest of the load.
+    pub fn is_part(self) -> bool {
+        self.of > 1
+    }
+
+    /// Whether it does what must be done once: reads the servers' counters, prepares and removes nodes.
+    pub fn leads(self) -> bool {
+        self.index == 0
+    }
+}
+
+impl fmt::Display for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {} of {}", self.index, self.of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_ordinal_belongs_to_one_worker_and_to_no_other(of in 1..9_usize, count in 0..100_usize) {
+            let slices = (0..of).map(|index| Slice { index, of });
+            let mut all: Vec<usize> = slices.clone().flat_map(|slice| slice.below(count)).collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..count).collect::<Vec<_>>());
+            for ordinal in 0..count {
+                prop_assert_eq!(slices.clone().filter(|slice| slice.has(ordinal)).count(), 1);
+            }
+        }
     }
 }

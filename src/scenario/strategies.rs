@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use super::diagnostic::{did_you_mean, listed};
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{DriverProcesses, StrategyChoice};
-use super::nearest::{did_you_mean, listed};
 use super::read::{KeyValue, Sink, TomlTable, TomlValue, expect_count, expect_text, shortened, wrong_type};
 use super::values::{Given, default_value, given_value};
 use crate::words::catalog::{LockCard, MIXED_WITH, NOT_ZOOKEEPER, Param, ParamKind, ParamValue, members};

@@ -8,8 +8,8 @@ use std::io::Read;
 use std::time::Duration;
 
 use super::arrivals::TraceArrival;
+use super::diagnostic::did_you_mean;
 use super::fields::{CONTENDERS_MAX, ROWS_MAX};
-use super::nearest::did_you_mean;
 use super::read::shortened;
 use crate::words::clock::micros;
 use crate::words::units::{format_duration, parse_duration};

@@ -5,9 +5,7 @@
 //! parameters, and every run leaves an ordinary directory.
 
 pub mod args;
-mod questions;
 mod side;
-mod versions;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -16,11 +14,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::output;
-use super::run::capabilities::Needs;
+use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
-use super::runs::command::LoadOptions;
-use super::runs::ready_ensemble::ReadyEnsemble;
-use super::runs::{SeriesEnd, how_to_resume, tell_resumed, to_resume};
+use super::runs::{LoadOptions, ReadyEnsemble, SeriesEnd, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, Judging, OpeningArgs};
 use crate::answer::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FigureQuestion, Length,
@@ -39,8 +35,7 @@ use crate::words::units::{counted, listed, number, percent, whole_seconds};
 use crate::words::verdict::Verdict;
 use crate::world::zk::Access;
 use args::AbArgs;
-use questions::questions;
-use side::{BySide, Side};
+use side::{BySide, Side, compared_drivers, questions};
 
 /// Blocks by default: eight pairs can decide six comparisons.
 const BLOCKS: u32 = 8;
@@ -59,7 +54,7 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let b = Side::read(Turn::B, &args, &args.side_b.clone().into()).await?;
     let access = args.opening.access.access(a.unnamed().or(b.unnamed()))?;
     let questions = questions(&a, &b, &args.judging.figures)?;
-    let versions = versions::compared(&a, &b)?;
+    let versions = compared_drivers(&a, &b)?;
     let length = length(&args, planned(&questions))?;
     let shared = a.shares_ensemble_with(&b);
     let wants_tls = args.opening.access.wants_tls();
@@ -257,7 +252,7 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
         });
         // Those that have none are resumed by the lists of versions that knew none.
         if side.drivers.is_some() {
-            asked["drivers"] = json!(versions::recorded(side));
+            asked["drivers"] = json!(side.recorded_drivers());
         }
         asked
     };
@@ -572,7 +567,7 @@ impl ComparisonInProgress {
             differs: side.differs.clone(),
             program: side.program.path.clone(),
             program_version: side.program.version.clone(),
-            drivers: versions::recorded(side),
+            drivers: side.recorded_drivers(),
             scenario_text: side.file.text.clone(),
             opened_anew: self.places.is_opened_anew(owner, side),
             ensemble: described.as_ref().map(|one| one.ensemble.clone()).unwrap_or_default(),

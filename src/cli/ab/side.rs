@@ -1,19 +1,25 @@
-//! The two sides: what each runs, where, by which binary, and in which words that is told.
+//! The two sides: what each runs, where, by which binary, and in which words that is told; whether what the drivers declare
+//! that they have of their own can be compared; and what is compared by default, by what the load measures.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::answer::ab::{Matrix, Turn};
-use crate::cli::drivers::{self, OwnDrivers};
-use crate::cli::run::capabilities::Needs;
-use crate::cli::runs::command::own_program;
-use crate::cli::scenario_file::{Overrides, ScenarioFile, assignment};
-use crate::lock::DrivenLocks;
-use crate::scenario::{EnsembleChoice, Scenario};
-use crate::words::error::Error;
-
 use super::args::{AbArgs, SideArgs};
+use crate::answer::ab::{CellPair, FigureQuestion, Matrix, SideDriver, Turn, pair};
+use crate::answer::compare::{losses_under, without_twins};
+use crate::cli::drivers::{self, OwnDrivers, command_of};
+use crate::cli::run::open_ensemble::Needs;
+use crate::cli::runs::own_program;
+use crate::cli::scenario_file::{Overrides, ScenarioFile, assignment};
+use crate::lock::{DrivenLock, DrivenLocks, Program as DriverProgram};
+use crate::record::figures::THROUGHPUT;
+use crate::record::{Figure, Statistic};
+use crate::scenario::{EnsembleChoice, Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
+use crate::words::error::Error;
+use crate::words::measure::Measure;
+use crate::words::units::listed;
+use crate::world::driver::protocol::WantedMode;
 
 /// Keys that the comparison decides by itself, and why.
 const DECIDED: [(&str, &str); 4] = [
@@ -139,6 +145,17 @@ impl Side {
         }
     }
 
+    /// What its own drivers say that they are.
+    pub fn recorded_drivers(&self) -> Vec<SideDriver> {
+        let record = |program: &DriverProgram| SideDriver {
+            name: program.command.name.clone(),
+            command: command_of(&program.command),
+            driver: program.ready.driver.clone(),
+            inside: program.ready.inside.clone(),
+        };
+        self.drivers.iter().flat_map(|drivers| &drivers.own).map(record).collect()
+    }
+
     /// What its binary is told of the scenario's changes.
     pub fn changes(&self, seed: u64) -> Vec<OsString> {
         let Overrides { contenders, strategies, duration, time_scale, set, .. } = &self.overrides;
@@ -247,10 +264,166 @@ impl Program {
     }
 }
 
+/// What is to be known of the sides' drivers before they are compared.
+///
+/// # Errors
+/// When the scenario needs of a lock what only one side's can do.
+pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
+    let mut notes = same_drivers(a, b);
+    for compared in compared_locks(a, b) {
+        let name = &compared.choices[0].name;
+        let reads = compared.locks.map(|lock| lock.abilities.modes.contains(&WantedMode::Read));
+        if a.scenario().read_ratio > 0.0 && reads[0] != reads[1] {
+            let lacks = if reads[0] { Turn::B } else { Turn::A };
+            return Err(Error::usage(format!(
+                "the scenario has `read_ratio`, and `{name}` of {} can't be taken for reading, unlike the other side's: leave \
+                 `read_ratio` out, or `{name}`",
+                lacks.title()
+            )));
+        }
+        let differences = differences(&compared);
+        if !differences.is_empty() {
+            notes.push(format!(
+                "note: `{name}` is not declared alike on both sides: {}",
+                listed(&differences)
+            ));
+        }
+    }
+    Ok(notes)
+}
+
+/// Drivers that are the same on both sides as far as they say.
+fn same_drivers(a: &Side, b: &Side) -> Vec<String> {
+    let (Some(of_a), Some(of_b)) = (&a.drivers, &b.drivers) else { return Vec::new() };
+    let twin = |one: &DriverProgram| {
+        let other = of_b.own.iter().find(|other| other.command.name == one.command.name)?;
+        (other.said() == one.said()).then_some(())?;
+        let (name, said) = (&one.command.name, one.said());
+        Some(match one.command == other.command {
+            true => {
+                format!("note: A and B have the same driver `{name}` ({said}), started by the same command")
+            }
+            false => format!(
+                "warning: the drivers `{name}` of A and B say the same of themselves ({said}): if they are to be two \
+                 versions, one of the commands does not start the one that is meant"
+            ),
+        })
+    };
+    of_a.own.iter().filter_map(twin).collect()
+}
+
+/// A driver's lock that both sides use, of which at least one has a driver of its own.
+struct ComparedLock<'a> {
+    choices: [&'a StrategyChoice; 2],
+    locks: [&'a DrivenLock; 2],
+}
+
+fn compared_locks<'a>(a: &'a Side, b: &'a Side) -> impl Iterator<Item = ComparedLock<'a>> {
+    let has_own = a.drivers.is_some() || b.drivers.is_some();
+    a.scenario().strategies.iter().filter(move |_| has_own).filter_map(|choice| {
+        let other = b.scenario().strategies.iter().find(|other| other.label == choice.label)?;
+        let locks = [a.locks().find(&choice.name)?, b.locks().find(&other.name)?];
+        Some(ComparedLock { choices: [choice, other], locks })
+    })
+}
+
+/// What may make a difference that is not the library's speed.
+fn differences(ComparedLock { choices: [a, b], locks }: &ComparedLock<'_>) -> Vec<String> {
+    let declared = |lock: &DrivenLock| {
+        let abilities = lock.abilities;
+        let word = |of: &dyn std::fmt::Debug| format!("{of:?}").to_lowercase();
+        [
+            ("timeout", word(&abilities.timeout)),
+            ("cancel", word(&abilities.cancel)),
+            ("token", word(&abilities.token)),
+            ("order", word(&abilities.order)),
+            ("reentrant", word(&abilities.reentrant)),
+        ]
+    };
+    let [of_a, of_b] = locks.map(declared);
+    let abilities = of_a.into_iter().zip(of_b).filter(|(a, b)| a != b);
+    let abilities = abilities.map(|((what, a), (_, b))| format!("`{what}` is {a} on A and {b} on B"));
+    let value = |of: &StrategyChoice, name: &str| {
+        of.params.get(name).map_or_else(|| "not there".to_owned(), ToString::to_string)
+    };
+    let names: std::collections::BTreeSet<&String> = a.params.keys().chain(b.params.keys()).collect();
+    let params = names.into_iter().filter(|name| a.params.get(*name) != b.params.get(*name));
+    let params = params
+        .map(|name| format!("`{name}` is {} on A and {} on B by default", value(a, name), value(b, name)));
+    abilities.chain(params).collect()
+}
+
+/// What is asked about both, or else what their loads measure.
+pub fn questions(a: &Side, b: &Side, asked: &[Figure]) -> Result<Vec<FigureQuestion>, Error> {
+    let cells = pair(&a.matrix(), &b.matrix()).map_err(Error::usage)?;
+    let plans = [TrialPlan::of(a.scenario()), TrialPlan::of(b.scenario())];
+    let common = |cells: &CellPair, of: fn(&TrialSpec) -> Vec<Figure>| -> Vec<Figure> {
+        let [first, second] = [(&plans[0], &cells.a), (&plans[1], &cells.b)].map(|(plan, cell)| {
+            let is_it = |trial: &&TrialSpec| {
+                trial.strategy.label == cell.strategy && trial.contenders == cell.contenders
+            };
+            plan.trials.iter().find(is_it).map(of).unwrap_or_default()
+        });
+        first.into_iter().filter(|figure| second.contains(figure)).collect()
+    };
+    if !asked.is_empty() {
+        return Ok(each(&cells, false, |_| without_twins(asked)));
+    }
+    let planned = each(&cells, false, |cells| common(cells, usual));
+    if planned.is_empty() {
+        return Err(Error::usage("A and B have no usual figure in common: choose one with --figure"));
+    }
+    Ok([planned, each(&cells, true, |cells| common(cells, lost))].concat())
+}
+
+fn each(
+    cells: &[CellPair],
+    only_if_lost: bool,
+    figures: impl Fn(&CellPair) -> Vec<Figure>,
+) -> Vec<FigureQuestion> {
+    let of = |cells: &CellPair| {
+        let question = |figure| FigureQuestion { cells: cells.clone(), figure, only_if_lost };
+        figures(cells).into_iter().map(question).collect::<Vec<_>>()
+    };
+    cells.iter().flat_map(of).collect()
+}
+
+/// What a load can lose.
+fn lost(trial: &TrialSpec) -> Vec<Figure> {
+    losses_under(trial.load.name()).collect()
+}
+
+/// The figures of which a trial has enough samples for them to say something.
+fn usual(trial: &TrialSpec) -> Vec<Figure> {
+    let percentile = |measure, percent| Figure::Latency(measure, Statistic::percent(percent));
+    let mut figures = match trial.load {
+        // Its throughput is that of the conductor, who lets contenders queue up one by one.
+        Load::Batch => Vec::new(),
+        Load::Closed | Load::Open(_) => vec![percentile(Measure::Wait, 50), percentile(Measure::Wait, 99)],
+    };
+    if trial.load == Load::Closed {
+        figures.insert(0, THROUGHPUT.figure());
+    }
+    if trial.contenders.div_ceil(trial.locks.max(1)) > 1 {
+        figures.push(percentile(Measure::Handoff, 50));
+    }
+    if figures.is_empty() {
+        figures.push(percentile(Measure::Uncontended, 50));
+    }
+    let expected = trial.estimated_acquisitions();
+    figures.retain(|figure| {
+        let needed = figure.samples_needed();
+        needed == 1 || needed as f64 <= expected
+    });
+    figures
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::shared_args::PlaceArgs;
+    use crate::load;
+    use crate::scenario::parse;
 
     fn own(set: &[&str]) -> SideArgs {
         SideArgs { set: set.iter().map(|&text| text.into()).collect(), ..SideArgs::default() }
@@ -326,5 +499,24 @@ mod tests {
         let expected =
             "--repetitions 1 --seed 7 --strategies baton --duration 2s --set hold=\"6ms\"".to_owned();
         assert_eq!(told.join(" "), expected);
+    }
+
+    fn names(text: &str) -> Vec<String> {
+        let text = format!("name = \"x\"\nstrategies = [\"baton\"]\n{text}");
+        let parsed = parse("x", &text, &load::catalog()).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        usual(&TrialPlan::of(&parsed.scenario).trials[0]).iter().map(Figure::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_compared_follows_from_the_load() {
+        let closed = "contenders = 5\nhold = \"5ms\"\n";
+        assert_eq!(names(&format!("{closed}duration = \"2s\"")), ["throughput", "wait.p50", "handoff.p50"]);
+        assert_eq!(
+            names(&format!("{closed}duration = \"30s\"")),
+            ["throughput", "wait.p50", "wait.p99", "handoff.p50"],
+            "once a trial has a thousand samples"
+        );
+        assert_eq!(names("contenders = 1\nhold = \"5ms\"\nduration = \"2s\""), ["throughput", "wait.p50"]);
+        assert_eq!(names("contenders = 50\nload = \"batch\"\nhold = \"1ms\""), ["handoff.p50"]);
     }
 }

@@ -9,7 +9,6 @@ use crate::answer::plan::{self, Evidence, MeasuredFailure};
 use crate::results::record::{EnsembleInfo, HostInfo};
 use crate::results::{self, layout};
 use crate::scenario::each_way;
-use crate::words::catalog::fault::FaultCard;
 use crate::words::disk;
 use crate::words::error::Error;
 use crate::words::units::{format_duration, shown};
@@ -263,8 +262,7 @@ fn servers(ensemble: &EnsembleInfo) -> String {
 }
 
 fn hits_servers(kind: &str) -> bool {
-    let card: Option<FaultCard> = fault::find(kind).map(|entry| entry.card);
-    card.is_some_and(|card| card.needs.reaches_servers())
+    fault::find(kind).is_some_and(|entry| entry.card.needs.reaches_servers())
 }
 
 #[derive(Default)]
@@ -274,9 +272,8 @@ struct FoundDirectories {
     plans: Vec<PathBuf>,
 }
 
-/// Every directory of a plan, of a run or of a calibration, there and below. Hidden ones are those of runs that are not over, and
-/// links are not followed; a run that
-/// verified a plan is no evidence for the next one unless it is named itself.
+/// Every directory of a plan, of a run or of a calibration, there and below. Hidden ones are those of runs that are not over,
+/// and links are not followed; a run that verified a plan is no evidence for the next one unless it is named itself.
 fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<(), Error> {
     if disk::has(path, plan::FILE) {
         found.plans.push(path.to_owned());

@@ -1,11 +1,8 @@
 //! `plan`: a question, what is measured to answer it, the answer, and the proof.
 
-pub mod args;
-mod asked;
 mod evidence;
-mod holds;
 mod measuring;
-mod plan_runs;
+pub mod question;
 
 use std::time::Duration;
 
@@ -13,11 +10,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::reading;
-use super::run::capabilities::Needs;
-use super::run::{prepare, tool_commit};
-use super::runs::command::leading;
-use super::runs::ready_ensemble::ReadyEnsemble;
-use super::runs::{command_line, how_to_resume, tell_resumed, to_resume};
+use super::run::open_ensemble::{Needs, warm_up_scenario};
+use super::run::tool_commit;
+use super::runs::{ReadyEnsemble, command_line, how_to_resume, leading, tell_resumed, to_resume};
 use super::{drivers, output};
 use crate::answer::plan::{
     Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FailureCost, PlanFile, PlannedLoad,
@@ -29,16 +24,14 @@ use crate::record::RunEnding;
 use crate::report::{self, page};
 use crate::results::{self, layout};
 use crate::run::series::{Folders, Opening, Series};
-use crate::scenario::{Scenario, nearest};
+use crate::scenario::{Scenario, did_you_mean};
 use crate::words::catalog::{Holders, LockCard};
 use crate::words::error::{Error, Exit};
 use crate::words::units::shown;
 use crate::world::zk::Target;
-use args::PlanArgs;
-use asked::{AskedLoad, verifying};
 use evidence::{StoredEvidence, VERIFIES};
-use measuring::{Measuring, copies};
-use plan_runs::PlanRuns;
+use measuring::{Measuring, PlanRuns, copies};
+use question::{AskedLoad, PlanArgs, verifying};
 
 /// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
@@ -80,7 +73,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     tell_resumed(series.count(), args.opening.quiet);
     let mut ready = None;
     if args.from.is_empty() {
-        let opened = plan_runs::open(&args, &series, stop).await?;
+        let opened = measuring::open(&args, &series, stop).await?;
         let runs = PlanRuns { series: &mut series, ensemble: &opened, args: &args, stop };
         let mut measuring = Measuring { question: &question, runs };
         let measured = measuring.run(&strategies, &mut stored_evidence).await;
@@ -130,7 +123,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
             Some(ready) if ready.opened.is_external() => Ok(ready),
             measured => {
                 measured.into_iter().for_each(ReadyEnsemble::close);
-                plan_runs::open(&args, &series, stop).await
+                measuring::open(&args, &series, stop).await
             }
         };
         // The answer is there already: what goes wrong from here on leaves it unverified, and throws nothing away.
@@ -179,11 +172,8 @@ fn strategies(args: &PlanArgs, stored_evidence: &StoredEvidence) -> Result<Vec<S
     }
     for name in &args.strategies {
         let Some(card) = card(name) else {
-            let names: Vec<&str> = lock::STRATEGIES.iter().map(|entry| entry.card.name).collect();
-            let meant = nearest(name, names.iter().copied()).map_or_else(
-                || "`zklockbench strategies` lists them".to_owned(),
-                |meant| format!("did you mean `{meant}`?"),
-            );
+            let names = lock::STRATEGIES.iter().map(|entry| entry.card.name);
+            let meant = did_you_mean(name, names, "`zklockbench strategies` lists them");
             return Err(Error::usage(format!("there is no strategy `{}`; {meant}", shown(name, 40))));
         };
         if !is_exclusive(&card) {
@@ -257,7 +247,7 @@ const WARMS: Duration = Duration::from_secs(25);
 async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, stored_evidence: &StoredEvidence) {
     if !runs.ensemble.opened.is_external() {
         let name = format!("{VERIFIES}0");
-        if let Err(why) = runs.run(&name, &prepare::warm_up_scenario(&name, WARMS)).await {
+        if let Err(why) = runs.run(&name, &warm_up_scenario(&name, WARMS)).await {
             output::note(&format!("warning: the servers are not as warm as those that were measured: {why}"));
         }
     }

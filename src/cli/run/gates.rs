@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::output;
-use super::super::shared_args::ConcludingArgs;
 use crate::answer::compare::{Ask, Comparison, Loaded, Side, compare, differences};
 use crate::answer::gate::{self, Evaluation, Outcome, Sides};
+use crate::cli::output;
+use crate::cli::shared_args::ConcludingArgs;
 use crate::results::record::CellKey;
 use crate::results::{self, layout};
 use crate::scenario::Scenario;

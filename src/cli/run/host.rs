@@ -22,8 +22,13 @@ pub fn describe() -> HostInfo {
     }
 }
 
-pub fn cores() -> usize {
+fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// How many threads make the load unless an option says so.
+pub fn usual_threads() -> usize {
+    (cores() / 4).max(1)
 }
 
 /// Files that the program needs besides its sessions.

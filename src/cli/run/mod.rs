@@ -1,12 +1,10 @@
 //! `run`: the main job, from a scenario file to a directory of results.
 
-pub mod capabilities;
 mod gates;
 pub mod host;
 pub mod metrics;
 pub mod open_ensemble;
 pub mod part;
-pub mod prepare;
 pub mod progress;
 mod resume;
 
@@ -19,7 +17,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::RunArgs;
-use super::outputs::Prepared;
+use super::export::Prepared;
 use super::runs::to_resume;
 use super::scenario_file::ScenarioFile;
 use super::shared_args::ConcludingArgs;
@@ -41,11 +39,10 @@ use crate::words::verdict::Verdict;
 use crate::world::ensemble::{Hosts, Started};
 use crate::world::fault;
 use crate::{check, lock};
-use capabilities::Needs;
 pub(super) use gates::Baseline;
 use gates::JudgedGates;
 use metrics::{Endpoint, Port};
-use open_ensemble::OpenEnsemble;
+use open_ensemble::{Needs, OpenEnsemble};
 use part::WorkerPlace;
 use progress::Progress;
 
@@ -329,10 +326,10 @@ impl RunInProgress {
         stored: Option<StoredRun>,
         stop: &CancellationToken,
     ) -> Result<(Run, Ran), Error> {
-        prepare::warm_up(&self.opened, environment, &self.progress, stop).await?;
+        open_ensemble::warm_up(&self.opened, environment, &self.progress, stop).await?;
         let floor = match self.args.no_floor {
             true => Floor::not_measured("--no-floor was given"),
-            false => prepare::measure_floor(&self.opened, environment, stop).await,
+            false => open_ensemble::measure_floor(&self.opened, environment, stop).await,
         };
         if let Some(rendezvous) = &environment.rendezvous {
             // Thousands of sessions that are opened meanwhile would be in the floor.
@@ -372,7 +369,7 @@ impl RunInProgress {
         let ran = run::run(&self.plan, there, &mut self.writer, &context).await;
         let is_whole = ran.outcome.ending == RunEnding::Complete && environment.rendezvous.is_none();
         let floor_after = match begun.floor.as_ref().is_some_and(Floor::is_measured) && is_whole {
-            true => Some(prepare::measure_floor(&self.opened, environment, stop).await),
+            true => Some(open_ensemble::measure_floor(&self.opened, environment, stop).await),
             false => None,
         };
         Ok((Run { floor_after, ..begun }, ran))
@@ -386,7 +383,7 @@ impl RunInProgress {
     }
 
     fn threads(&self) -> usize {
-        self.args.generator.threads.map_or_else(|| (host::cores() / 4).max(1), usize::from)
+        self.args.generator.threads.map_or_else(host::usual_threads, usize::from)
     }
 
     /// Removes the run's nodes. On a local ensemble they go with it.

@@ -1,26 +1,34 @@
-//! The ensemble that a run uses: a fresh local one, the kept one, or one that others run.
+//! The ensemble that a run uses: a fresh local one, the kept one, or one that others run; what the scenario's faults need of
+//! it and of the suite, and whether that is there; and what is done before the first trial: the servers are warmed up, and the
+//! floor is measured that the locks are compared with.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::capabilities::Needs;
 use super::host;
 use super::progress::Progress;
-use crate::cli::output;
 use crate::cli::shared_args::OpeningArgs;
-use crate::load::{Environment, TOP, Workspace, make_chroot};
-use crate::record::{EnsembleInfo, ServerInfo};
-use crate::scenario::{EnsembleChoice, Scenario};
+use crate::cli::{drivers, output};
+use crate::load::calibrate::CalibrationSite;
+use crate::load::{Environment, EnvironmentEvent, TOP, Workspace, calibrate, make_chroot, run_trial};
+use crate::lock::DrivenLocks;
+use crate::record::{EnsembleInfo, Floor, ServerInfo};
+use crate::scenario::{EnsembleChoice, Scenario, TrialPlan, parse};
+use crate::words::catalog::fault::{Capability, FaultCard, FaultChoice, Target as FaultTarget};
 use crate::words::error::Error;
 use crate::words::units::counted;
 use crate::world::ensemble::{
-    Compose, External, Installation, Kept, Local, LocalSpec, NICER_BY, Places, Role, Started, namespace_of,
-    roles,
+    Compose, External, Hosts, Installation, Kept, Local, LocalSpec, NICER_BY, Places, Role, Started,
+    links_capability, namespace_of, roles,
 };
+use crate::world::fault;
+use crate::world::proxy::Proxy;
 use crate::world::zk::{Access, Secret, Target, admin, keep_awake};
+use crate::{load, lock};
 
 /// An ensemble that is open.
 pub struct OpenEnsemble {
@@ -100,7 +108,7 @@ impl OpenEnsemble {
             workspace,
             servers: self.addresses.clone(),
             namespace: namespace_of(chroot, TOP),
-            threads: (host::cores() / 4).max(1),
+            threads: host::usual_threads(),
             keep_awake: self.keep_awake(servers),
             local: self.started.clone(),
             keeps_history: false,
@@ -263,4 +271,217 @@ async fn told(addresses: &[String]) -> Vec<(String, String)> {
         }
     }
     Vec::new()
+}
+
+/// What the faults of a scenario need.
+pub struct Needs(BTreeSet<Capability>);
+
+impl Needs {
+    pub fn of(scenario: &Scenario) -> Self {
+        let need = |kind: &String| fault::find(kind).map(|entry| entry.card.needs);
+        Self(scenario.faults.iter().filter_map(|choice| need(&choice.kind)).collect())
+    }
+
+    /// Whether something is to be done to servers, which then must have been started for the run.
+    pub fn own_servers(&self) -> bool {
+        self.0.iter().any(|need| need.reaches_servers())
+    }
+
+    /// Whether servers are to be cut off from each other, so that each needs a network of its own.
+    pub fn links(&self) -> bool {
+        self.0.contains(&Capability::Links) || self.0.contains(&Capability::Isolation)
+    }
+
+    /// Refuses what cannot be done to these containers, before any of them is started.
+    fn check_containers(&self, scenario: &Scenario, compose: &Compose) -> Result<(), Error> {
+        for choice in &scenario.faults {
+            let Some(entry) = fault::find(&choice.kind) else { continue };
+            check_fault(choice, &entry.card, compose)
+                .map_err(|why| Error::usage(format!("`{}` cannot be done here: {why}", choice.label)))?;
+        }
+        Ok(())
+    }
+
+    /// How many files a contender's session takes where there are so many servers: its socket; with something that stands
+    /// before them also the two of that, and a listener before each server.
+    pub fn files_of_a_session(&self, servers: usize) -> usize {
+        if self.0.contains(&Capability::Proxies) { 3 + servers } else { 1 }
+    }
+
+    /// What stands before those servers from the start, if a fault is to set something there.
+    pub fn proxy(&self, servers: &[String]) -> Result<Option<Arc<Proxy>>, Error> {
+        if !self.0.contains(&Capability::Proxies) {
+            return Ok(None);
+        }
+        Proxy::before(servers).map(|proxy| Some(Arc::new(proxy)))
+    }
+
+    /// Why this machine cannot do all of it, where it cannot. Containers' links are Docker's.
+    pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
+        let is_local = matches!(scenario.ensemble, EnsembleChoice::Local { .. });
+        let links = if self.links() && is_local { links_capability() } else { Ok(()) };
+        links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
+    }
+
+    /// The commands by which servers are broken that others have started, from the file that the command line names.
+    pub fn host_commands(
+        &self,
+        scenario: &Scenario,
+        file: Option<&Path>,
+    ) -> Result<Option<Arc<Hosts>>, Error> {
+        let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(None) };
+        match file {
+            Some(file) => {
+                Hosts::read(file, &External::parse(connect)?.addresses).map(|hosts| Some(Arc::new(hosts)))
+            }
+            None if self.own_servers() => Err(Error::usage(
+                "the run breaks servers that it has not started: name the commands for that with --hosts FILE",
+            )),
+            None => Ok(None),
+        }
+    }
+
+    /// Refuses what cannot be done here, or with these locks of drivers, before anything is started.
+    pub fn check(
+        &self,
+        scenario: &Scenario,
+        driven: &DrivenLocks,
+        allow_faults: bool,
+        wants_tls: bool,
+    ) -> Result<(), Error> {
+        if let Some(missing) = self.missing_here(scenario) {
+            return Err(Error::Environment(missing));
+        }
+        let is_external = matches!(scenario.ensemble, EnsembleChoice::Connect(_));
+        if is_external && !self.0.is_empty() && !allow_faults {
+            return Err(Error::usage(
+                "the scenario injects faults, but this ensemble was not started for it: --allow-faults lets \
+                 them hit the scenario's own contenders and connections, and servers only by commands of --hosts FILE",
+            ));
+        }
+        if self.0.contains(&Capability::Proxies) && wants_tls {
+            return Err(Error::usage(
+                "connection faults have to read the traffic, which TLS encrypts: drop one of the two",
+            ));
+        }
+        drivers::check_tls(scenario, driven, wants_tls)
+    }
+}
+
+fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Result<(), String> {
+    let servers = compose.addresses().len();
+    if servers < card.least_servers {
+        let least = counted(card.least_servers, "server", "servers");
+        let there = if servers == 1 { "is" } else { "are" };
+        return Err(format!("it needs at least {least}, but there {there} {servers}"));
+    }
+    match choice.target {
+        FaultTarget::Server(number) if number > servers => {
+            return Err(format!("there is no server {number}: they are numbered 1 to {servers}"));
+        }
+        _ => {}
+    }
+    match card.needs {
+        Capability::Processes => compose.can_be_ended(),
+        Capability::Isolation => compose.can_be_isolated(),
+        // The scenario's rules refuse them.
+        Capability::Links | Capability::Proxies | Capability::Contenders => Ok(()),
+    }
+}
+
+/// The name of its scenario.
+const WARM_UP: &str = "warm-up";
+
+/// A load that warms servers up; two contenders on each of several locks keep them busier than one queue does.
+pub fn warm_up_scenario(name: &str, lasts: Duration) -> String {
+    format!(
+        "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 16\nlocks = 8\nhold = \"0ms\"\n\
+         duration = \"{}s\"\nwarm_up = \"0s\"\nrepetitions = 1\n",
+        lasts.as_secs()
+    )
+}
+
+const ROUND: Duration = Duration::from_secs(3);
+/// After so many acquisitions, of about four requests each, the rate no longer rises: the JIT counts calls, not seconds.
+const ENOUGH: u64 = 8_000;
+/// On a slow host it has to end all the same.
+const ROUNDS_AT_MOST: usize = 4;
+
+/// Loads the ensemble in rounds of three seconds until it is warm, unless it is to stay cold; what happens is not kept.
+///
+/// A JVM compiles its code while it runs: on two cores the first seconds of a fresh ensemble are several times slower than the
+/// rest. An ensemble that others run is not warmed up: it gets no load that was not asked for, save for that of the floor.
+pub async fn warm_up(
+    ensemble: &OpenEnsemble,
+    environment: &Environment,
+    progress: &Progress,
+    stop: &CancellationToken,
+) -> Result<(), Error> {
+    if ensemble.is_external() || ensemble.is_cold || stop.is_cancelled() {
+        return Ok(());
+    }
+    progress.note("warming up the servers, up to 12 s");
+    let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &load::catalog()).map_err(Error::usage)?;
+    let mut acquired = 0;
+    for spec in TrialPlan::of(&parsed.scenario).trials.iter().cycle().take(ROUNDS_AT_MOST) {
+        if acquired >= ENOUGH || stop.is_cancelled() {
+            break;
+        }
+        let Some(entry) = lock::find(&spec.strategy.name) else { continue };
+        let ignore = |_: EnvironmentEvent<'_>| {};
+        let trial = run_trial(environment, spec, entry, stop, &ignore).await?;
+        match trial.cut_short {
+            Some(cut) if !stop.is_cancelled() => {
+                return Err(Error::environment(format!("while warming up the servers: {}", cut.why)));
+            }
+            _ => acquired += trial.measured.acquired(),
+        }
+    }
+    Ok(())
+}
+
+/// How long the floor may take, with what it takes to prepare and to tidy up about a quarter of a second more.
+const FLOOR_WITHIN: Duration = Duration::from_millis(1_200);
+
+/// Measures the floor. A run goes on without one, and says why it has none.
+pub async fn measure_floor(
+    ensemble: &OpenEnsemble,
+    environment: &Environment,
+    stop: &CancellationToken,
+) -> Floor {
+    if ensemble.is_cold {
+        return Floor::not_measured("the servers were not warmed up (--cold)");
+    }
+    if stop.is_cancelled() {
+        return Floor::not_measured("the run was interrupted");
+    }
+    let measured = measured_floor(environment, stop).await;
+    measured.unwrap_or_else(|error| Floor::not_measured(error.to_string()))
+}
+
+async fn measured_floor(environment: &Environment, stop: &CancellationToken) -> Result<Floor, Error> {
+    let place = environment.workspace.place("floor").await?;
+    let site = CalibrationSite {
+        target: environment.target.clone(),
+        servers: environment.servers.clone(),
+        place: place.clone(),
+        keep_awake: environment.keep_awake,
+        logs: Vec::new(),
+        processes: Vec::new(),
+    };
+    let floor = calibrate::floor(site, FLOOR_WITHIN, stop).await;
+    environment.workspace.clear(&place).await?;
+    Ok(floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_is_a_scenario_of_one_trial() {
+        let parsed = parse(WARM_UP, &warm_up_scenario(WARM_UP, ROUND), &load::catalog())
+            .unwrap_or_else(|mistakes| panic!("{mistakes}"));
+        assert_eq!(TrialPlan::of(&parsed.scenario).trials.len(), 1);
+    }
 }

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::host;
-use super::tool_commit;
+use super::{host, tool_commit};
 use crate::answer::compare::{Difference, between_parts};
 use crate::cli::args::RunArgs;
 use crate::cli::output;
@@ -35,7 +34,7 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
         same_ground(
             run,
             &Run {
-                tool_version: version(),
+                tool_version: env!("CARGO_PKG_VERSION").into(),
                 tool_commit: tool_commit(),
                 host: host::describe(),
                 ..run.run.clone()
@@ -43,10 +42,6 @@ pub fn take_over(dir: &Path, args: &mut RunArgs) -> Result<(ScenarioFile, Resume
         )?;
     }
     Ok((file, resumed))
-}
-
-fn version() -> String {
-    env!("CARGO_PKG_VERSION").into()
 }
 
 /// The run's record says where it ran, but may come from anywhere: who resumes it has to name what could do harm.
@@ -101,14 +96,10 @@ pub fn announcement(stored: &StoredRun) -> String {
         .collect();
     format!(
         "resuming the run of {}: {} of {planned} are there{}",
-        when(run),
+        humantime::format_rfc3339_seconds(run.started_at),
         stored.trials.len(),
         again.concat()
     )
-}
-
-fn when(run: &Run) -> String {
-    humantime::format_rfc3339_seconds(run.started_at).to_string()
 }
 
 /// Facts that must be the same in all parts of a run, in the words of a comparison: figures of both are put together.

@@ -5,8 +5,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "when it began is a label, and a budget is no measurement")]
 
-pub mod args;
-mod question;
+pub mod question;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +15,12 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::run::capabilities::Needs;
+use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
-use super::runs::command::{JobOptions, LoadOptions, NEEDS_CONNECT, leading, own_program};
-use super::runs::ready_ensemble::ReadyEnsemble;
-use super::runs::{SeriesEnd, tell_resumed, to_resume};
+use super::runs::{
+    JobOptions, LoadOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, leading, own_program, tell_resumed,
+    to_resume,
+};
 use super::shared_args::{GeneratorArgs, PlaceArgs};
 use super::{drivers, output};
 use crate::answer::sweep::{
@@ -36,8 +36,7 @@ use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, format_duration, whole_seconds};
 use crate::world::zk::Target;
-use args::SweepArgs;
-use question::{SweepQuestion, announcement};
+use question::{SweepArgs, SweepQuestion, announcement};
 
 /// How long it may take by default.
 const BUDGET: Duration = Duration::from_secs(15 * 60);

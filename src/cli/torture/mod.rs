@@ -15,8 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::args::TortureArgs;
-use super::runs::command::{run_apart, with_paths};
-use super::runs::{tell_resumed, to_resume};
+use super::runs::{run_apart, tell_resumed, to_resume, with_paths};
 use super::{drivers, listing, output};
 use crate::lock;
 use crate::run::series::{Folders, Opening, RunPlace, Series};

@@ -1,0 +1,281 @@
+//! What commands share that measure by many runs: the ensemble that is kept for all of them, what each run is told (the words
+//! that one would give to `run` by hand), and how they are resumed.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use futures_util::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::run::open_ensemble::{OpenEnsemble, measure_floor, warm_up};
+use super::run::progress::Progress;
+use super::shared_args::{AccessArgs, CountingWhen, GeneratorArgs, OpeningArgs};
+use super::worker_args::JobArgs;
+use super::{drivers, output};
+use crate::load::{Job, Workspace};
+use crate::record::{EnsembleInfo, Floor};
+use crate::run::series::RunPlace;
+use crate::scenario::{Scenario, TrialPlan};
+use crate::words::error::Error;
+use crate::words::units::{as_a_word, counted};
+use crate::world::zk::{Access, Target, keep_awake, reactor};
+
+/// An ensemble that is started or found once, warmed up, and kept for all of several runs.
+pub struct ReadyEnsemble {
+    pub opened: OpenEnsemble,
+    pub ensemble: EnsembleInfo,
+    /// What its raw requests cost, measured once.
+    pub floor: Floor,
+    /// What its runs are told, to be let in.
+    pub access: AccessArgs,
+    _awake: Option<Awake>,
+}
+
+impl ReadyEnsemble {
+    /// Starts or finds the ensemble of a scenario, warms it up if it is ours, and measures its floor.
+    pub async fn open(
+        scenario: &Scenario,
+        args: &OpeningArgs,
+        access: Access,
+        logs: PathBuf,
+        stop: &CancellationToken,
+    ) -> Result<Self, Error> {
+        let progress = Progress::new(&TrialPlan::of(scenario), args.quiet, false);
+        let opened = OpenEnsemble::open(scenario, args, access, logs, &progress, stop).await?;
+        let ensemble = opened.describe().await;
+        let name = format!("ab-{:08x}-floor", rand::random::<u32>());
+        let workspace = Workspace::create(opened.target.clone(), &name).await?;
+        let environment = opened.environment(workspace, &ensemble.servers);
+        warm_up(&opened, &environment, &progress, stop).await?;
+        let floor = measure_floor(&opened, &environment, stop).await;
+        opened.clear(&environment.workspace).await;
+        let needs_reads = opened.keep_awake(&ensemble.servers).is_some();
+        let awake = needs_reads.then(|| Awake::begin(&opened)).transpose()?;
+        Ok(Self { opened, ensemble, floor, access: args.access.clone(), _awake: awake })
+    }
+
+    /// A run on it.
+    pub fn run(
+        &self,
+        program: &Path,
+        scenario: &Path,
+        place: &RunPlace,
+        load: LoadOptions,
+        more: Vec<OsString>,
+    ) -> Command {
+        let LoadOptions { mut generator, job } = load;
+        // Servers of ours are there to be broken.
+        generator.allow_faults |= !self.opened.is_external();
+        let mut words: Vec<OsString> = Vec::new();
+        match &job {
+            None => {
+                words.extend(["run".into(), scenario.into(), "--no-progress".into()]);
+                words.extend(options_of(place));
+            }
+            Some(JobOptions { name, workers, parts }) => {
+                words.extend(["worker".into(), scenario.into()]);
+                words.extend(["--run-id".into(), place.name.clone().into()]);
+                words.extend(["--job".into(), name.into(), "--out".into(), parts.into()]);
+                words.extend(["--index".into(), "0".into(), "--of".into(), workers.to_string().into()]);
+                words.extend(["--merge-into".into(), place.directory().into()]);
+            }
+        }
+        words.extend(generator.words().into_iter().chain(more));
+        self.command(program, words)
+    }
+
+    /// A command that measures on it. Secrets stand in no list of processes.
+    pub fn command(&self, program: &Path, words: Vec<OsString>) -> Command {
+        let mut command = Command::new(program);
+        let (target, access) = (&self.opened.target, &self.access);
+        command.args(words).args(["--connect", &target.connect, "--quiet"]);
+        command.args(with_paths(&[
+            ("--tls-ca", &access.tls_ca),
+            ("--tls-cert", &access.tls_cert),
+            ("--tls-key", &access.tls_key),
+        ]));
+        command.args(access.tls.then_some("--tls"));
+        command.envs(target.access.digest.as_ref().map(|identity| ("ZKLOCKBENCH_AUTH", identity.told())));
+        without_extras(command)
+    }
+
+    pub fn close(self) {
+        let Self { opened, _awake: awake, .. } = self;
+        drop(awake);
+        opened.close();
+    }
+}
+
+/// Reads that keep servers of ours awake which could forget a request. Runs that are told a connect string take the
+/// servers for those of others, and send none.
+struct Awake(CancellationToken);
+
+impl Awake {
+    fn begin(opened: &OpenEnsemble) -> Result<Self, Error> {
+        let stop = CancellationToken::new();
+        let target = |connect| Target { connect, access: opened.target.access.clone() };
+        let targets: Vec<Target> = opened.addresses.iter().cloned().map(target).collect();
+        let until = stop.clone();
+        let reading = move || {
+            let each = |target| keep_awake::keep_awake(target, keep_awake::EVERY, until.clone());
+            reactor::block_on(join_all(targets.into_iter().map(each)));
+        };
+        let started = std::thread::Builder::new().name("keep-awake".into()).spawn(reading);
+        started.map_err(|error| Error::environment(format!("cannot keep the servers awake: {error}")))?;
+        Ok(Self(stop))
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+pub fn own_program() -> Result<PathBuf, Error> {
+    std::env::current_exe()
+        .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
+}
+
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    pub generator: GeneratorArgs,
+    /// By which workers, if by several.
+    pub job: Option<JobOptions>,
+}
+
+/// The workers of a series, of which the process of each run is the first.
+#[derive(Debug, Clone)]
+pub struct JobOptions {
+    pub name: String,
+    pub workers: u16,
+    /// Where all of them leave their parts.
+    pub parts: PathBuf,
+}
+
+impl JobOptions {
+    /// Of these options, where results go to that directory.
+    pub fn of(args: &JobArgs, out: &Path) -> Option<Self> {
+        let (name, workers) = (args.job.clone()?, args.workers?);
+        Some(Self { parts: parts_of(out, &name), name, workers })
+    }
+}
+
+/// Where the parts of a job's runs lie below the directory that all workers share.
+pub fn parts_of(out: &Path, job: &str) -> PathBuf {
+    out.join(format!("{job}-parts"))
+}
+
+impl GeneratorArgs {
+    /// As options say it.
+    pub fn words(&self) -> Vec<OsString> {
+        let Self { allow_faults, threads, counting } = self;
+        let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
+        let faults = allow_faults.then(|| "--allow-faults".into());
+        // As another binary of the suite may not know.
+        let is_usual = *counting == CountingWhen::default();
+        let counting = (!is_usual).then(|| ["--counting".into(), counting.word().into()]);
+        threads.into_iter().flatten().chain(faults).chain(counting.into_iter().flatten()).collect()
+    }
+}
+
+/// A run on servers of its own.
+pub fn run_apart(scenario: &Path, place: &RunPlace, more: Vec<OsString>) -> Result<Command, Error> {
+    let mut command = Command::new(own_program()?);
+    command.arg("run").arg(scenario).args(options_of(place)).arg("--no-progress").args(more);
+    Ok(without_extras(command))
+}
+
+fn options_of(place: &RunPlace) -> [OsString; 4] {
+    ["--run-id".into(), place.name.clone().into(), "--out".into(), place.parent.clone().into()]
+}
+
+/// Those of the options that have a path.
+pub fn with_paths(options: &[(&str, &Option<PathBuf>)]) -> Vec<OsString> {
+    let given = |(name, path): &(&str, &Option<PathBuf>)| Some([name.into(), path.as_ref()?.into()]);
+    options.iter().filter_map(given).flatten().collect()
+}
+
+/// A run of several has their drivers, and needs no floor of its own and no charts. Older binaries pass over variables that they
+/// do not know.
+fn without_extras(mut command: Command) -> Command {
+    drivers::pass_on(&mut command);
+    command.env("ZKLOCKBENCH_NO_FLOOR", "1").env("ZKLOCKBENCH_NO_CHARTS", "1");
+    command
+}
+
+/// What a command says that is to share its load and names no ensemble.
+pub const NEEDS_CONNECT: &str = "workers need an ensemble that all of them reach: add --connect HOST:PORT,…";
+
+/// Does something that makes runs, while the workers of the job may follow it, if there is one.
+///
+/// # Errors
+/// Same errors as the work, and when the job can't begin.
+pub async fn leading<T>(
+    args: &JobArgs,
+    target: Result<Target, Error>,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let Some(name) = &args.job else { return work.await };
+    let job = Job::begin(&target?, name).await?;
+    output::note(&format!("waiting for each run's other workers: zklockbench worker --follow {name} …"));
+    let done = work.await;
+    if let Err(error) = job.end().await {
+        output::note(&format!("warning: {error}"));
+    }
+    done
+}
+
+/// How many runs together ended, in the words of the command, and what cut them short.
+pub struct SeriesEnd<E> {
+    pub ending: E,
+    pub why: Option<String>,
+}
+
+impl<E> SeriesEnd<E> {
+    pub fn of(ending: E) -> Self {
+        Self { ending, why: None }
+    }
+
+    /// The end that an error makes: `interrupted` if the user stopped it, else `aborted`.
+    pub fn by(error: Error, interrupted: E, aborted: E) -> Self {
+        match error {
+            Error::Interrupted => Self::of(interrupted),
+            Error::Usage(why) | Error::Environment(why) | Error::Unknown(why) => {
+                Self { ending: aborted, why: Some(why) }
+            }
+        }
+    }
+}
+
+/// Tells how many runs are there already.
+pub fn tell_resumed(runs: usize, is_quiet: bool) {
+    if runs > 0 && !is_quiet {
+        output::note(&format!("going on after {}, which are not repeated", counted(runs, "run", "runs")));
+    }
+}
+
+pub fn command_line() -> Vec<String> {
+    let mut hides = false;
+    let kept = std::env::args().filter_map(|word| {
+        let hidden = hides || word == "--auth" || word.starts_with("--auth=");
+        hides = word == "--auth";
+        (!hidden).then_some(word)
+    });
+    kept.collect()
+}
+
+/// The line that says how it goes on, if it can.
+pub fn to_resume(how: Option<&str>) -> String {
+    how.map_or_else(String::new, |how| format!("\nresume with: {how}"))
+}
+
+/// The command line by which the series in a directory goes on.
+pub fn how_to_resume(directory: &Path) -> String {
+    let words = command_line();
+    let resume = format!("--resume {}", as_a_word(&directory.display().to_string()));
+    let given = words.iter().any(|word| word == "--resume" || word.starts_with("--resume="));
+    let told: Vec<String> = words.iter().map(|word| as_a_word(word)).collect();
+    if given { told.join(" ") } else { format!("{} {resume}", told.join(" ")) }
+}
