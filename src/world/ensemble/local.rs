@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::config;
 use super::directory::{EnsembleDir, describe_placement};
 use super::install::Installation;
 use super::network::Network;
 use super::ports::{ClaimedPorts, ServerPorts};
-use super::server::{Lifetime, Server, ServerSite};
+use super::server::{self, Lifetime, Server, ServerSite};
 use super::state;
 use crate::words::error::Error;
 
@@ -187,10 +186,10 @@ impl Local {
     /// The configuration that every server has, and where its ZooKeeper came from.
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
-        let heap = ("heap".to_owned(), config::HEAP.to_owned());
+        let heap = ("heap".to_owned(), server::HEAP.to_owned());
         let niceness = ("niceness".to_owned(), format!("{} above the generator's", self.nicer_by));
-        let keys = config::KEYS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        let containers = (config::CONTAINER_CHECK.0.to_owned(), config::CONTAINER_CHECK.1.to_owned());
+        let keys = server::KEYS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let containers = (server::CONTAINER_CHECK.0.to_owned(), server::CONTAINER_CHECK.1.to_owned());
         [origin, heap, niceness, containers].into_iter().chain(keys).collect()
     }
 

@@ -6,9 +6,8 @@
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::frame::{Frames, NotFrames};
-use super::loss::{LostPart, Struck};
-use super::protocol::{self, ClientRequest, Negotiated};
+use super::protocol::{self, ClientRequest, Frames, Negotiated, NotFrames};
+use super::setting::{LostPart, Struck};
 use super::table::{Registration, SessionTimeouts};
 use super::traffic::{Direction, Mark, Traffic};
 
