@@ -11,7 +11,6 @@
 
 pub mod directories;
 pub mod joining;
-pub mod lately;
 pub mod node;
 pub mod protection;
 pub mod retry;

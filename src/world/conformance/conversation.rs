@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::family::{MARKER, ProcessFamily};
-use super::finding::{Trouble, wrong};
+use super::{Trouble, wrong};
 use crate::words::clock::micros;
 use crate::words::units::one_line;
 use crate::world::driver::protocol::{

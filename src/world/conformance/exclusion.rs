@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::conversation::Answered;
-use super::finding::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use super::stage::{CheckedContender, SOON, Stage, said, was_done};
+use super::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use crate::world::driver::protocol::{Order, TokenKind, WantedMode};
 
 /// How often the lock is taken, by all contenders together.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::finding::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use super::stage::{CheckedContender, SOON, Stage, said};
+use super::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 
 /// Long enough to look at the lock meanwhile, on a busy host, too.
 const HELD: u64 = 400_000;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::conversation::{Answered, Conversation};
-use super::finding::{Trouble, wrong};
+use super::{Trouble, wrong};
 use crate::words::units::parse_duration;
 use crate::world::driver::DriverCommand;
 use crate::world::driver::protocol::{

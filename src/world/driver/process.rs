@@ -17,9 +17,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{oneshot, watch};
 
-use super::child::{DriverChild, DriverCommand, LastLines};
 use super::past_turns::{Behind, PastTurns};
 use super::protocol::{Answer, Ready, Request, VERSION};
+use super::{DriverChild, DriverCommand, LastLines};
 use crate::words::clock::{self, Stamp};
 use crate::world::zk::SessionState;
 use reading::read_answers;

@@ -10,10 +10,9 @@ use std::time::Duration;
 use zookeeper_client::{Client, Connector, TlsOptions};
 
 use super::inner::Observed;
-use super::outcome::Failure;
-use super::reactor;
 use super::session::Session;
 use super::whose::{self, Password, SessionKey};
+use super::{Failure, reactor};
 use crate::words::error::Error;
 
 /// PEM files for TLS.

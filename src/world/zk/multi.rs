@@ -7,9 +7,8 @@ use zookeeper_client::{
     Acls, Client, CreateMode, Error as ClientError, MultiWriteError, MultiWriteResult, Stat,
 };
 
-use super::outcome::Failure;
 use super::session::{Created, Session};
-use super::{sequence_of, wire};
+use super::{Failure, sequence_of, wire};
 use crate::words::clock;
 use crate::words::measure::RequestKind;
 

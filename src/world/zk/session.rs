@@ -20,9 +20,8 @@ use zookeeper_client::{
 use super::arrival::{Arm, Armed, Arrival, StampWaker};
 use super::gate::TaskScope;
 use super::inner::{AnsweredRequest, Begun, Inner, News, Observed, Sent, Undated, Watch};
-use super::outcome::Failure;
 use super::whose::{self, ForeignSession, SessionKey, SessionStates};
-use super::{reactor, wire};
+use super::{Failure, reactor, wire};
 use crate::words::clock;
 use crate::words::measure::RequestKind;
 
