@@ -7,8 +7,6 @@
 mod conversation;
 mod endings;
 mod exclusion;
-mod family;
-mod holding;
 mod program;
 mod sessions;
 mod stage;
@@ -84,9 +82,9 @@ checks! {
     "cancel a wait": endings::cancel_during,
         "end the wait, leave the queue, and answer the acquire with `cancelled`";
     "cancel a hold": endings::cancel_after, "leave a lock alone that has been granted";
-    "hold": holding::by_itself,
+    "hold": exclusion::by_itself,
         "answer at the grant, hold, release, and answer `released`, or leave `hold` out";
-    "ahead": holding::ahead,
+    "ahead": exclusion::ahead,
         "do acquires that come `after` others one by one and in order, and none behind one that was not released";
     "close while holding": endings::close_while_holding,
         "release what is held and end the session when asked to close";

@@ -5,7 +5,6 @@ mod arrival;
 pub mod changes;
 mod connect;
 pub mod gate;
-mod handshake;
 mod inner;
 pub mod keep_awake;
 mod multi;
