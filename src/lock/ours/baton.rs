@@ -317,25 +317,25 @@ async fn watch_end(session: &Session, path: &str) -> Result<Option<Watch>, Failu
 /// join finds another queue. With p, how often nobody is behind, a deletion costs 1 + (1 - p) requests at most and a grant
 /// 1 + 2p, so from p = 1/3 on the deletion is the better one.
 #[derive(Debug)]
-pub struct Leaving {
+struct Leaving {
     may_count: Cell<bool>,
     found_somebody: Lately,
 }
 
 impl Leaving {
-    pub fn of(config: &LockConfig) -> Self {
+    fn of(config: &LockConfig) -> Self {
         let may_count = Cell::new(config.is(RELEASE.name, COUNT));
         // Where it is not known, nobody is to wait longer than need be.
         Self { may_count, found_somebody: Lately::always() }
     }
 
     /// Whether a grant is worth trying.
-    pub fn grants(&self) -> bool {
+    fn grants(&self) -> bool {
         !self.may_count.get() || self.found_somebody.times() >= FOUND_TO_GRANT
     }
 
     /// Notes whether a release found a waiter.
-    pub fn learn(&self, found_somebody: bool) {
+    fn learn(&self, found_somebody: bool) {
         self.found_somebody.note(found_somebody);
     }
 
@@ -344,7 +344,7 @@ impl Leaving {
     ///
     /// # Errors
     /// Same errors as [`QueueNode::leave`].
-    pub async fn count(&self, session: &Session, lock: &str, node: &QueueNode) -> Result<(), Failure> {
+    async fn count(&self, session: &Session, lock: &str, node: &QueueNode) -> Result<(), Failure> {
         match session.leave_and_count(lock, &node.path).await {
             Ok(behind) => self.learn(behind > 0),
             // It has left already.

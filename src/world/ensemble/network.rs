@@ -209,7 +209,7 @@ const BASES: [[u8; 2]; 3] = [[10, 213], [172, 29], [198, 18]];
 
 /// A number, and the addresses that go with it.
 #[derive(Debug)]
-pub struct Subnet {
+struct Subnet {
     number: u8,
     base: [u8; 2],
 }
@@ -227,7 +227,7 @@ impl Subnet {
 }
 
 /// Every number, with addresses that collide with no route of this machine.
-pub fn free_subnets() -> Result<impl Iterator<Item = Subnet>, String> {
+fn free_subnets() -> Result<impl Iterator<Item = Subnet>, String> {
     let routes = routes()?;
     Ok(NUMBERS.filter_map(move |number| free_base(number, &routes).map(|base| Subnet { number, base })))
 }
@@ -286,7 +286,7 @@ fn overlap(one: Range, other: Range) -> bool {
 /// A network namespace without a name. It is there as long as this is held or a process lives in it; so nothing of
 /// it can be left behind, not even by a process that is killed.
 #[derive(Debug)]
-pub struct Namespace(File);
+struct Namespace(File);
 
 impl Namespace {
     pub fn create() -> io::Result<Self> {
@@ -309,7 +309,7 @@ impl Namespace {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
 fn move_to_a_new_one() -> io::Result<()> {
-    use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+    use rustix::thread::{UnshareFlags, unshare_unsafe};
     // SAFETY: it is unsafe to stop sharing open files with the other threads; only the network is left here.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
@@ -345,6 +345,7 @@ pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
 fn entry(namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + Sync + use<>> {
     use std::os::fd::AsFd;
 
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
     let opened = std::fs::File::open(namespace)?;
     Ok(move || Ok(move_into_link_name_space(opened.as_fd(), Some(LinkNameSpaceType::Network))?))
 }
@@ -355,12 +356,12 @@ fn entry(_namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + S
 }
 
 /// Runs it in our own network namespace; what it said on stdout.
-pub fn ip(arguments: &[&str]) -> Result<String, String> {
+fn ip(arguments: &[&str]) -> Result<String, String> {
     run(None, arguments)
 }
 
 /// Runs it in that network namespace. (`ip -n` would need a name for it, and a file system of its own.)
-pub fn ip_in(namespace: &Path, arguments: &[&str]) -> Result<String, String> {
+fn ip_in(namespace: &Path, arguments: &[&str]) -> Result<String, String> {
     run(Some(namespace), arguments)
 }
 
@@ -406,7 +407,7 @@ pub fn leave_for_own_network(is_needed: impl FnOnce() -> bool) {
 }
 
 /// Whether network namespaces may be made here, as far as it can be told without making one.
-pub fn is_allowed() -> Result<(), String> {
+fn is_allowed() -> Result<(), String> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
@@ -444,6 +445,7 @@ fn refusal(error: &io::Error) -> String {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
 fn unshare() -> io::Result<()> {
+    use rustix::thread::{UnshareFlags, unshare_unsafe};
     // SAFETY: it is unsafe to stop sharing open files with other threads; these flags do not.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNET) }?)
 }

@@ -319,7 +319,7 @@ pub const KEYS: &[(&str, &str)] = &[
 ];
 
 /// `zoo.cfg` of the server with that number (from 1).
-pub fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
+fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
     let mut text: String = KEYS.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     text += &format!("dataDir={}\n", data.display());
     let own = ports[number - 1];
@@ -334,7 +334,7 @@ pub fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
 }
 
 /// Writes all that a server reads into its directory.
-pub fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Result<()> {
+fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Result<()> {
     let data = directory.join("data");
     std::fs::create_dir_all(&data)?;
     std::fs::write(data.join("myid"), number.to_string())?;
@@ -347,7 +347,7 @@ pub fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> i
 
 /// The arguments of the server's JVM. Releases log through logback or log4j and would log everything, slowly, without a
 /// configuration. (No directory stands on the class path, because an archive of classes works only without one.)
-pub fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
+fn java_arguments(installation: &Installation, directory: &Path) -> Vec<String> {
     let cfg = directory.join("zoo.cfg").display().to_string();
     vec![
         HEAP.into(),

@@ -217,7 +217,7 @@ impl<'a> Pump<'a> {
 
     /// How much could be written at once; `None` when there is no reader.
     fn pass(&self, bytes: &[u8], from: usize, marks: &[Mark]) -> Option<usize> {
-        match self.conversation.write(self.direction, from, marks, || self.to.try_write(bytes)) {
+        match self.conversation.traffic().write(self.direction, from, marks, || self.to.try_write(bytes)) {
             Ok(written) => Some(written),
             Err(error) if is_for_later(&error) => Some(0),
             Err(_) => None,
@@ -289,16 +289,16 @@ struct Piece {
 
 /// The rest of the first piece, or as much of it as may go at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RestOfPiece<'a> {
-    pub bytes: &'a [u8],
+struct RestOfPiece<'a> {
+    bytes: &'a [u8],
     /// Where it begins in its piece.
-    pub from: usize,
-    pub marks: &'a [Mark],
+    from: usize,
+    marks: &'a [Mark],
 }
 
 /// Pieces in the order in which they came, which is the one in which they go.
 #[derive(Debug)]
-pub struct Queue {
+struct Queue {
     pieces: VecDeque<Piece>,
     bytes: usize,
     delays: Vec<(Delay, Rng)>,
@@ -311,13 +311,13 @@ pub struct Queue {
 
 impl Queue {
     /// An empty one; queues with different numbers have different random delays.
-    pub fn new(number: u64, now: Instant) -> Self {
+    fn new(number: u64, now: Instant) -> Self {
         let pieces = VecDeque::new();
         Self { pieces, bytes: 0, delays: Vec::new(), bandwidth: None, idle_from: now, number }
     }
 
     /// Obeys changed settings. What waits is late by no more than the delays that are left.
-    pub fn set(&mut self, settings: &Settings, now: Instant) {
+    fn set(&mut self, settings: &Settings, now: Instant) {
         self.bandwidth = settings.bandwidth;
         // Time in which nothing could move is not made up for.
         self.idle_from = self.idle_from.max(now);
@@ -337,19 +337,19 @@ impl Queue {
     }
 
     /// Whether nothing waits and nothing would have to.
-    pub fn is_direct(&self) -> bool {
+    fn is_direct(&self) -> bool {
         self.pieces.is_empty() && self.delays.is_empty() && self.bandwidth.is_none()
     }
 
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    pub fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.bytes < ROOM
     }
 
-    pub fn push(&mut self, bytes: &[u8], marks: Vec<Mark>, now: Instant) {
+    fn push(&mut self, bytes: &[u8], marks: Vec<Mark>, now: Instant) {
         if bytes.is_empty() {
             return;
         }
@@ -360,12 +360,12 @@ impl Queue {
     }
 
     /// When the next part may go; `None` when nothing waits.
-    pub fn due(&self) -> Option<Instant> {
+    fn due(&self) -> Option<Instant> {
         let part = self.part()?;
         Some(self.carried(part.bytes.len()).unwrap_or(self.pieces.front()?.due))
     }
 
-    pub fn part(&self) -> Option<RestOfPiece<'_>> {
+    fn part(&self) -> Option<RestOfPiece<'_>> {
         let piece = self.pieces.front()?;
         let rest = &piece.bytes[piece.sent..];
         let most = self
@@ -376,7 +376,7 @@ impl Queue {
 
     /// Strikes off so many bytes of the next part, which have gone. Tells how long their piece was kept back, if it has gone as
     /// a whole.
-    pub fn gone(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
+    fn gone(&mut self, bytes: usize, now: Instant) -> Option<Duration> {
         if let Some(carried) = self.carried(bytes) {
             self.idle_from = carried.max(now.checked_sub(CREDIT).unwrap_or(now));
         }
