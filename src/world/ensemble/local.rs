@@ -77,7 +77,9 @@ impl Local {
         let mut skip = 0;
         loop {
             let local = Self::spawn(spec, installation, life, skip)?;
-            let Err(why) = local.become_ready().await else { return Ok(local) };
+            let deadline = Instant::now() + READY_WITHIN;
+            let ready = state::become_whole(&local.addresses, deadline, || local.ended()).await;
+            let Err(why) = ready else { return Ok(local) };
             let tail = local.log_tail();
             if skip + 1 < ATTEMPTS && tail.contains(TAKEN) {
                 skip += 1;
@@ -127,10 +129,6 @@ impl Local {
     fn ports(&self) -> Vec<ServerPorts> {
         let claimed = self.claim.as_ref().map(|claim| claim.servers.clone());
         self.network.as_ref().map(Network::ports).or(claimed).unwrap_or_default()
-    }
-
-    async fn become_ready(&self) -> Result<(), String> {
-        state::become_whole(&self.addresses, Instant::now() + READY_WITHIN, || self.ended()).await
     }
 
     /// The last lines of the log of a server that ended, else of the first.

@@ -163,8 +163,10 @@ pub fn links_capability() -> Result<(), String> {
 
 /// Finds a free number. The pair of interfaces between suite and bridge claims it: two cannot bear one name.
 fn claim(hub: &Path) -> Result<Subnet, String> {
-    let there = hub.display().to_string();
-    for subnet in free_subnets()? {
+    let (there, routes) = (hub.display().to_string(), routes()?);
+    // Those whose addresses collide with no route of this machine.
+    let free = NUMBERS.filter_map(|number| free_base(number, &routes).map(|base| Subnet { number, base }));
+    for subnet in free {
         let own = subnet.interface();
         let pair = ["link", "add", "name", &own, "type", "veth", "peer", "name", "suite", "netns", &there];
         match ip(&pair) {
@@ -177,8 +179,8 @@ fn claim(hub: &Path) -> Result<Subnet, String> {
 
 /// With a filter on return paths, a namespace that has no way *to* a server would hear nothing *from* it
 /// either, and no cut would be in one direction.
-fn accept_from_unroutable(namespace: &Path) -> std::io::Result<()> {
-    let switch_off = || -> std::io::Result<()> {
+fn accept_from_unroutable(namespace: &Path) -> io::Result<()> {
+    let switch_off = || -> io::Result<()> {
         for interface in ["all", "eth0"] {
             let path = format!("/proc/sys/net/ipv4/conf/{interface}/rp_filter");
             // Where it is off, the file need not be writable.
@@ -224,12 +226,6 @@ impl Subnet {
     pub fn interface(&self) -> String {
         format!("{PREFIX}{}", self.number)
     }
-}
-
-/// Every number, with addresses that collide with no route of this machine.
-fn free_subnets() -> Result<impl Iterator<Item = Subnet>, String> {
-    let routes = routes()?;
-    Ok(NUMBERS.filter_map(move |number| free_base(number, &routes).map(|base| Subnet { number, base })))
 }
 
 /// The first address of a range that collides with no route of this machine. It is unclaimed, and drawn at

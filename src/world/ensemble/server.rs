@@ -19,6 +19,7 @@ use crate::world::zk::admin;
 pub enum Lifetime {
     /// As long as this process at most.
     WithUs,
+    /// It outlives this process.
     Lasting,
 }
 
@@ -114,7 +115,7 @@ impl Server {
         self.meant = Meant::BeDown;
         self.child = Some(match self.life {
             Lifetime::WithUs => spawn_mortal(command)?,
-            Lifetime::Lasting => spawn_lasting(command)?,
+            Lifetime::Lasting => command.process_group(0).spawn()?,
         });
         Ok(())
     }
@@ -234,11 +235,6 @@ fn nicer(command: &mut Command, by: u8) {
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; `give_way` makes one system call and allocates
     // nothing.
     unsafe { command.pre_exec(give_way) };
-}
-
-/// Starts a child that outlives this process, in a process group of its own.
-fn spawn_lasting(mut command: Command) -> io::Result<Child> {
-    command.process_group(0).spawn()
 }
 
 type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
