@@ -110,12 +110,12 @@ impl InEffect {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn add(&self, effect: Effect) {
+    fn add(&self, effect: Effect) {
         *self.counts().entry(effect).or_default() += 1;
     }
 
     /// One of them does it no longer.
-    pub fn take_away(&self, effect: Effect) {
+    fn take_away(&self, effect: Effect) {
         let mut counts = self.counts();
         let Some(count) = counts.get_mut(&effect) else { return };
         *count -= 1;
@@ -167,7 +167,7 @@ impl InEffect {
     }
 
     /// Makes of a server what all that is in effect makes of it.
-    pub async fn make_of(&self, server: usize, how: How, processes: &dyn Processes) -> Done {
+    async fn make_of(&self, server: usize, how: How, processes: &dyn Processes) -> Done {
         let made = self.made(server);
         let mut made = made.lock().await;
         let wanted = self.wanted(server);
@@ -202,7 +202,7 @@ impl InEffect {
     }
 
     /// Breaks a link that is to be broken, or mends it.
-    pub async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
+    async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
         let mut broken = self.broken.lock().await;
         let is_to_be = self.has(effect);
         // As above: what was tried is taken for done.
