@@ -74,7 +74,6 @@ pub struct WatchOn {
     pub watch: Watch,
 }
 
-/// Who waits.
 pub struct Waiter<'a> {
     pub session: &'a Session,
     pub node: &'a QueueNode,

@@ -99,7 +99,6 @@ checks! {
     "end while holding": end_while_holding, "exit when standard input ends, whoever holds or waits";
 }
 
-/// Asks a driver what it is.
 pub async fn introduce(command: &DriverCommand) -> Result<Introduction, String> {
     Conversation::start(command).await.map(|driver| Introduction { ready: driver.ready.clone() })
 }

@@ -96,7 +96,6 @@ struct Pending {
     end: End,
 }
 
-/// What came of an echo.
 #[derive(Debug, Clone, Copy)]
 pub struct Echo {
     /// From before its request was written to the arrival of the answer, in microseconds.
@@ -269,7 +268,6 @@ impl Process {
         locked(&self.inner.turns).out_of_order
     }
 
-    /// Waits for the answer.
     pub async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, DriverError> {
         (&mut asked.answer).await.map_err(|_| self.inner.failure())
     }

@@ -9,7 +9,6 @@ use crate::words::measure::RequestKind;
 const LONGEST: usize = 64 << 20;
 /// So much of a frame is kept: its header, and a path.
 const KEPT: usize = 2048;
-/// The bytes of the length.
 const LENGTH: usize = 4;
 
 #[derive(Debug, PartialEq, Eq)]
