@@ -13,7 +13,6 @@ mod curator;
 mod driven;
 mod in_process;
 mod kazoo;
-mod mixed;
 mod ours;
 mod queue;
 mod registry;

@@ -1,9 +1,11 @@
-//! The list of strategies, one line each, and `docs/locks.md`, made from their descriptions.
+//! The list of strategies, one line each, and `docs/locks.md`, made from their descriptions; with it the strategies that
+//! drivers have, and those of several, of which each contender uses one.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::driven::{self, DrivenLock, Program};
-use super::{Entry, articles, clients, curator, kazoo, mixed, ours};
+use super::{Entry, articles, clients, curator, kazoo, ours};
 use crate::words::catalog::after::Event;
 use crate::words::catalog::{LockCard, MIXED_WITH, Params, Protection, members};
 use crate::words::units::capitalised;
@@ -103,7 +105,7 @@ pub fn cards() -> Vec<LockCard> {
 
 /// The strategy of that name, which may be several with a `+` between them.
 pub fn find(name: &str) -> Option<&'static Entry> {
-    if name.contains(MIXED_WITH) { mixed::find(name, find_one) } else { find_one(name) }
+    if name.contains(MIXED_WITH) { find(name, find_one) } else { find_one(name) }
 }
 
 fn find_one(name: &str) -> Option<&'static Entry> {
@@ -116,7 +118,7 @@ pub fn member_of(entry: &Entry, params: &Params, contender: usize) -> (Entry, Pa
     let names: Vec<&str> = members(entry.card.name).collect();
     let name = names[contender % names.len()];
     match find_one(name) {
-        Some(member) if names.len() > 1 => (*member, mixed::params_of(name, params)),
+        Some(member) if names.len() > 1 => (*member, params_of(name, params)),
         _ => (*entry, params.clone()),
     }
 }
@@ -192,6 +194,32 @@ fn section(card: &LockCard) -> String {
         text.extend(after.rows(&card.after[0]).iter().map(|row| format!("| {} | {} |\n", row.after, row.it)));
     }
     text
+}
+
+/// Those that have been asked for.
+static MIXED: Mutex<BTreeMap<String, &'static Entry>> = Mutex::new(BTreeMap::new());
+
+/// The strategy of several of that name, whose members are found one by one.
+fn mixed(name: &str, one: fn(&str) -> Option<&'static Entry>) -> Option<&'static Entry> {
+    let mut all = MIXED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(entry) = all.get(name) {
+        return Some(entry);
+    }
+    let entries: Vec<&Entry> = members(name).map(one).collect::<Option<_>>()?;
+    let cards: Vec<&LockCard> = entries.iter().map(|entry| &entry.card).collect();
+    let card = *LockCard::mixed(&cards).ok()?;
+    // What a contender uses is built from its own member.
+    let entry: &'static Entry = Box::leak(Box::new(Entry { card, build: entries.first()?.build }));
+    all.insert(name.to_owned(), entry);
+    Some(entry)
+}
+
+fn params_of(member: &str, params: &Params) -> Params {
+    let own = params.iter().filter_map(|(key, value)| {
+        let key = key.strip_prefix(member)?.strip_prefix('.')?;
+        Some((key.to_owned(), value.clone()))
+    });
+    own.collect()
 }
 
 #[cfg(test)]

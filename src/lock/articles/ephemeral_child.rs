@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::race::Race;
+use super::ephemeral_node::Race;
 use crate::lock::after::{
     CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, GoesOn, Never, OwnNodeDeleted,
 };

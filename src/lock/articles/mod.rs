@@ -8,6 +8,5 @@ pub mod parent_watch;
 pub mod polling;
 pub mod predecessor_watch;
 pub mod predecessor_watch_wait_limited;
-mod race;
 pub mod shared_parent_watch;
 pub mod shared_predecessor_watch;

@@ -7,4 +7,3 @@ pub mod read_write;
 pub mod revocation;
 pub mod semaphore;
 pub mod semaphore_mutex;
-mod shared_object;

@@ -4,9 +4,8 @@ use std::pin::Pin;
 
 use async_trait::async_trait;
 
-use super::queue::CuratorQueue;
+use super::queue::{CuratorQueue, SharedObject};
 use super::revocation::{self, Revocation};
-use super::shared_object::SharedObject;
 use crate::lock::after::GOES_ON;
 use crate::lock::queue::joining::{JOIN, Joining, is_count};
 use crate::lock::queue::retry::{self, Retry};

@@ -140,7 +140,6 @@ impl Cohort {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the turn.
     async fn turn(self: &Arc<Self>, patience: &Patience) -> Acquired<Turn> {
         let granted = {
             let mut queue = self.queue();

@@ -1,7 +1,6 @@
 //! `count`: most locks are free when they are asked for, and then one request is enough.
 
-use super::baton::{self, Baton};
-use super::leaving::RELEASE;
+use super::baton::{self, Baton, RELEASE};
 use crate::lock::after::ENDS_BY_COUNT;
 use crate::lock::queue::joining::COUNTING;
 use crate::lock::wait::BLOCKING;

@@ -6,6 +6,5 @@ pub mod baton;
 pub mod cohort;
 pub mod count;
 pub mod count_semaphore;
-mod leaving;
 pub mod no_lock;
 pub mod ticket;

@@ -11,7 +11,6 @@
 
 pub mod directories;
 pub mod joining;
-pub mod lately;
 pub mod node;
 pub mod protection;
 pub mod retry;
@@ -75,7 +74,6 @@ pub struct WatchOn {
     pub watch: Watch,
 }
 
-/// Who waits.
 pub struct Waiter<'a> {
     pub session: &'a Session,
     pub node: &'a QueueNode,

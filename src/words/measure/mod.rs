@@ -92,20 +92,17 @@ mod counts;
 mod figure;
 mod herd;
 mod latency;
-mod on_wire;
-mod request;
 mod steady;
-mod survival;
 mod thread_recorder;
 
-pub use counts::{Counts, Notifications, Outcome, OutcomeCounts};
+pub use counts::{
+    Counts, Notifications, Outcome, OutcomeCounts, PerRequest, RequestKind, WireApart, WireCounts,
+    WireNotifications,
+};
 pub use figure::{Better, Figure, FigureCard, FigureKind, Statistic, Unit};
 pub use herd::{RANK_CLASSES, Woken, rank_class, rank_label};
-pub use latency::{Latency, value_at};
-pub use on_wire::{WireApart, WireCounts, WireNotifications};
-pub use request::{PerRequest, RequestKind};
+pub use latency::{Latency, Quantile, Samples, Survival, pooled, value_at};
 pub use steady::{Growth, Slope, Truncation, growth, truncation};
-pub use survival::{Quantile, Samples, Survival, pooled};
 pub use thread_recorder::{Second, ThreadRecorder, Window};
 
 use std::sync::LazyLock;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::conversation::Conversation;
-use super::finding::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use super::stage::{CheckedContender, SOON, Stage, said};
+use super::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use crate::world::driver::protocol::{Answer, How, WantedMode, What};
 use crate::world::zk::reactor;
 
@@ -332,7 +332,7 @@ pub(super) async fn nothing_left(stage: &mut Stage<'_>) -> Tried {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::{Finding, Outcome};
+    use super::super::{Finding, Outcome};
     use super::*;
 
     fn advised(answer: serde_json::Value, took_ms: u64) -> Finding {

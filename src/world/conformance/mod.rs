@@ -1,4 +1,5 @@
-//! Whether a driver keeps the protocol: all that `docs/drivers.md` says of one is tried, a check at a time.
+//! Whether a driver keeps the protocol: all that `docs/drivers.md` says of one is tried, a check at a time, and what that has
+//! come to.
 //!
 //! It is not what trials speak to drivers by. That only has to notice that something is wrong; this has to find it, on purpose,
 //! and to say what it is.
@@ -6,9 +7,6 @@
 mod conversation;
 mod endings;
 mod exclusion;
-mod family;
-mod finding;
-mod holding;
 mod program;
 mod sessions;
 mod stage;
@@ -17,16 +15,16 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
-
-pub use finding::{Finding, Outcome};
-pub use stage::CheckSite;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::world::driver::DriverCommand;
 use crate::world::driver::protocol::{Ready, WantedMode};
 use crate::world::zk::reactor;
 use conversation::Conversation;
-use finding::{Tried, Trouble, wrong};
 use stage::Stage;
+
+pub use stage::CheckSite;
 
 const CHECK_WITHIN: Duration = Duration::from_secs(90);
 
@@ -84,9 +82,9 @@ checks! {
     "cancel a wait": endings::cancel_during,
         "end the wait, leave the queue, and answer the acquire with `cancelled`";
     "cancel a hold": endings::cancel_after, "leave a lock alone that has been granted";
-    "hold": holding::by_itself,
+    "hold": exclusion::by_itself,
         "answer at the grant, hold, release, and answer `released`, or leave `hold` out";
-    "ahead": holding::ahead,
+    "ahead": exclusion::ahead,
         "do acquires that come `after` others one by one and in order, and none behind one that was not released";
     "close while holding": endings::close_while_holding,
         "release what is held and end the session when asked to close";
@@ -101,7 +99,6 @@ checks! {
     "end while holding": end_while_holding, "exit when standard input ends, whoever holds or waits";
 }
 
-/// Asks a driver what it is.
 pub async fn introduce(command: &DriverCommand) -> Result<Introduction, String> {
     Conversation::start(command).await.map(|driver| Introduction { ready: driver.ready.clone() })
 }
@@ -178,4 +175,88 @@ async fn end_while_holding(stage: &mut Stage<'_>) -> Tried {
     let seen = program::exits(driver, "while one held and one waited").await?;
     stage.give_up();
     Ok(seen)
+}
+
+/// What one check has come to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// What was checked, in a few words that do not change.
+    pub check: &'static str,
+    /// The lock that it was tried on; null where it is about the program.
+    pub lock: Option<String>,
+    pub outcome: Outcome,
+    /// What was seen, or why it was not tried.
+    pub seen: String,
+    /// What to do about it; null where there is nothing to do.
+    pub advice: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    Ok,
+    Failed,
+    /// What a driver should do, and need not.
+    Warning,
+    NotTried,
+}
+
+impl Outcome {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "FAILED",
+            Self::Warning => "warning",
+            Self::NotTried => "not tried",
+        }
+    }
+}
+
+/// What a check has seen where nothing was wrong.
+#[derive(Debug, PartialEq, Eq)]
+enum CheckNote {
+    Fine(String),
+    Better(String),
+}
+
+/// Why a check ended early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Trouble {
+    /// The driver did what it must not.
+    Wrong(String),
+    /// The same, where more is known than what the check advises: what to do.
+    Advised(String, &'static str),
+    /// It was the ensemble, of which the driver is not guilty.
+    Elsewhere(String),
+    /// There is nothing to try, and why.
+    NotTried(String),
+}
+
+type Tried = Result<CheckNote, Trouble>;
+
+fn wrong<T>(why: impl Into<String>) -> Result<T, Trouble> {
+    Err(Trouble::Wrong(why.into()))
+}
+
+fn not_tried<T>(why: impl Into<String>) -> Result<T, Trouble> {
+    Err(Trouble::NotTried(why.into()))
+}
+
+/// Ends a check for which that is not so.
+fn needs(is_so: bool, otherwise: &str) -> Result<(), Trouble> {
+    if is_so { Ok(()) } else { not_tried(otherwise) }
+}
+
+impl Finding {
+    fn of(check: &'static str, lock: Option<&str>, advice: &'static str, tried: Tried) -> Self {
+        let (outcome, seen, advice) = match tried {
+            Ok(CheckNote::Fine(seen)) => (Outcome::Ok, seen, None),
+            Ok(CheckNote::Better(seen)) => (Outcome::Warning, seen, Some(advice)),
+            Err(Trouble::Wrong(why)) => (Outcome::Failed, why, Some(advice)),
+            Err(Trouble::Advised(why, better)) => (Outcome::Failed, why, Some(better)),
+            Err(Trouble::Elsewhere(why)) => (Outcome::NotTried, format!("the ensemble: {why}"), None),
+            Err(Trouble::NotTried(why)) => (Outcome::NotTried, why, None),
+        };
+        Self { check, lock: lock.map(str::to_owned), outcome, seen, advice }
+    }
 }

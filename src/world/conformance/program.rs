@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use super::conversation::{Answered, Conversation, how, monotonic};
-use super::finding::{CheckNote, Tried, wrong};
 use super::stage::SOON;
+use super::{CheckNote, Tried, wrong};
 use crate::world::driver::DriverCommand;
 use crate::world::zk::reactor;
 
@@ -129,7 +129,7 @@ pub(super) async fn echoes(driver: &mut Conversation, c: Option<usize>) -> Tried
 }
 
 /// What is left of it when it has ended.
-pub(super) async fn left(driver: &mut Conversation) -> Result<(), super::finding::Trouble> {
+pub(super) async fn left(driver: &mut Conversation) -> Result<(), super::Trouble> {
     // Those that are being killed need a moment.
     let until = monotonic() + 1_000_000;
     loop {

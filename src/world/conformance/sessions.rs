@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::finding::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use super::program::echoes;
 use super::stage::{CheckedContender, SOON, Stage, looker, said};
+use super::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use crate::world::driver::protocol::{WantedMode, What};
 use crate::world::proxy::{SessionTimeouts, Who};
 

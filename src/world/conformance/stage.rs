@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::conversation::{Answered, Conversation};
-use super::finding::{Trouble, wrong};
+use super::{Trouble, wrong};
 use crate::words::units::parse_duration;
 use crate::world::driver::DriverCommand;
 use crate::world::driver::protocol::{
@@ -376,7 +376,6 @@ impl<'a> Stage<'a> {
         Proxy::before(&self.site.servers).map_err(|error| Trouble::Elsewhere(error.to_string()))
     }
 
-    /// What to connect to by way of that proxy.
     pub fn by_way_of(&self, proxy: &Proxy, client: usize) -> Result<String, Trouble> {
         let connect = &self.site.target.connect;
         let chroot = connect.find('/').map_or("", |at| &connect[at..]);

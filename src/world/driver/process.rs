@@ -17,9 +17,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::sync::{oneshot, watch};
 
-use super::child::{DriverChild, DriverCommand, LastLines};
 use super::past_turns::{Behind, PastTurns};
 use super::protocol::{Answer, Ready, Request, VERSION};
+use super::{DriverChild, DriverCommand, LastLines};
 use crate::words::clock::{self, Stamp};
 use crate::world::zk::SessionState;
 use reading::read_answers;
@@ -96,7 +96,6 @@ struct Pending {
     end: End,
 }
 
-/// What came of an echo.
 #[derive(Debug, Clone, Copy)]
 pub struct Echo {
     /// From before its request was written to the arrival of the answer, in microseconds.
@@ -269,7 +268,6 @@ impl Process {
         locked(&self.inner.turns).out_of_order
     }
 
-    /// Waits for the answer.
     pub async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, DriverError> {
         (&mut asked.answer).await.map_err(|_| self.inner.failure())
     }

@@ -11,7 +11,7 @@ use futures_util::future::LocalBoxFuture;
 use rand::seq::{IteratorRandom, SliceRandom};
 use tokio::sync::watch;
 
-use super::child::DriverCommand;
+use super::DriverCommand;
 use super::past_turns::Behind;
 use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process, TurnAsked, locked};
 use super::protocol::{

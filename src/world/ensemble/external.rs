@@ -1,7 +1,25 @@
-//! An ensemble that others run: its connect string taken apart, and what its servers tell.
+//! An ensemble that others run: its connect string taken apart, and its servers, broken by commands of the user's own, such as
+//! `ssh zk1 systemctl kill -s KILL zookeeper`. What they do is not believed but looked at, by the servers' client ports.
+//!
+//! The commands are in a file that the command line names. A scenario, which may come from anywhere, never says what is run.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use tokio::net::TcpStream;
+use tokio::process::Command;
+
+use super::processes::Processes;
+use super::state::{Done, Fact, Numbered, answers_nothing, eventually};
+use super::{Logs, Started};
 use crate::words::connect::{Connect, FORM};
 use crate::words::error::Error;
+use crate::words::units::{counted, one_line, shown};
 use crate::world::zk::reach;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +69,252 @@ pub fn namespace_of(chroot: &str, top: &str) -> String {
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Kill,
+    Stop,
+    Start,
+    Pause,
+    Resume,
+    Wipe,
+}
+
+impl Action {
+    fn key(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Stop => "stop",
+            Self::Start => "start",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Wipe => "wipe",
+        }
+    }
+}
+
+/// The commands for one server; each is a line for a shell.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Commands {
+    kill: Option<String>,
+    stop: Option<String>,
+    start: Option<String>,
+    pause: Option<String>,
+    resume: Option<String>,
+    wipe: Option<String>,
+}
+
+impl Commands {
+    fn of(&self, action: Action) -> Option<&str> {
+        let command = match action {
+            Action::Kill => &self.kill,
+            Action::Stop => &self.stop,
+            Action::Start => &self.start,
+            Action::Pause => &self.pause,
+            Action::Resume => &self.resume,
+            Action::Wipe => &self.wipe,
+        };
+        command.as_deref()
+    }
+
+    /// What could be done to the server and not undone, with what would undo it.
+    fn without_a_way_back(&self) -> Option<(Action, Action)> {
+        let pairs = [
+            (Action::Kill, Action::Start),
+            (Action::Stop, Action::Start),
+            (Action::Wipe, Action::Start),
+            (Action::Pause, Action::Resume),
+        ];
+        pairs.into_iter().find(|(done, undone)| self.of(*done).is_some() && self.of(*undone).is_none())
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostsFile {
+    hosts: BTreeMap<String, Commands>,
+}
+
+/// The servers of an existing ensemble and the commands for them.
+#[derive(Debug)]
+pub struct Hosts {
+    /// As the connect string names them: server 1 is the first.
+    addresses: Vec<String>,
+    commands: Vec<Commands>,
+    paused: Mutex<BTreeSet<usize>>,
+}
+
+const COMMAND_WITHIN: Duration = Duration::from_secs(60);
+/// How long it may take until what a command did is seen.
+const SEEN_WITHIN: Duration = Duration::from_secs(60);
+const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
+
+impl Hosts {
+    /// Reads the commands for the servers of a connect string.
+    ///
+    /// # Errors
+    /// Names the file and what is wrong in it.
+    pub fn read(file: &Path, addresses: &[String]) -> Result<Self, Error> {
+        let wrong = |what: &str| Error::usage(format!("{}: {what}", file.display()));
+        let text = std::fs::read_to_string(file).map_err(|error| wrong(&error.to_string()))?;
+        let read: HostsFile = toml::from_str(&text).map_err(|error| wrong(&error.to_string()))?;
+        let mut commands = vec![Commands::default(); addresses.len()];
+        for (name, own) in read.hosts {
+            let number = name.strip_prefix("server-").and_then(|number| number.parse::<usize>().ok());
+            let place = number.and_then(|number| commands.get_mut(number.checked_sub(1)?));
+            let Some(place) = place else {
+                let servers = counted(addresses.len(), "server", "servers");
+                return Err(wrong(&format!(
+                    "[hosts.{}] is no server: the connect string names {servers}, server-1 to server-{}",
+                    shown(&name, 40),
+                    addresses.len()
+                )));
+            };
+            if let Some((done, undone)) = own.without_a_way_back() {
+                return Err(wrong(&format!(
+                    "[hosts.{name}] has `{}` and no `{}`: what is broken must be mended again",
+                    done.key(),
+                    undone.key()
+                )));
+            }
+            *place = own;
+        }
+        Ok(Self { addresses: addresses.to_vec(), commands, paused: Mutex::default() })
+    }
+
+    /// Runs the command of the user for that, and waits for its end.
+    async fn run(&self, action: Action, server: usize) -> Done {
+        self.address(server)?;
+        let Some(command) = self.commands[server - 1].of(action) else {
+            return Err(format!("[hosts.server-{server}] has no `{}`", action.key()));
+        };
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).stdin(std::process::Stdio::null()).kill_on_drop(true);
+        let failed =
+            |why: String| format!("`{}` ({} of server {server}): {why}", shown(command, 200), action.key());
+        let output = tokio::time::timeout(COMMAND_WITHIN, shell.output()).await;
+        let output = output
+            .map_err(|_| failed(format!("it did not end within {COMMAND_WITHIN:?}")))?
+            .map_err(|error| failed(error.to_string()))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = one_line(String::from_utf8_lossy(&output.stderr).trim());
+        Err(failed(format!("{}: {}", output.status, shown(&said, 300))))
+    }
+
+    fn holds_still(&self, server: usize, is_still: bool) {
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_still {
+            paused.insert(server)
+        } else {
+            paused.remove(&server)
+        };
+    }
+
+    async fn connects(&self, server: usize) -> io::Result<()> {
+        let address = self.address(server).map_err(io::Error::other)?;
+        match tokio::time::timeout(CONNECTS_WITHIN, TcpStream::connect(address)).await {
+            Ok(connected) => connected.map(drop),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+#[async_trait]
+impl Processes for Hosts {
+    fn servers(&self) -> usize {
+        self.addresses.len()
+    }
+
+    fn address(&self, server: usize) -> Result<String, String> {
+        let address = server.checked_sub(1).and_then(|at| self.addresses.get(at));
+        address.cloned().ok_or_else(|| format!("there is no server {server}"))
+    }
+
+    /// Whether one is down is not known before it is asked.
+    async fn awake(&self) -> Result<Vec<Numbered>, String> {
+        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));
+        Ok(numbered.map(|(address, number)| Numbered { number, address: address.clone() }).collect())
+    }
+
+    async fn kill(&self, server: usize) -> Done {
+        self.run(Action::Kill, server).await?;
+        eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
+    }
+
+    async fn stop(&self, server: usize) -> Done {
+        self.run(Action::Stop, server).await?;
+        eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
+    }
+
+    async fn start(&self, server: usize) -> Done {
+        self.run(Action::Start, server).await?;
+        let listens = || async { self.connects(server).await.map_err(|error| error.to_string()) };
+        eventually(SEEN_WITHIN, listens).await
+    }
+
+    async fn pause(&self, server: usize) -> Done {
+        self.run(Action::Pause, server).await?;
+        self.holds_still(server, true);
+        eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)
+    }
+
+    async fn resume(&self, server: usize) -> Done {
+        self.run(Action::Resume, server).await?;
+        let goes_on = || async {
+            match self.is_silent(server).await {
+                Ok(silent) => Err(silent),
+                Err(_) => Ok(()),
+            }
+        };
+        eventually(SEEN_WITHIN, goes_on).await?;
+        self.holds_still(server, false);
+        Ok(())
+    }
+
+    async fn wipe(&self, server: usize) -> Done {
+        self.run(Action::Wipe, server).await
+    }
+
+    async fn is_running(&self, server: usize) -> bool {
+        // The system takes connections for a process that is held still.
+        self.connects(server).await.is_ok()
+    }
+
+    async fn is_down(&self, server: usize) -> Fact {
+        let address = self.address(server)?;
+        match self.connects(server).await {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                Ok(format!("{address} refuses"))
+            }
+            // A host that is gone refuses nothing, and looks like one that is slow.
+            Err(error) => Err(format!("{address}: {error}")),
+            Ok(()) => Err(format!("{address} takes connections")),
+        }
+    }
+
+    async fn is_silent(&self, server: usize) -> Fact {
+        answers_nothing(server, &self.address(server)?).await
+    }
+}
+
+#[async_trait]
+impl Started for Hosts {
+    async fn logs(&self) -> io::Result<Logs> {
+        Err(io::Error::other("the logs of servers on other hosts cannot be read"))
+    }
+
+    fn logs_at_hand(&self) -> Option<Logs> {
+        None
+    }
+
+    fn has_logs(&self) -> bool {
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +335,41 @@ mod tests {
     fn metrics_are_kept_under_the_first_node_of_the_chroot() {
         assert_eq!(namespace_of("", "/zklockbench"), "zklockbench");
         assert_eq!(namespace_of("/some/chroot", "/zklockbench"), "some");
+    }
+
+    fn told(text: &str) -> Result<Hosts, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("hosts.toml");
+        std::fs::write(&file, text).unwrap();
+        let addresses = ["127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned()];
+        Hosts::read(&file, &addresses).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_that_could_not_undo_what_it_does_or_names_no_server_is_refused() {
+        let wrong = |text| told(text).unwrap_err();
+        assert!(
+            wrong("[hosts.server-1]\nkill = \"true\"\n")
+                .ends_with("has `kill` and no `start`: what is broken must be mended again")
+        );
+        assert!(
+            wrong("[hosts.server-3]\n")
+                .contains("[hosts.server-3] is no server: the connect string names 2 servers")
+        );
+        assert!(wrong("[hosts.server-0]\n").contains("is no server"));
+        assert!(wrong("[hosts.server-1]\nreboot = \"true\"\n").contains("unknown field `reboot`"));
+        assert!(told("[hosts.server-2]\npause = \"true\"\nresume = \"true\"\n").is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_a_command_says_when_it_fails_is_told_with_the_command() {
+        let hosts =
+            told("[hosts.server-1]\nwipe = \"echo no such host >&2; exit 255\"\nstart = \"true\"\n").unwrap();
+        let why = hosts.wipe(1).await.unwrap_err();
+        assert!(why.contains("`echo no such host >&2; exit 255` (wipe of server 1)"), "{why}");
+        assert!(why.contains("255") && why.ends_with("no such host"), "{why}");
+        assert_eq!(hosts.wipe(2).await, Err("[hosts.server-2] has no `wipe`".into()));
+        // And nothing listens there, which is what is looked at
+        assert!(hosts.is_down(1).await.is_ok());
     }
 }

@@ -7,12 +7,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
 
-use super::config::is_server_of;
 use super::directory::check_left;
 use super::install::Installation;
 use super::local::{Local, LocalSpec};
 use super::private;
-use super::server::{Lifetime, Server};
+use super::server::{Lifetime, Server, is_server_of};
 use crate::words::error::Error;
 
 /// How long a server may take to end when asked, before it is killed.

@@ -11,8 +11,7 @@ use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout_at};
 
 use super::local::Local;
-use super::namespace::inside;
-use super::network::Network;
+use super::network::{Network, inside};
 use super::state::{Done, Fact};
 
 /// The links between servers that live apart. Servers are numbered from 1.

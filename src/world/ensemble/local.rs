@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::config;
 use super::directory::{EnsembleDir, describe_placement};
 use super::install::Installation;
 use super::network::Network;
 use super::ports::{ClaimedPorts, ServerPorts};
-use super::server::{Lifetime, Server, ServerSite};
+use super::server::{self, Lifetime, Server, ServerSite};
 use super::state;
 use crate::words::error::Error;
 
@@ -78,7 +77,9 @@ impl Local {
         let mut skip = 0;
         loop {
             let local = Self::spawn(spec, installation, life, skip)?;
-            let Err(why) = local.become_ready().await else { return Ok(local) };
+            let deadline = Instant::now() + READY_WITHIN;
+            let ready = state::become_whole(&local.addresses, deadline, || local.ended()).await;
+            let Err(why) = ready else { return Ok(local) };
             let tail = local.log_tail();
             if skip + 1 < ATTEMPTS && tail.contains(TAKEN) {
                 skip += 1;
@@ -128,10 +129,6 @@ impl Local {
     fn ports(&self) -> Vec<ServerPorts> {
         let claimed = self.claim.as_ref().map(|claim| claim.servers.clone());
         self.network.as_ref().map(Network::ports).or(claimed).unwrap_or_default()
-    }
-
-    async fn become_ready(&self) -> Result<(), String> {
-        state::become_whole(&self.addresses, Instant::now() + READY_WITHIN, || self.ended()).await
     }
 
     /// The last lines of the log of a server that ended, else of the first.
@@ -187,10 +184,10 @@ impl Local {
     /// The configuration that every server has, and where its ZooKeeper came from.
     pub fn config(&self) -> Vec<(String, String)> {
         let origin = ("zookeeper".to_owned(), self.origin.clone());
-        let heap = ("heap".to_owned(), config::HEAP.to_owned());
+        let heap = ("heap".to_owned(), server::HEAP.to_owned());
         let niceness = ("niceness".to_owned(), format!("{} above the generator's", self.nicer_by));
-        let keys = config::KEYS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        let containers = (config::CONTAINER_CHECK.0.to_owned(), config::CONTAINER_CHECK.1.to_owned());
+        let keys = server::KEYS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let containers = (server::CONTAINER_CHECK.0.to_owned(), server::CONTAINER_CHECK.1.to_owned());
         [origin, heap, niceness, containers].into_iter().chain(keys).collect()
     }
 

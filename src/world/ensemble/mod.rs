@@ -7,18 +7,13 @@
 )]
 
 mod compose;
-mod config;
 mod directory;
 mod external;
-mod hosts;
 mod install;
 mod kept;
-mod leader;
 mod links;
 mod local;
 pub mod log_follower;
-mod mortal;
-mod namespace;
 mod network;
 mod ports;
 mod private;
@@ -33,18 +28,15 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
-pub use external::{External, namespace_of};
-pub use hosts::Hosts;
+pub use external::{External, Hosts, namespace_of};
 pub use install::{Installation, Places};
 pub use kept::{Kept, KeptServer};
-pub use leader::Leader;
 pub use links::Links;
 pub use local::{Local, LocalSpec, NICER_BY};
-pub use mortal::spawn_mortal;
-pub use namespace::leave_for_own_network;
-pub use network::links_capability;
+pub use network::{leave_for_own_network, links_capability};
 pub use processes::Processes;
-pub use state::{Done, Fact, Role, eventually, roles};
+pub use server::spawn_mortal;
+pub use state::{Done, Fact, Leader, Role, eventually, roles};
 
 /// Where the servers' transaction logs lie.
 #[derive(Debug)]

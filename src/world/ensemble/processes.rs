@@ -7,11 +7,10 @@ use async_trait::async_trait;
 use rustix::process::Signal;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
 
-use super::leader::{self, Leader};
 use super::local::{Local, TAKEN, tail};
-use super::namespace::inside;
+use super::network::inside;
 use super::ports;
-use super::state::{self, Done, Fact, Numbered, answers_nothing, eventually};
+use super::state::{self, Done, Fact, Leader, Numbered, answers_nothing, eventually};
 
 /// Servers that can be ended, started, held still and looked at. They are numbered from 1.
 ///
@@ -83,7 +82,7 @@ pub trait Processes: Send + Sync {
     /// Who leads, and since which election. For a moment two servers may both say that they lead: it is the one of
     /// the later epoch that counts, and only if a majority is in step with it.
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
-        leader::of(&self.awake().await?, self.servers()).await
+        state::who_leads(&self.awake().await?, self.servers()).await
     }
 
     async fn leader(&self) -> Result<usize, String> {
@@ -92,12 +91,12 @@ pub trait Processes: Send + Sync {
 
     /// The numbers of the servers that follow now.
     async fn followers(&self) -> Result<Vec<usize>, String> {
-        leader::followers(&self.awake().await?).await
+        state::followers(&self.awake().await?).await
     }
 
     /// The numbers of as many servers as it takes to stop the rest, drawn by the seed.
     fn majority(&self, seed: u64) -> Vec<usize> {
-        leader::majority(self.servers(), seed)
+        state::majority(self.servers(), seed)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::admission::KeptAway;
-use super::seen::{only_if, proof, until};
-use super::{Active, FaultEntry, Firing, aim};
+use super::aim::{self, only_if, proof, until};
+use super::contenders::KeptAway;
+use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{Ends, FaultCard};
 
 pub const CARD: FaultCard = FaultCard {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::seen::{proof, until};
-use super::{Active, FaultEntry, Firing, aim, wire};
+use super::aim::{self, proof, until};
+use super::{Active, FaultEntry, Firing, wire};
 use crate::words::catalog::fault::FaultCard;
 use crate::words::catalog::{Param, ParamKind};
 use crate::words::clock;

@@ -1,7 +1,7 @@
 //! `crash`: a contender is gone, and its session is not closed.
 
-use super::seen::{proof, until};
-use super::{Active, CrashOrder, Doing, FaultEntry, Firing, aim};
+use super::aim::{self, proof, until};
+use super::{Active, CrashOrder, Doing, FaultEntry, Firing};
 use crate::words::catalog::fault::{FaultCard, Target};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! `freeze`: a contender stands still together with its session.
 
+use super::aim::{self, only_if, stands_still};
 use super::reach::FaultReach;
-use super::seen::{only_if, stands_still};
-use super::{Active, FaultEntry, Firing, aim};
+use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{Ends, FaultCard, FaultChoice, Proof, Target};
 use crate::world::zk::gate::{Gate, Shut};
 use rand_chacha::ChaCha8Rng;

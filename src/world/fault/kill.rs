@@ -1,8 +1,8 @@
 //! `kill`: a server's process ends without a warning, and is started again when the fault ends.
 
 use super::FaultEntry;
-use super::in_effect::How;
 use super::outage::take_targets_down;
+use super::reach::How;
 use crate::words::catalog::fault::FaultCard;
 
 pub const CARD: FaultCard = FaultCard {

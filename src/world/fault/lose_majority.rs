@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rand::Rng;
 
-use super::in_effect::How;
+use super::aim::proof;
 use super::outage::take_down;
-use super::seen::proof;
+use super::reach::How;
 use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{FaultCard, Proof};
 use crate::world::ensemble::eventually;

@@ -2,19 +2,17 @@
 //!
 //! A new one is a file and a line in `registry`.
 
-mod admission;
 mod aim;
 mod bandwidth;
 mod burst;
 mod clock_jump;
+mod contenders;
 mod crash;
-mod crash_orders;
 mod delay;
 mod drop_reply;
 mod drop_request;
 mod expire;
 mod freeze;
-mod in_effect;
 mod isolate;
 mod kill;
 mod lose_majority;
@@ -28,7 +26,6 @@ mod reset;
 mod restart;
 mod rolling_restart;
 mod schedule;
-mod seen;
 mod slow_consumer;
 mod stall;
 mod wipe;
@@ -42,10 +39,8 @@ use rand_chacha::ChaCha8Rng;
 use crate::words::catalog::fault::{FaultCard, FaultChoice, Proof};
 use crate::words::clock::Stamp;
 
-pub use admission::Admission;
-pub use crash_orders::{CrashOrder, CrashOrders, Doing};
-pub use in_effect::InEffect;
-pub use reach::{Contenders, FaultReach};
+pub use contenders::{Admission, Contenders, CrashOrder, CrashOrders, Doing};
+pub use reach::{FaultReach, InEffect};
 pub use registry::{FAULTS, cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};
 pub use wire::{REQUEST, requests};

@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use super::in_effect::{Effect, How};
-use super::reach::FaultReach;
-use super::seen::{all_still, do_and_see, do_each, proof};
-use super::{Active, Firing, aim};
+use super::aim::{self, all_still, do_and_see, do_each, proof};
+use super::reach::{Effect, FaultReach, How};
+use super::{Active, Firing};
 use crate::words::catalog::fault::{Capability, Target};
 use crate::words::clock;
 use crate::world::ensemble::{Leader, Processes, eventually};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::in_effect::Effect;
+use super::aim::{self, all_still, do_and_see, do_each, proof};
 use super::outage::{until_joined, until_whole};
-use super::seen::{all_still, do_and_see, do_each, proof};
-use super::{Active, FaultEntry, Firing, aim};
+use super::reach::Effect;
+use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{Capability, FaultCard, FaultChoice};
 use crate::words::catalog::{Param, ParamKind, ParamValue};
 

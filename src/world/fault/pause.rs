@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::in_effect::Effect;
+use super::aim::{self, all_still, do_and_see, proof};
 use super::outage::lift;
-use super::reach::FaultReach;
-use super::seen::{all_still, do_and_see, proof};
-use super::{Active, FaultEntry, Firing, aim};
+use super::reach::{Effect, FaultReach};
+use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::FaultCard;
 
 pub const CARD: FaultCard = FaultCard {

@@ -1,43 +1,15 @@
-//! What faults are done to, as they see it.
+//! All that a fault may be done to, and what faults do to servers and to the links between them at this moment.
+//!
+//! A fault adds what it does, and takes it away when it ends. What a server is to be follows from all that is there:
+//! so no fault undoes what another one still does, whichever of them ends first.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::admission::Admission;
-use super::crash_orders::{CrashOrder, Doing};
-use super::in_effect::{Effect, How, InEffect};
-use crate::words::clock::Stamp;
+use super::contenders::Contenders;
 use crate::world::ensemble::{Done, Links, Processes};
 use crate::world::proxy::Proxy;
-use crate::world::zk::gate::Gate;
-use crate::world::zk::{SessionKey, Target};
-
-/// The contenders of a trial, by number.
-pub trait Contenders: Send + Sync {
-    /// All of them. Of a run by several workers, those of this one.
-    fn all(&self) -> Vec<usize>;
-    /// Those that hold a lock at this moment.
-    fn inside(&self) -> Vec<usize>;
-    /// Those that wait for one, the longest first.
-    fn waiting(&self) -> Vec<usize>;
-    fn waits_since(&self, contender: usize) -> Option<Stamp>;
-    /// What stands before all that one runs.
-    fn gate(&self, contender: usize) -> Arc<Gate>;
-    /// By which one is let in to ask for the lock.
-    fn admission(&self, contender: usize) -> Arc<Admission>;
-    fn session(&self, contender: usize) -> Option<SessionKey>;
-    /// That session of it is about to be closed from outside.
-    fn is_being_closed(&self, contender: usize, session: i64);
-    /// A server has said that this session of it is over.
-    fn was_closed(&self, contender: usize, session: i64);
-    /// The clock by which it keeps its deadlines jumps ahead.
-    fn clock_jumps(&self, contender: usize, by: Duration);
-    /// Orders it to crash in the middle of what it does, once it does that.
-    fn crash(&self, contender: usize, doing: Doing) -> CrashOrder;
-    /// Locks acquired by all of them in the measured phase; of a run by several workers, as many as all of these have if they
-    /// share alike.
-    fn acquired(&self) -> u64;
-}
+use crate::world::zk::Target;
 
 /// All that a fault may be done to.
 pub struct FaultReach<'a> {
@@ -90,5 +62,208 @@ impl<'a> FaultReach<'a> {
             }
             Effect::Off(_) | Effect::Cut(..) => self.in_effect.link(effect, self.links()?).await,
         }
+    }
+}
+
+/// One thing that is done to servers, which are numbered from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    Down(usize),
+    Still(usize),
+    Off(usize),
+    /// Nothing that the first sends reaches the second.
+    Cut(usize, usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    Killed,
+    Stopped,
+    /// Killed, and its data thrown away.
+    Wiped,
+}
+
+/// What a server's process is to be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Wanted {
+    #[default]
+    Running,
+    Still,
+    /// Who is gone need not be held still, too.
+    Down,
+}
+
+/// All that is in effect, and what has been made of it.
+#[derive(Debug, Default)]
+pub struct InEffect {
+    counts: Mutex<BTreeMap<Effect, usize>>,
+    /// What was last made of each server; taken for as long as something is made of it.
+    made: Mutex<BTreeMap<usize, Arc<tokio::sync::Mutex<Wanted>>>>,
+    /// The links that are broken; taken for as long as one is broken or mended.
+    broken: tokio::sync::Mutex<BTreeSet<Effect>>,
+    /// Taken for as long as the data of a server are being thrown away.
+    wiping: tokio::sync::Mutex<()>,
+}
+
+impl InEffect {
+    fn counts(&self) -> MutexGuard<'_, BTreeMap<Effect, usize>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, effect: Effect) {
+        *self.counts().entry(effect).or_default() += 1;
+    }
+
+    /// One of them does it no longer.
+    fn take_away(&self, effect: Effect) {
+        let mut counts = self.counts();
+        let Some(count) = counts.get_mut(&effect) else { return };
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&effect);
+        }
+    }
+
+    pub fn has(&self, effect: Effect) -> bool {
+        self.counts().contains_key(&effect)
+    }
+
+    /// Whether any fault does anything to servers, so that they need not be whole.
+    pub fn is_any(&self) -> bool {
+        !self.counts().is_empty()
+    }
+
+    /// Whether the links between servers are as they should be, as far as faults go.
+    pub fn links_are_whole(&self) -> bool {
+        !self.counts().keys().any(|effect| matches!(effect, Effect::Off(_) | Effect::Cut(..)))
+    }
+
+    /// Whether so many servers are enough to decide anything, as far as faults go.
+    pub fn leaves_a_majority_of(&self, servers: usize) -> bool {
+        let mut lost = BTreeSet::new();
+        for effect in self.counts().keys() {
+            match effect {
+                Effect::Down(server) | Effect::Still(server) | Effect::Off(server) => lost.insert(*server),
+                // Which servers hear each other depends on who leads.
+                Effect::Cut(..) => return false,
+            };
+        }
+        2 * servers.saturating_sub(lost.len()) > servers
+    }
+
+    fn wanted(&self, server: usize) -> Wanted {
+        if self.has(Effect::Down(server)) {
+            Wanted::Down
+        } else if self.has(Effect::Still(server)) {
+            Wanted::Still
+        } else {
+            Wanted::Running
+        }
+    }
+
+    fn made(&self, server: usize) -> Arc<tokio::sync::Mutex<Wanted>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(made.entry(server).or_default())
+    }
+
+    /// Makes of a server what all that is in effect makes of it.
+    async fn make_of(&self, server: usize, how: How, processes: &dyn Processes) -> Done {
+        let made = self.made(server);
+        let mut made = made.lock().await;
+        let wanted = self.wanted(server);
+        // Said before it is tried: what was tried and failed half-way has to be undone as well.
+        let before = std::mem::replace(&mut *made, wanted);
+        let runs = processes.is_running(server).await;
+        match wanted {
+            Wanted::Down if runs => end(processes, server, how).await,
+            Wanted::Down => Ok(()),
+            Wanted::Still if runs && before == Wanted::Still => Ok(()),
+            Wanted::Still => {
+                if !runs {
+                    processes.start(server).await?;
+                }
+                processes.pause(server).await
+            }
+            Wanted::Running if !runs => processes.start(server).await,
+            Wanted::Running if before == Wanted::Running => Ok(()),
+            Wanted::Running => processes.resume(server).await,
+        }
+    }
+
+    /// Waits until no fault is making anything of that server, and keeps it so: who looks meanwhile would see it half-way,
+    /// such as one that is started again to stand still.
+    pub async fn settled(&self, server: usize) -> impl Sized {
+        self.made(server).lock_owned().await
+    }
+
+    /// Waits until no other fault throws data away, and keeps it so.
+    pub async fn wipes_alone(&self) -> impl Sized {
+        self.wiping.lock().await
+    }
+
+    /// Breaks a link that is to be broken, or mends it.
+    async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
+        let mut broken = self.broken.lock().await;
+        let is_to_be = self.has(effect);
+        // As above: what was tried is taken for done.
+        let was = if is_to_be { !broken.insert(effect) } else { broken.remove(&effect) };
+        match (effect, was, is_to_be) {
+            (Effect::Off(server), false, true) => links.isolate(server).await,
+            (Effect::Off(server), true, false) => links.rejoin(server).await,
+            (Effect::Cut(from, to), false, true) => links.cut(from, to).await,
+            (Effect::Cut(from, to), true, false) => links.heal(from, to).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything is going to be undone, whatever has been done so far.
+    pub async fn forget(&self) {
+        self.counts().clear();
+        self.broken.lock().await.clear();
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+async fn end(processes: &dyn Processes, server: usize, how: How) -> Done {
+    match how {
+        How::Stopped => processes.stop(server).await,
+        How::Killed | How::Wiped => processes.kill(server).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_what_the_strongest_of_all_that_is_done_to_it_makes_of_it() {
+        let all = InEffect::default();
+        for effect in [Effect::Still(1), Effect::Down(1), Effect::Down(1), Effect::Still(2)] {
+            all.add(effect);
+        }
+        assert_eq!(
+            [1, 2, 3].map(|server| all.wanted(server)),
+            [Wanted::Down, Wanted::Still, Wanted::Running]
+        );
+        all.take_away(Effect::Down(1));
+        assert_eq!(all.wanted(1), Wanted::Down, "the other fault still holds it down");
+        all.take_away(Effect::Down(1));
+        assert_eq!(all.wanted(1), Wanted::Still);
+        all.take_away(Effect::Still(1));
+        assert_eq!((all.wanted(1), all.is_any()), (Wanted::Running, true));
+        all.take_away(Effect::Still(2));
+        assert!(!all.is_any());
+    }
+
+    #[test]
+    fn a_majority_is_counted_over_all_faults_and_cuts_leave_it_open() {
+        let all = InEffect::default();
+        all.add(Effect::Down(1));
+        all.add(Effect::Still(1));
+        assert!(all.leaves_a_majority_of(3) && all.links_are_whole());
+        all.add(Effect::Off(2));
+        assert!(!all.leaves_a_majority_of(3) && all.leaves_a_majority_of(5) && !all.links_are_whole());
+        all.add(Effect::Cut(4, 5));
+        assert!(!all.leaves_a_majority_of(5));
     }
 }

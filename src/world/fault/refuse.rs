@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::seen::{proof, until};
+use super::aim::{proof, until};
 use super::{Active, FaultEntry, Firing, wire};
 use crate::words::catalog::fault::FaultCard;
 

@@ -1,7 +1,7 @@
 //! `reset`: a contender's connection breaks.
 
-use super::seen::proof;
-use super::{Active, FaultEntry, Firing, aim, wire};
+use super::aim::{self, proof};
+use super::{Active, FaultEntry, Firing, wire};
 use crate::words::catalog::fault::{Ends, FaultCard};
 use crate::words::units::counted;
 use crate::world::ensemble::eventually;

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use super::in_effect::{Effect, How};
+use super::aim::{self, proof};
 use super::outage::lift;
-use super::reach::FaultReach;
-use super::seen::proof;
-use super::{Active, FaultEntry, Firing, aim};
+use super::reach::{Effect, FaultReach, How};
+use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{Ends, FaultCard};
 use crate::words::clock::{self, Stamp};
 use crate::world::ensemble::eventually;

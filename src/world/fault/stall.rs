@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::seen::stands_still;
+use super::aim::stands_still;
 use super::{Active, FaultEntry, Firing, wire};
 use crate::words::catalog::fault::{FaultCard, Proof};
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 
+use super::aim::{self, only_if, proof};
 use super::reach::FaultReach;
-use super::seen::{only_if, proof};
-use super::{Active, Firing, aim};
+use super::{Active, Firing};
 use crate::words::catalog::fault::{FaultChoice, Proof, Target};
 use crate::words::catalog::{Param, ParamKind, ParamValue};
 use crate::words::clock::{self, Stamp};

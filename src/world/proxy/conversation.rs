@@ -3,14 +3,12 @@
 //! It finds out whose the connection is, how far the replies let the client see, and which request or reply is to be
 //! lost.
 
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::frame::{Frames, NotFrames};
-use super::loss::{LostPart, Struck};
-use super::protocol::{self, ClientRequest, Negotiated};
+use super::protocol::{self, ClientRequest, Frames, Negotiated, NotFrames};
+use super::setting::{LostPart, Struck};
 use super::table::{Registration, SessionTimeouts};
-use super::traffic::{Direction, Mark, Traffic};
+use super::traffic::{Mark, Traffic};
 
 /// A request or a reply that is to be lost.
 #[derive(Debug)]
@@ -53,17 +51,6 @@ impl<'a> Conversation<'a> {
         let state =
             ConversationState { traffic: registration.identify(None), ..ConversationState::default() };
         Self { registration, state: Mutex::new(state) }
-    }
-
-    /// Writes a piece of data and counts what went; see [`Traffic::write`].
-    pub fn write(
-        &self,
-        direction: Direction,
-        from: usize,
-        marks: &[Mark],
-        write: impl FnOnce() -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        self.traffic().write(direction, from, marks, write)
     }
 
     pub fn traffic(&self) -> Arc<Traffic> {

@@ -11,13 +11,9 @@
 //! instead of a refusal.
 
 mod conversation;
-mod frame;
 mod listen;
-mod loss;
-mod operation;
 mod protocol;
 mod pump;
-mod queue;
 mod setting;
 mod table;
 mod traffic;
@@ -28,9 +24,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub use loss::Struck;
 pub use protocol::ClientRequest;
-pub use setting::{Delay, Settings, Who};
+pub use setting::{Delay, Settings, Struck, Who};
 pub use table::SessionTimeouts;
 pub use traffic::{Passed, Waits};
 pub use wire::{FanOut, Wire, Wired};
@@ -38,8 +33,7 @@ pub use wire::{FanOut, Wire, Wired};
 use crate::words::error::Error;
 use crate::words::measure::RequestKind;
 use listen::Listening;
-use loss::LostPart;
-use setting::{ConnectionEnd, Setting};
+use setting::{ConnectionEnd, LostPart, Setting};
 use table::ProxyTable;
 
 /// A proxy with one listener for each server. Dropped, it listens no more and all its connections are closed.

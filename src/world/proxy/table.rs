@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::loss::{Losses, LostPart, Struck};
-use super::setting::{ConnectionEnd, Orders, Owner, Setting, Settings, Who};
+use super::setting::{ConnectionEnd, Losses, LostPart, Orders, Owner, Setting, Settings, Struck, Who};
 use super::traffic::{Passed, Traffic};
 use super::wire::Wire;
 use crate::words::measure::RequestKind;

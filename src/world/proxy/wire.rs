@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::operation::{self, Operation, created, is_refused, operations};
-use super::protocol;
+use super::protocol::{self, Operation, created, is_refused, operations};
 use crate::words::jute::Reader;
 use crate::words::measure::{RequestKind, WireCounts};
 
@@ -281,7 +280,7 @@ fn removed(body: &[u8]) -> Vec<(String, Watched)> {
 
 /// What ZooKeeper calls a request, or its number.
 fn told(opcode: i32) -> String {
-    operation::name(opcode).map_or_else(|| format!("opcode {opcode}"), str::to_owned)
+    protocol::name(opcode).map_or_else(|| format!("opcode {opcode}"), str::to_owned)
 }
 
 impl OfClient {

@@ -10,10 +10,9 @@ use std::time::Duration;
 use zookeeper_client::{Client, Connector, TlsOptions};
 
 use super::inner::Observed;
-use super::key::{self, Password, SessionKey};
-use super::outcome::Failure;
-use super::reactor;
 use super::session::Session;
+use super::whose::{self, Password, SessionKey};
+use super::{Failure, reactor};
 use crate::words::error::Error;
 
 /// PEM files for TLS.
@@ -268,7 +267,7 @@ impl Target {
             Failure::SessionExpired => Failure::NotConnected("no server answered in time".into()),
             other => other,
         })?;
-        key::note_own_session(client.session_id().0);
+        whose::note_own_session(client.session_id().0);
         Ok(client)
     }
 

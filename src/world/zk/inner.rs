@@ -13,7 +13,7 @@ use zookeeper_client::{Client, Names};
 
 use super::arrival::{Arm, Armed, Arrival, EventKind, Pulse, StampWaker};
 use super::changes::ChangeLog;
-use super::foreign::ForeignSession;
+use super::whose::ForeignSession;
 use super::wire;
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::{Measure, RequestKind, ThreadRecorder};

@@ -15,9 +15,8 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::Client;
 
 use super::connect::Target;
-use super::outcome::Failure;
-use super::reactor;
 use super::session::close;
+use super::{Failure, reactor};
 use crate::words::clock::{self, Stamp};
 
 /// How long a request of a run may be left aside at most.

@@ -4,30 +4,141 @@ pub mod admin;
 mod arrival;
 pub mod changes;
 mod connect;
-mod counting;
-mod crate_lock;
-mod foreign;
 pub mod gate;
-mod handshake;
 mod inner;
 pub mod keep_awake;
-mod key;
 mod multi;
 pub mod nodelay;
-mod outcome;
-mod overdue;
 pub mod reach;
 pub mod reactor;
 mod session;
+mod whose;
 mod wire;
+
+use zookeeper_client::Error as ClientError;
 
 pub use arrival::{Arm, Arrival, EventKind, sequence_of};
 pub use connect::{Access, Secret, Target, Tls, TlsFiles};
-pub use counting::why_not_counting;
-pub use foreign::{ForeignSession, SessionStates};
 pub use inner::{Observed, Sent, Undated, Watch};
-pub use key::{SessionKey, is_own_session, note_own_session};
-pub use multi::{Counted, Op};
-pub use outcome::Failure;
+pub use multi::{Counted, Op, why_not_counting};
 pub use session::{Created, NodeKind, NodeStat, Session};
+pub use whose::{ForeignSession, SessionKey, SessionStates, is_own_session, note_own_session};
 pub use zookeeper_client::{Names, SessionState};
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    #[error("no node")]
+    NoNode,
+    #[error("node exists")]
+    NodeExists,
+    #[error("not empty")]
+    NotEmpty,
+    #[error("not authorized")]
+    NoAuth,
+    /// Another answer of the server that says no.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// The connection broke while the request was out: it may have happened.
+    #[error("connection loss")]
+    ConnectionLoss,
+    /// The server announced a reply of more bytes than are read, and the connection was given up for it: the request may have
+    /// happened.
+    #[error("the server announced a reply of {length} bytes, and more than {} MiB are not read", .limit >> 20)]
+    ReplyTooLong {
+        /// The bytes that it announced.
+        length: usize,
+        limit: usize,
+    },
+    /// No reply within the request's own deadline: it may have happened. The client library lets requests
+    /// wait for a reconnect for as long as the session may live, which can be longer than anyone wants.
+    #[error("no reply")]
+    NoReply,
+    /// The session is over; its ephemeral nodes are gone or going.
+    #[error("session expired")]
+    SessionExpired,
+    /// The client could not connect or its session was closed.
+    #[error("not connected: {0}")]
+    NotConnected(String),
+    /// The own queue node is not in the list although the session lives.
+    #[error("own node missing")]
+    OwnNodeMissing,
+    /// The driver that had the session has failed or was killed.
+    #[error("{0}")]
+    DriverEnded(String),
+    /// The driver can't tell whether the request has happened.
+    #[error("the driver's answer: {0}")]
+    DriverInDoubt(String),
+}
+
+impl Failure {
+    pub fn is_definite(&self) -> bool {
+        !matches!(
+            self,
+            Self::ConnectionLoss
+                | Self::ReplyTooLong { .. }
+                | Self::NoReply
+                | Self::SessionExpired
+                | Self::NotConnected(_)
+                | Self::DriverEnded(_)
+                | Self::DriverInDoubt(_)
+        )
+    }
+
+    pub fn session_survives(&self) -> bool {
+        !matches!(self, Self::SessionExpired | Self::NotConnected(_) | Self::NoReply | Self::DriverEnded(_))
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NoNode => "no node",
+            Self::NodeExists => "node exists",
+            Self::NotEmpty => "not empty",
+            Self::NoAuth => "not authorized",
+            Self::Refused(_) => "refused",
+            Self::ConnectionLoss => "connection loss",
+            Self::ReplyTooLong { .. } => "reply too long",
+            Self::NoReply => "no reply",
+            Self::SessionExpired => "session expired",
+            Self::NotConnected(_) => "not connected",
+            Self::OwnNodeMissing => "own node missing",
+            Self::DriverEnded(_) => "driver ended",
+            Self::DriverInDoubt(_) => "driver in doubt",
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::NoNode => Self::NoNode,
+            ClientError::NodeExists => Self::NodeExists,
+            ClientError::NotEmpty => Self::NotEmpty,
+            ClientError::NoAuth | ClientError::AuthFailed => Self::NoAuth,
+            ClientError::SessionExpired | ClientError::SessionMoved => Self::SessionExpired,
+            ClientError::ClientClosed | ClientError::NoHosts | ClientError::Timeout => {
+                Self::NotConnected(error.to_string())
+            }
+            ClientError::FrameTooLong { length, limit } => Self::ReplyTooLong { length, limit },
+            // A reset or a read timeout arrives as `Custom`; anything that is no answer of the server may
+            // or may not have happened, so it is treated as a lost connection.
+            ClientError::ConnectionLoss | ClientError::Custom(_) | ClientError::UnexpectedError(_) => {
+                Self::ConnectionLoss
+            }
+            other => Self::Refused(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_of_the_server_is_definite() {
+        assert!(Failure::from(ClientError::NoNode).is_definite());
+        assert!(Failure::from(ClientError::BadVersion).is_definite());
+        assert!(!Failure::from(ClientError::ConnectionLoss).is_definite());
+        assert!(!Failure::from(ClientError::FrameTooLong { length: 1 << 31, limit: 16 << 20 }).is_definite());
+        assert!(!Failure::NoReply.is_definite());
+    }
+}

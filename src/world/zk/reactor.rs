@@ -4,20 +4,25 @@
 //! every reply crosses from async-io's thread to that of the runtime, which costs two context switches and
 //! a third of the processor time. So a generator thread drives async-io's reactor itself: a reply is read,
 //! decoded and handed to its contender on one thread.
+//!
+//! Deadlines of requests are many, long and almost never met, and a timer for each would cost as much as the
+//! request. So a request that waits only leaves its waker in a slot, and a sweep a few times a second wakes those
+//! whose time is over: a deadline is kept to a tenth of a second, which is enough for a session timeout.
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use async_executor::LocalExecutor;
 use async_io::Timer;
 use futures_util::future::{Either, select};
 
-pub use async_executor::Task;
-
 use super::gate::TaskScope;
-use super::overdue;
 use crate::words::clock::{self, Stamp};
+
+pub use async_executor::Task;
 
 thread_local! {
     static HERE: RefCell<Option<Rc<LocalExecutor<'static>>>> = const { RefCell::new(None) };
@@ -41,7 +46,7 @@ pub fn block_on<T>(main: impl Future<Output = T>) -> T {
 async fn sweep() {
     loop {
         sleep(SWEEP_EVERY).await;
-        overdue::wake(clock::now());
+        wake(clock::now());
     }
 }
 
@@ -128,6 +133,75 @@ pub async fn timeout<T>(limit: Duration, work: impl Future<Output = T>) -> Optio
     }
 }
 
+thread_local! {
+    static WAITING: RefCell<Slots> = const { RefCell::new(Slots { entries: Vec::new(), free: Vec::new() }) };
+}
+
+struct Slots {
+    entries: Vec<Option<(Stamp, Waker)>>,
+    free: Vec<usize>,
+}
+
+/// Wakes everything on this thread whose deadline has passed.
+fn wake(now: Stamp) {
+    let due = |slots: &mut Slots| -> Vec<Waker> {
+        let over = slots.entries.iter().flatten().filter(|(at, _)| *at <= now);
+        over.map(|(_, waker)| waker.clone()).collect()
+    };
+    for waker in WAITING.with_borrow_mut(due) {
+        waker.wake();
+    }
+}
+
+/// Limits something that began at that time, to a tenth of a second; `None` when the time was over first.
+pub(super) async fn within<T>(begun: Stamp, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    let at = begun + clock::micros(limit);
+    let mut slot = Slot(None);
+    std::future::poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        // Polled again without an outcome: most likely the sweep has woken it.
+        Poll::Pending if slot.0.is_some() && clock::now() >= at => Poll::Ready(None),
+        Poll::Pending => {
+            slot.put(at, cx.waker());
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// The place of one waiting request; given back when it ends.
+struct Slot(Option<usize>);
+
+impl Slot {
+    fn put(&mut self, at: Stamp, waker: &Waker) {
+        WAITING.with_borrow_mut(|slots| {
+            let index = *self.0.get_or_insert_with(|| {
+                slots.free.pop().unwrap_or_else(|| {
+                    slots.entries.push(None);
+                    slots.entries.len() - 1
+                })
+            });
+            match &mut slots.entries[index] {
+                Some((_, known)) => known.clone_from(waker),
+                empty => *empty = Some((at, waker.clone())),
+            }
+        });
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let Some(index) = self.0 else { return };
+        // At the end of a thread the slots may be gone before the request.
+        let _ = WAITING.try_with(|slots| {
+            let mut slots = slots.borrow_mut();
+            slots.entries[index] = None;
+            slots.free.push(index);
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,5 +225,20 @@ mod tests {
             (slow, timeout(Duration::from_secs(5), async { 1 }).await)
         });
         assert_eq!((slow, quick), (None, Some(1)));
+    }
+
+    #[test]
+    fn a_request_without_a_reply_ends_soon_after_its_deadline_and_gives_its_slot_back() {
+        let begin = clock::now();
+        let limit = Duration::from_millis(50);
+        assert_eq!(block_on(within(begin, limit, std::future::pending::<()>())), None);
+        let took = clock::now() - begin;
+        assert!((50_000..1_000_000).contains(&took), "{took} µs");
+        WAITING.with_borrow(|slots| assert!(slots.entries.iter().all(Option::is_none)));
+    }
+
+    #[test]
+    fn a_reply_in_time_is_passed_on() {
+        assert_eq!(block_on(within(clock::now(), Duration::from_secs(5), async { 1 })), Some(1));
     }
 }

@@ -14,16 +14,14 @@ use std::time::Duration;
 use futures_util::TryFutureExt;
 use futures_util::future::Either;
 use zookeeper_client::{
-    Acls, Client, CreateMode, Error as ClientError, Names, OneshotWatcher, SessionState, Stat,
+    Acls, Client, CreateMode, Error as ClientError, LockPrefix, Names, OneshotWatcher, SessionState, Stat,
 };
 
 use super::arrival::{Arm, Armed, Arrival, StampWaker};
-use super::foreign::{ForeignSession, SessionStates};
 use super::gate::TaskScope;
 use super::inner::{AnsweredRequest, Begun, Inner, News, Observed, Sent, Undated, Watch};
-use super::key::{self, SessionKey};
-use super::outcome::Failure;
-use super::{overdue, reactor, wire};
+use super::whose::{self, ForeignSession, SessionKey, SessionStates};
+use super::{Failure, reactor, wire};
 use crate::words::clock;
 use crate::words::measure::RequestKind;
 
@@ -97,7 +95,7 @@ impl Session {
     /// When it has been cloned before.
     #[allow(clippy::expect_used, reason = "said above")]
     pub fn standing_for(mut self, foreign: Arc<dyn ForeignSession>) -> Self {
-        foreign.id().into_iter().for_each(key::note_own_session);
+        foreign.id().into_iter().for_each(whose::note_own_session);
         Rc::get_mut(&mut self.0).expect("a session that was just opened").foreign = Some(foreign);
         self
     }
@@ -455,7 +453,7 @@ impl Session {
         let reply = {
             let mut request = pin!(request);
             let stamped = poll_fn(|cx| waker.poll(request.as_mut(), cx));
-            overdue::within(sent.at, self.0.request_timeout, stamped).await
+            reactor::within(sent.at, self.0.request_timeout, stamped).await
         };
         let reply = reply.map(|reply| reply.map_err(Failure::from));
         // What the client library ends by itself, because it has lost its servers, is no answer of one.
@@ -483,6 +481,46 @@ impl Session {
         let armed = Armed::new(watcher, stamp, Rc::from(path), arm);
         self.0.supersede(&armed);
         Watch::new(armed, Rc::clone(&self.0))
+    }
+
+    /// The client library's own lock, whose requests go past the session, so that little of it can be counted.
+    ///
+    /// Queues with an ephemeral sequential node named `prefix` plus its number, and waits until no child whose
+    /// name contains `contenders` has a lower one. Returns the node's path; deleting it is left to the caller.
+    ///
+    /// The create is counted. What follows is not seen here: a getChildren, and, while another is before it,
+    /// a getData with a watch, its notification and a getChildren again. The acquire is noted as one that was
+    /// not all seen.
+    ///
+    /// Dropped before its end, it lets the library delete the node behind the caller's back: a removeWatches
+    /// and a delete, or, when the create is still unanswered, a look for the node before that.
+    ///
+    /// # Errors
+    /// [`Failure::OwnNodeMissing`] when the node went while it waited; else the request's failure.
+    pub async fn crate_lock(&self, prefix: &str, contenders: &str) -> Result<String, Failure> {
+        let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
+        let name = LockPrefix::new_custom(prefix.to_owned(), contenders)?;
+        let sent = self.sending(RequestKind::Create, prefix, wire::create(prefix, &[], self.0.owned));
+        self.0.observed.recorder.borrow_mut().count(sent.at, |counts| counts.unseen += 1);
+        let waker = self.0.take_waker();
+        let locked = {
+            let mut locking = pin!(self.0.client.lock(name, &[], acls));
+            poll_fn(|cx| waker.poll(locking.as_mut(), cx)).await
+        };
+        self.0.return_waker(waker);
+        let held = locked.map_err(|error| match error {
+            ClientError::RuntimeInconsistent => Failure::OwnNodeMissing,
+            other => other.into(),
+        })?;
+        self.0.observed.recorder.borrow_mut().count(clock::now(), |counts| {
+            counts.succeeded.add(sent.kind, 1);
+            counts.bytes_received += wire::created(held.lock_path());
+        });
+        let path = held.lock_path().to_owned();
+        // Its destructor would delete the node once more, at the price of a proposal. This leaks its copy of
+        // the path.
+        std::mem::forget(held);
+        Ok(path)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::container::{Binding, CLIENT_PORT, Container};
+use super::docker::{Binding, CLIENT_PORT, Container};
 use crate::world::ensemble::directory::describe_placement;
 
 /// How much of a log an error shows.
@@ -110,7 +110,7 @@ impl Member {
     }
 
     fn keeps_its_port(&self) -> Result<(), String> {
-        if self.made.asked_binding().is_some_and(super::container::Binding::stays) {
+        if self.made.asked_binding().is_some_and(super::docker::Binding::stays) {
             return Ok(());
         }
         Err(format!(
@@ -158,7 +158,7 @@ impl Member {
 
     pub async fn log_tail(&self) -> String {
         // What a container writes on stderr comes on stderr.
-        let mut command = super::command::command(&["docker"], &["logs", "--tail", LOG_LINES, self.id()]);
+        let mut command = super::docker::command(&["docker"], &["logs", "--tail", LOG_LINES, self.id()]);
         let output = tokio::task::spawn_blocking(move || command.output()).await;
         let Ok(Ok(output)) = output else { return "its log cannot be read".into() };
         let text = [output.stdout, output.stderr].concat();

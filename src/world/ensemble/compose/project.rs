@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::command::docker_now;
+use super::docker::docker_now;
 use crate::world::ensemble::private;
 
 const PREFIX: &str = "zklockbench-";

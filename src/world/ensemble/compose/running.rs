@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use super::command::{command, docker, find_compose, run};
-use super::container::{Container, inspect, inspect_now};
+use super::docker::{Container, command, docker, find_compose, inspect, inspect_now, run};
 use super::member::Member;
 use super::project::{Project, remove_left_projects};
 use crate::words::error::Error;
