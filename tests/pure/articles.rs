@@ -11,8 +11,8 @@ use zklockbench::answer::articles::{
 };
 use zklockbench::record::{
     Accounting, Behaviour, Bystander, Calibration, Change, Counted, Counting, FaultRecord, FencingCounts,
-    Left, NodeSize, Numbers, OneShot, Raced, RawRequest, RequestFigures, Saturation, ServerFigures, Stuck,
-    Tally, Timing, Trial, UpdateOrder, WatchCell, WatchedBy,
+    Left, NodeSize, Numbers, OneShot, Raced, RawRequest, RequestFigures, Saturation, ServerFigures, Tally,
+    Timing, Trial, UpdateOrder, WatchCell, WatchedBy,
 };
 use zklockbench::results::{self, StoredRun};
 use zklockbench::scenario::{Distribution, Stop};
@@ -20,6 +20,8 @@ use zklockbench::words::catalog::ParamValue;
 use zklockbench::words::catalog::fault::FaultChoice;
 use zklockbench::words::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildren, GetDataWatch};
 use zklockbench::words::measure::{Counts, Measure, Notifications, Outcome, Woken, new_histogram};
+
+use crate::support::views;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -150,23 +152,13 @@ fn told(trial: &mut Trial, waiters: u64) {
 }
 
 fn fault(kind: &str) -> FaultRecord {
+    let fault = views::fault(kind, 1_000_000);
     FaultRecord {
-        number: 1,
-        kind: kind.into(),
-        label: kind.into(),
-        target: String::new(),
         asked_us: 0,
         effective_us: Some(0),
         ended_us: Some(1),
-        proved: true,
-        proof: String::new(),
-        left: None,
-        elected_us: None,
-        longest_gap_us: Some(1_000_000),
-        wait_p99: None,
-        disturbance: None,
-        meanwhile: None,
-        recovered_us: Some(1_000_000),
+        longest_gap_us: fault.recovered_us,
+        ..fault
     }
 }
 
@@ -764,17 +756,7 @@ fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
     let lost = |with_guid: usize, without: usize, proved: bool| {
         let of = |name: &str, stuck: usize, proved: bool| {
             with(trial(name, 5), |trial| {
-                let one = Stuck {
-                    contender: 0,
-                    lock: 0,
-                    waited_us: 1,
-                    node: None,
-                    position: None,
-                    blocked_by: None,
-                    blocker: None,
-                    watches: Vec::new(),
-                };
-                trial.stuck = vec![one; stuck];
+                trial.stuck = vec![views::stuck(0); stuck];
                 trial.faults = vec![FaultRecord { proved, ..fault("drop-reply") }];
             })
         };

@@ -13,7 +13,7 @@ use zklockbench::words::measure::RequestKind;
 use zklockbench::words::spool::Sorted;
 use zklockbench::words::verdict::Verdict;
 
-use crate::support::records;
+use crate::support::{records, views};
 
 const NAME: &str = "trial 0 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders)";
 
@@ -46,21 +46,15 @@ fn unknown(why: &str) -> Verdict {
 fn fault(proved: bool, proof: &str, left: Option<&str>) -> FaultRecord {
     FaultRecord {
         number: 2,
-        kind: "kill".into(),
-        label: "kill leader".into(),
-        target: "server 1 (leader)".into(),
         asked_us: 0,
         effective_us: None,
         ended_us: None,
         proved,
         proof: proof.into(),
         left: left.map(str::to_owned),
-        elected_us: None,
         longest_gap_us: None,
-        wait_p99: None,
-        disturbance: None,
-        meanwhile: None,
         recovered_us: None,
+        ..views::fault("kill leader", 0)
     }
 }
 
@@ -121,16 +115,7 @@ fn a_contender_that_never_got_the_lock_violates() {
 }
 
 fn stuck(contender: usize, blocker: Option<usize>) -> Stuck {
-    Stuck {
-        contender,
-        lock: 0,
-        waited_us: 1,
-        node: None,
-        position: None,
-        blocked_by: None,
-        blocker,
-        watches: Vec::new(),
-    }
+    Stuck { blocker, ..views::stuck(contender) }
 }
 
 #[test]
