@@ -61,6 +61,28 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
+    /// What it shows and what it says when that is typed after its name; it has to end with that code.
+    #[track_caller]
+    pub fn ends(&self, code: i32, typed: &str) -> (String, String) {
+        let words = shlex::split(typed).unwrap();
+        let output = self.output(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let (shown, said) = (stdout(&output), stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{typed}: {said}{shown}");
+        (shown, said)
+    }
+
+    /// What it shows when all is well.
+    #[track_caller]
+    pub fn shows(&self, typed: &str) -> String {
+        self.ends(0, typed).0
+    }
+
+    /// What it says of a mistake.
+    #[track_caller]
+    pub fn refuses(&self, typed: &str) -> String {
+        self.ends(2, typed).1
+    }
+
     pub fn drawn(&self, arguments: &[&str]) -> Output {
         self.command(arguments).env_remove("ZKLOCKBENCH_NO_CHARTS").output().unwrap()
     }
