@@ -62,6 +62,25 @@ pub fn python() -> Option<&'static str> {
     found
 }
 
+/// What drives kazoo's locks.
+pub const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
+/// What drives Curator's, which compiles itself where `XDG_CACHE_HOME` says.
+pub const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
+
+/// kazoo's driver as `--driver` takes it; where it can't be had, the test is skipped.
+pub fn kazoo() -> Option<String> {
+    python().map(|python| format!("kazoo={python} '{KAZOO}'"))
+}
+
+/// Curator's driver as `--driver` takes it, with a cache there; where it can't be had, the test is skipped.
+pub fn curator(cache: &Path) -> Option<String> {
+    if !Path::new(JARS).join("curator-recipes.jar").exists() {
+        skip::skipped(format!("this machine has no Curator in {JARS}"));
+        return None;
+    }
+    Some(format!("curator=env XDG_CACHE_HOME={} '{CURATOR}'", cache.display()))
+}
+
 /// Runs a program of tests/interop.
 pub fn script(python: &str, name: &str) -> Command {
     let mut command = Command::new(python);

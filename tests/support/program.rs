@@ -35,10 +35,16 @@ impl Bench {
 
     /// Runs that scenario with a driver, which may build what it has to where the bench is.
     pub fn run_driven(&self, name: &str, driver: &str, scenario: &str) -> Output {
-        let scenario = self.scenario(scenario);
         let driver = format!("{name}=env XDG_CACHE_HOME={} '{driver}'", self.path("cache").display());
-        let words =
-            ["run", scenario.to_str().unwrap(), "--driver", &driver, "--data-dir", "data", "--no-floor"];
+        self.run_with(&[&driver], scenario, &[])
+    }
+
+    /// Runs that scenario on servers of its own with those drivers, as `--driver` takes them.
+    pub fn run_with(&self, drivers: &[&str], scenario: &str, more: &[&str]) -> Output {
+        self.scenario(scenario);
+        let mut words = vec!["run", "scenario.toml", "--data-dir", "data", "--no-floor"];
+        words.extend(drivers.iter().flat_map(|driver| ["--driver", driver]));
+        words.extend(more);
         self.output(&words)
     }
 
