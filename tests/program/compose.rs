@@ -189,11 +189,8 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
 #[test]
 fn a_partition_is_refused_with_a_reason_before_anything_is_made() {
     let bench = Bench::new();
-    let scenario = bench
-        .scenario(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--compose", THREE]);
-    let (code, said) = ended(&output);
-    assert_eq!(code, Some(2), "{said}");
+    bench.scenario(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
+    let said = bench.refuses(&format!("run scenario.toml --compose '{THREE}'"));
     assert!(said.contains("Docker cannot") && said.contains("use `isolate`"), "{said}");
     assert!(!said.contains("containers of"), "something was made: {said}");
 }
@@ -201,10 +198,9 @@ fn a_partition_is_refused_with_a_reason_before_anything_is_made() {
 #[test]
 fn a_compose_file_that_is_not_there_is_a_usage_error() {
     let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--compose", "no.yaml"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no.yaml: there is no such Compose file"), "{}", stderr(&output));
+    bench.scenario(SHORT);
+    let said = bench.refuses("run scenario.toml --compose no.yaml");
+    assert!(said.contains("no.yaml: there is no such Compose file"), "{said}");
 }
 
 #[test]
@@ -311,17 +307,9 @@ pub fn suite_image(bench: &Bench) -> Option<String> {
     std::fs::copy(env!("CARGO_BIN_EXE_zklockbench"), context.join("dist/zklockbench")).unwrap();
     let (dockerfile, context) = (root.join("docker/Dockerfile"), context.display().to_string());
     let base = format!("DEBIAN_IMAGE={debian}");
-    let build = [
-        "build",
-        "--quiet",
-        "--target",
-        "prebuilt",
-        "--build-arg",
-        &base,
-        "--file",
-        dockerfile.to_str().unwrap(),
-    ];
-    Some(docker(&[&build[..], &[&context]].concat()).trim().to_owned())
+    let build = ["build", "--quiet", "--target", "prebuilt", "--build-arg", &base];
+    let from = ["--file", dockerfile.to_str().unwrap(), &context];
+    Some(docker(&[&build[..], &from].concat()).trim().to_owned())
 }
 
 /// A Debian to build on that is here: a build may reach no registry.

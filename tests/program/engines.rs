@@ -190,15 +190,8 @@ fn four_containers_with_the_environment_of_an_indexed_job_make_one_run() {
         let index = format!("JOB_COMPLETION_INDEX={index}");
         let mut command = Command::new("docker");
         command.args(["run", "--rm", "--network", "host", "--volume", &mount, "--volume", &scenario]);
-        command.args([
-            "--env",
-            &index,
-            "--env",
-            "ZKLOCKBENCH_WORKERS=4",
-            "--env",
-            "ZKLOCKBENCH_RUN_ID=job",
-            &image,
-        ]);
+        let variables: [&str; 3] = [&index, "ZKLOCKBENCH_WORKERS=4", "ZKLOCKBENCH_RUN_ID=job"];
+        command.args(variables.into_iter().flat_map(|variable| ["--env", variable])).arg(&image);
         command.args([
             "worker",
             "/scenario.toml",

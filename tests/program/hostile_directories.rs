@@ -9,10 +9,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use crate::support::program::{Bench, measured, stdout};
-use crate::support::{records, run_dirs};
+use crate::support::records;
+use crate::support::run_dirs::{self, change, sha256};
 
 /// How long a reader may take to refuse, and how much memory.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ const HOSTILE: [(&str, &str, Damage); 22] = [
     ("a trial is nested a hundred thousand deep", "000.json", |dir| {
         let text = "[".repeat(100_000);
         fs::write(dir.join("trials/000.json"), &text).unwrap();
-        change(dir, |run| run["files"]["trials/000.json"] = json!(hexadecimal(text.as_bytes())));
+        change(dir, |run| run["files"]["trials/000.json"] = json!(sha256(text.as_bytes())));
     }),
     ("run.json is nested a hundred thousand deep", "run.json", |dir| {
         fs::write(dir.join("run.json"), "{\"a\":".repeat(100_000)).unwrap();
@@ -262,19 +262,7 @@ fn readers(dir: &str) -> [Vec<&str>; 7] {
         vec!["export", dir, "--junit", "junit.xml"],
         vec!["articles", dir],
         vec!["baseline", "add", dir, "--commit", "abc"],
-        vec![
-            "plan",
-            "--clients",
-            "5",
-            "--rate",
-            "5/s",
-            "--hold",
-            "5ms",
-            "--slo",
-            "wait.p99 < 1s",
-            "--from",
-            dir,
-        ],
+        vec!["plan", "--clients=5", "--rate=5/s", "--hold=5ms", "--slo=wait.p99 < 1s", "--from", dir],
     ]
 }
 
@@ -294,22 +282,7 @@ fn hollow(path: &Path) {
 }
 
 fn list(dir: &Path, name: &str) {
-    change(dir, |run| run["files"][name] = json!(hexadecimal(b"")));
-}
-
-/// Changes run.json, with the digest that belongs to it.
-fn change(dir: &Path, with: impl FnOnce(&mut Value)) {
-    let path = dir.join("run.json");
-    let mut run: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    with(&mut run);
-    let blank = "0".repeat(64);
-    run["digest"] = json!(blank);
-    let text = serde_json::to_string_pretty(&run).unwrap();
-    fs::write(path, text.replace(&blank, &hexadecimal(text.as_bytes()))).unwrap();
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    change(dir, |run| run["files"][name] = json!(sha256(b"")));
 }
 
 /// The beginning of a compressed histogram: so many bytes of counts are to follow, for values up to that one.
@@ -337,5 +310,5 @@ fn replace_histograms(dir: &Path, histogram: &[u8]) {
     let encoded = base64::engine::general_purpose::STANDARD.encode(histogram);
     let line = format!("Tag=wait,0.0,1.0,1.0,{encoded}\n");
     fs::write(dir.join("trials/000.hlog"), &line).unwrap();
-    change(dir, |run| run["files"]["trials/000.hlog"] = json!(hexadecimal(line.as_bytes())));
+    change(dir, |run| run["files"]["trials/000.hlog"] = json!(sha256(line.as_bytes())));
 }

@@ -35,19 +35,12 @@ fn the_memory_of_two_thousand_does_not_grow_with_the_lists_that_each_of_them_rea
     const CONTENDERS: u64 = 2_000;
     for strategy in ["predecessor-watch", "baton"] {
         let bench = Bench::new();
-        let scenario = bench.scenario(&format!(
+        bench.scenario(&format!(
             "name = \"crowd\"\nstrategies = [\"{strategy}\"]\ncontenders = {CONTENDERS}\nhold = \"0ms\"\n\
              duration = \"5s\"\nramp_up = \"10s\"\nwarm_up = \"15s\"\nsession_timeout = \"60s\"\nrepetitions = 1\n",
         ));
         let connect = ensemble::shared();
-        let run = bench.command(&[
-            "run",
-            scenario.to_str().unwrap(),
-            "--connect",
-            connect,
-            "--no-progress",
-            "--no-floor",
-        ]);
+        let run = bench.typed(&format!("run scenario.toml --connect {connect} --no-progress --no-floor"));
         let ended = measured_within(run, Duration::from_secs(180));
         assert_eq!(bench.stored().trials[0].sessions.opened, CONTENDERS, "{}", ended.said);
         let most = ALONE_KB + CONTENDERS * EACH_KB;

@@ -1,7 +1,7 @@
 //! A run directory that was changed or damaged is refused, and the error names the file.
 
 use crate::support::records;
-use crate::support::run_dirs;
+use crate::support::run_dirs::{self, sha256};
 use std::fs;
 use std::path::Path;
 
@@ -31,22 +31,13 @@ fn change(dir: &Path, file: &str, pointer: &str, value: Value) {
 
 /// Makes the digests of a directory those of its files as they are now.
 fn digest_anew(dir: &Path) {
-    let path = dir.join("run.json");
-    let mut run: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    for (name, digest) in run["files"].as_object_mut().unwrap() {
-        if let Ok(bytes) = fs::read(dir.join(name)) {
-            *digest = json!(sha256(&bytes));
+    run_dirs::change(dir, |run| {
+        for (name, digest) in run["files"].as_object_mut().unwrap() {
+            if let Ok(bytes) = fs::read(dir.join(name)) {
+                *digest = json!(sha256(&bytes));
+            }
         }
-    }
-    let blank = "0".repeat(64);
-    run["digest"] = json!(blank);
-    let text = serde_json::to_string_pretty(&run).unwrap();
-    fs::write(path, text.replace(&blank, &sha256(text.as_bytes()))).unwrap();
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    use sha2::Digest as _;
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    });
 }
 
 fn set(dir: &Path, file: &str, pointer: &str, value: Value) {

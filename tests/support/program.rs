@@ -1,6 +1,6 @@
 //! The program as a user runs it.
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -67,11 +67,16 @@ impl Bench {
         self.command(arguments).output().unwrap()
     }
 
+    /// The program as it is when that is typed after its name.
+    pub fn typed(&self, line: &str) -> Command {
+        let words = shlex::split(line).unwrap();
+        self.command(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
     /// What it shows and what it says when that is typed after its name; it has to end with that code.
     #[track_caller]
     pub fn ends(&self, code: i32, typed: &str) -> (String, String) {
-        let words = shlex::split(typed).unwrap();
-        let output = self.output(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let output = self.typed(typed).output().unwrap();
         let (shown, said) = (stdout(&output), stderr(&output));
         assert_eq!(output.status.code(), Some(code), "{typed}: {said}{shown}");
         (shown, said)
@@ -287,6 +292,12 @@ pub fn measured(command: Command) -> Ended {
 pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
     let began = Instant::now();
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // Read as it comes: of a pipe that is full nobody would take more.
+    let mut stderr = child.stderr.take().unwrap();
+    let listener = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        stderr.read_to_end(&mut said).map(|_| said)
+    });
     let (mut resident_kb, status) = (0, format!("/proc/{}/status", child.id()));
     while child.try_wait().unwrap().is_none() {
         let text = std::fs::read_to_string(&status).unwrap_or_default();
@@ -300,7 +311,7 @@ pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
         std::thread::sleep(Duration::from_millis(2));
     }
     let took = began.elapsed();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ended { code: output.status.code(), said, took, resident_kb }
+    let code = child.wait().unwrap().code();
+    let said = String::from_utf8_lossy(&listener.join().unwrap().unwrap()).into_owned();
+    Ended { code, said, took, resident_kb }
 }
