@@ -3,22 +3,19 @@
 use std::time::Duration;
 
 use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::{Mode, ParamValue};
+use zklockbench::words::catalog::ParamValue;
 use zklockbench::world::zk::{Failure, reactor};
 
 use crate::support::contender::{Contender, SETTLE};
 use crate::support::proxy::Proxy;
-use crate::support::sessions::scene;
+use crate::support::sessions::{behind_wire, on_scene, scene};
 
 const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
 #[test]
 fn a_lock_handed_over_while_the_waiter_is_cut_off_is_found_after_the_reconnection() {
     for name in FASTER {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let proxy = Proxy::before(crate::support::ensemble::shared());
-            let mut holder = Contender::of(name, &scene).await;
-            let held = holder.acquire(Mode::Write).await.unwrap();
+        behind_wire(async |scene, proxy| {
+            let (mut holder, held) = Contender::holding(name, &scene).await;
             // Given a holder that was granted the lock, so that a baton's release hands on
             let second = Contender::of(name, &scene).await.queue_up().await;
             let third = Contender::of(name, &scene).await.queue_up().await;
@@ -42,11 +39,8 @@ fn a_lock_handed_over_while_the_waiter_is_cut_off_is_found_after_the_reconnectio
 #[test]
 fn a_reconnection_lets_nobody_in_and_forgets_nobody() {
     for name in FASTER {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let proxy = Proxy::before(crate::support::ensemble::shared());
-            let mut holder = Contender::of(name, &scene).await;
-            let held = holder.acquire(Mode::Write).await.unwrap();
+        behind_wire(async |scene, proxy| {
+            let (mut holder, held) = Contender::holding(name, &scene).await;
             let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
             proxy.cut();
             reactor::sleep(SETTLE).await;
@@ -64,9 +58,7 @@ fn a_reconnection_lets_nobody_in_and_forgets_nobody() {
 
 #[test]
 fn aheads_node_is_found_again_when_the_reply_to_its_create_is_lost() {
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
-        let proxy = Proxy::before(crate::support::ensemble::shared());
+    behind_wire(async |scene, proxy| {
         let contender = Contender::by(&proxy.connect, "ahead", &scene).await;
         proxy.mute();
         let acquiring = contender.queue_up().await;
@@ -138,9 +130,7 @@ fn curators_policy_decides_whether_a_create_whose_reply_is_lost_is_looked_for() 
 #[test]
 fn an_unprotected_node_whose_reply_is_lost_goes_with_its_session() {
     for name in ["baton", "ticket"] {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let proxy = Proxy::before(crate::support::ensemble::shared());
+        behind_wire(async |scene, proxy| {
             let contender = Contender::by(&proxy.connect, name, &scene).await;
             proxy.mute();
             let acquiring = contender.queue_up().await;
@@ -163,11 +153,8 @@ fn an_unprotected_node_whose_reply_is_lost_goes_with_its_session() {
 #[test]
 fn a_release_whose_reply_is_lost_has_handed_on_all_the_same() {
     for name in FASTER {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let proxy = Proxy::before(crate::support::ensemble::shared());
-            let mut first = Contender::of(name, &scene).await;
-            let held = first.acquire(Mode::Write).await.unwrap();
+        behind_wire(async |scene, proxy| {
+            let (mut first, held) = Contender::holding(name, &scene).await;
             let holder = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
             let next = Contender::of(name, &scene).await.queue_up().await;
             first.release(held).await.unwrap();
@@ -190,11 +177,9 @@ fn a_release_whose_reply_is_lost_has_handed_on_all_the_same() {
 #[test]
 fn a_holder_whose_node_has_gone_hands_nothing_on() {
     for name in FASTER {
-        reactor::block_on(async {
+        on_scene(async |scene| {
             // Given a holder whose node goes while it holds, as at its session's end, and two waiters
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let mut zombie = Contender::of(name, &scene).await;
-            let held = zombie.acquire(Mode::Write).await.unwrap();
+            let (mut zombie, held) = Contender::holding(name, &scene).await;
             let next = Contender::of(name, &scene).await.queue_up().await;
             let last = Contender::of(name, &scene).await.queue_up().await;
             let outside = scene.session().await;

@@ -10,7 +10,7 @@ use zklockbench::world::zk::{NodeKind, reactor};
 use super::faster::{Sharer, closed_loop};
 use crate::support::contender::Contender;
 use crate::support::rehearsal::{Lines, Subject, lines, subject};
-use crate::support::sessions::{Scene, scene};
+use crate::support::sessions::{Scene, on_scene, scene};
 use crate::support::{ensemble, trials};
 
 fn by_count() -> Params {
@@ -94,8 +94,7 @@ fn the_second_who_runs_out_of_patience_leaves_no_node_and_the_third_waits_on() {
 
 #[test]
 fn a_try_for_a_lock_that_is_taken_is_answered_by_the_join_and_leaves_nothing() {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let try_lock = Params::from([("blocking".to_owned(), ParamValue::Bool(false))]);
         let mut holder = Contender::with("count", &Params::new(), &scene).await;
         let mut one = Contender::with("count", &try_lock, &scene).await;
@@ -127,8 +126,7 @@ fn a_try_for_a_lock_that_is_taken_is_answered_by_the_join_and_leaves_nothing() {
 
 #[test]
 fn the_token_is_the_transaction_that_created_the_node() {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         for name in
             ["count", "curator-mutex", "curator-read-write", "ahead", "predecessor-watch", "count-semaphore"]
         {
@@ -175,8 +173,7 @@ async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines
 #[test]
 fn after_three_turns_behind_others_it_creates_until_it_finds_itself_first_again() {
     for name in MARKED {
-        reactor::block_on(async {
-            let scene = scene(ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut one = Contender::with(name, &by_count(), &scene).await;
             // Given one that has been behind another three times
             for _ in 0..3 {
@@ -196,8 +193,7 @@ fn after_three_turns_behind_others_it_creates_until_it_finds_itself_first_again(
 
 #[test]
 fn a_bare_name_makes_it_of_use_to_be_the_second_and_not_to_find_a_strangers_node() {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let mut one = Contender::with("predecessor-watch", &by_count(), &scene).await;
         for _ in 0..5 {
             let sent;
@@ -223,8 +219,7 @@ fn who_may_not_write_to_the_directory_creates_from_then_on() {
     for name in
         ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"]
     {
-        reactor::block_on(async {
-            let scene = scene(ensemble::shared()).await;
+        on_scene(async |scene| {
             scene.forbid_writing().await;
             let mut one = Contender::with(name, &by_count(), &scene).await;
             let first = turn(&mut one, &scene).await;
@@ -244,8 +239,7 @@ fn a_directory_that_has_gone_since_the_last_turn_is_made_again() {
     for name in
         ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"]
     {
-        reactor::block_on(async {
-            let scene = scene(ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut one = Contender::with(name, &by_count(), &scene).await;
             turn(&mut one, &scene).await;
             scene.delete_all().await;

@@ -9,7 +9,7 @@ use zklockbench::world::zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE};
 use crate::support::rehearsal::{Lines, lines, subject};
-use crate::support::sessions::scene;
+use crate::support::sessions::on_scene;
 
 const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
 
@@ -114,11 +114,9 @@ fn who_runs_out_of_patience_leaves_no_node() {
 #[test]
 fn a_holder_that_dies_lets_the_next_in_and_the_others_after_it() {
     for name in FASTER {
-        reactor::block_on(async {
+        on_scene(async |scene| {
             // Given a holder that was itself handed the lock, and three behind it
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let mut first = Contender::of(name, &scene).await;
-            let held = first.acquire(Mode::Write).await.unwrap();
+            let (mut first, held) = Contender::holding(name, &scene).await;
             let second = Contender::of(name, &scene).await.queue_up().await;
             let third = Contender::of(name, &scene).await.queue_up().await;
             let (fourth, fifth) = (
@@ -142,11 +140,9 @@ fn a_holder_that_dies_lets_the_next_in_and_the_others_after_it() {
 #[test]
 fn a_waiter_that_dies_lets_nobody_in_before_the_holder_has_gone() {
     for name in FASTER {
-        reactor::block_on(async {
+        on_scene(async |scene| {
             // Given a holder and two waiters, of whom the first one's session ends
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let mut holder = Contender::of(name, &scene).await;
-            let held = holder.acquire(Mode::Write).await.unwrap();
+            let (mut holder, held) = Contender::holding(name, &scene).await;
             let dying = Contender::of(name, &scene).await;
             let session = dying.session.clone();
             let waiting = dying.queue_up().await;
@@ -167,8 +163,7 @@ fn a_waiter_that_dies_lets_nobody_in_before_the_holder_has_gone() {
 #[test]
 fn a_newcomer_that_arrives_during_a_release_is_neither_forgotten_nor_let_in_too_early() {
     for name in FASTER {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut one = Contender::of(name, &scene).await;
             let mut other = Contender::of(name, &scene).await;
             // Both in the same flush, in either order: the release finds nobody, or just somebody.
@@ -221,8 +216,7 @@ pub(super) struct Sharer<'a> {
 /// So many handoffs in a closed loop among contenders of those locks on one queue, who rest after some; how many each
 /// acquired.
 pub(super) fn closed_loop(sharers: &[Sharer<'_>], handoffs: i32, rest: Option<Duration>) -> Vec<i32> {
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
+    on_scene(async |scene| {
         let (inside, left) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(handoffs)));
         let mut running = Vec::new();
         for Sharer { name, params } in sharers {
