@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use zklockbench::answer::compare::{Ask, Loaded, Regression, Side, compare};
+use zklockbench::answer::compare::{Ask, Regression, Side, compare};
 use zklockbench::answer::gate;
 use zklockbench::record::Trial;
 use zklockbench::record::figures;
@@ -195,9 +195,7 @@ fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     };
     let each = strategies.iter().cycle().take(10 * strategies.len()).enumerate();
     let trials: Vec<Trial> = each.map(trial).collect();
-    let mut stored = records::stored(&records::run(trials.len()), &trials);
-    stored.run.digest = name.into();
-    Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
+    records::side(name, &trials)
 }
 
 /// One that regressed, one that is the same, one that only the base has, with a hostile name.

@@ -10,7 +10,7 @@ use zklockbench::world::zk::{NodeKind, reactor};
 use super::faster::{Sharer, closed_loop};
 use crate::support::contender::Contender;
 use crate::support::rehearsal::{Lines, Subject, lines, subject};
-use crate::support::sessions::{Scene, on_scene, scene};
+use crate::support::sessions::{Scene, each_on_scene, on_scene, scene};
 use crate::support::{ensemble, trials};
 
 fn by_count() -> Params {
@@ -172,23 +172,21 @@ async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines
 
 #[test]
 fn after_three_turns_behind_others_it_creates_until_it_finds_itself_first_again() {
-    for name in MARKED {
-        on_scene(async |scene| {
-            let mut one = Contender::with(name, &by_count(), &scene).await;
-            // Given one that has been behind another three times
-            for _ in 0..3 {
-                let sent;
-                (one, sent) = turn_behind_another(one, &scene).await;
-                assert_eq!(kinds(&sent)[0], "multi", "{name}");
-            }
-            // Then it creates, behind another as well as alone
-            let (mut one, sent) = turn_behind_another(one, &scene).await;
-            assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
-            assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");
-            // And counts again, once it was alone
-            assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"], "{name}");
-        });
-    }
+    each_on_scene(&MARKED, async |name, scene| {
+        let mut one = Contender::with(name, &by_count(), &scene).await;
+        // Given one that has been behind another three times
+        for _ in 0..3 {
+            let sent;
+            (one, sent) = turn_behind_another(one, &scene).await;
+            assert_eq!(kinds(&sent)[0], "multi", "{name}");
+        }
+        // Then it creates, behind another as well as alone
+        let (mut one, sent) = turn_behind_another(one, &scene).await;
+        assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
+        assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");
+        // And counts again, once it was alone
+        assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"], "{name}");
+    });
 }
 
 #[test]
@@ -216,10 +214,9 @@ fn a_bare_name_makes_it_of_use_to_be_the_second_and_not_to_find_a_strangers_node
 
 #[test]
 fn who_may_not_write_to_the_directory_creates_from_then_on() {
-    for name in
-        ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"]
-    {
-        on_scene(async |scene| {
+    each_on_scene(
+        &["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"],
+        async |name, scene| {
             scene.forbid_writing().await;
             let mut one = Contender::with(name, &by_count(), &scene).await;
             let first = turn(&mut one, &scene).await;
@@ -230,16 +227,15 @@ fn who_may_not_write_to_the_directory_creates_from_then_on() {
                 "{name}: {second:?}"
             );
             assert_eq!(scene.nodes().await, 0, "{name}");
-        });
-    }
+        },
+    );
 }
 
 #[test]
 fn a_directory_that_has_gone_since_the_last_turn_is_made_again() {
-    for name in
-        ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"]
-    {
-        on_scene(async |scene| {
+    each_on_scene(
+        &["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"],
+        async |name, scene| {
             let mut one = Contender::with(name, &by_count(), &scene).await;
             turn(&mut one, &scene).await;
             scene.delete_all().await;
@@ -247,8 +243,8 @@ fn a_directory_that_has_gone_since_the_last_turn_is_made_again() {
             let kinds = kinds(&sent);
             assert_eq!((kinds[0], kinds[kinds.len() - 2]), ("multi", "multi"), "{name}: {sent:?}");
             assert!(kinds.contains(&"create"), "{name}: {sent:?}");
-        });
-    }
+        },
+    );
 }
 
 /// So many turns among contenders of these locks on one queue, each joining as it says; how many each had.
