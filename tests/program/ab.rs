@@ -27,8 +27,7 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 
 #[test]
 fn what_cannot_be_compared_is_refused_before_anything_starts() {
-    let bench = Bench::new();
-    bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     let cases: [(&[&str], &str); 12] = [
         (&["--a", "hold"], "--a hold: not understood; write --a KEY=VALUE"),
         (&["--b", "hodl=5ms"], "hold"),
@@ -62,9 +61,8 @@ fn what_cannot_be_compared_is_refused_before_anything_starts() {
 #[test]
 fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
     // Given sides of which one takes ten times as long
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let words = ["ab", scenario.to_str().unwrap(), "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
+    let bench = Bench::with(SHORT);
+    let words = ["ab", "scenario.toml", "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
     // Then two blocks are too few for a verdict, which is said before and after
     let (said, shown) = (stderr(&output), stdout(&output));
@@ -127,9 +125,8 @@ fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
 
 #[test]
 fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is_and_a_resume_goes_on_from_there() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let words = ["ab", scenario.to_str().unwrap(), "--b", "hold=4ms", "--data-dir", "data", "--json"];
+    let bench = Bench::with(SHORT);
+    let words = ["ab", "scenario.toml", "--b", "hold=4ms", "--data-dir", "data", "--json"];
     let child = bench.watch(&[&words[..], &["--blocks", "100"]].concat());
     eventually("a block has ended", Duration::from_secs(60), || child.has_said("[1/10"));
     // A kill a moment later would leave what there is
@@ -167,8 +164,7 @@ fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is_and_a_
 
 #[test]
 fn a_kill_takes_the_run_under_way_and_the_servers_along() {
-    let bench = Bench::new();
-    bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     let typed = "ab scenario.toml --set 'duration=\"20s\"' --blocks 2 --data-dir data";
     let child = bench.listen(bench.typed(typed));
     let runs = || {
@@ -194,8 +190,7 @@ fn a_kill_takes_the_run_under_way_and_the_servers_along() {
 #[test]
 fn another_binary_is_told_only_what_it_knows_and_one_that_leaves_no_results_ends_the_comparison() {
     // Given a binary that fails with a reason
-    let bench = Bench::new();
-    bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\
                   echo 'error: the sky fell' >&2\nexit 3\n";
     let broken = bench.path("broken");
@@ -254,10 +249,9 @@ fn kazoo_but(bench: &Bench, name: &str, what: &str, by: &str) -> String {
 #[test]
 fn two_versions_of_a_driver_are_compared_and_each_side_runs_its_own() {
     let Some(old) = foreign::kazoo() else { return };
-    let bench = Bench::new();
-    let scenario = bench.scenario(&SHORT.replace("predecessor-watch", "kazoo:Lock"));
+    let bench = Bench::with(&SHORT.replace("predecessor-watch", "kazoo:Lock"));
     let new = kazoo_but(&bench, "new.py", "\"driver\": \"kazoo 1\"", "\"driver\": \"kazoo 2\"");
-    let words = ["ab", scenario.to_str().unwrap(), "--a-driver", &old, "--b-driver", &new, "--blocks", "1"];
+    let words = ["ab", "scenario.toml", "--a-driver", &old, "--b-driver", &new, "--blocks", "1"];
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
@@ -294,8 +288,8 @@ fn what_only_one_sides_driver_can_do_is_refused_and_a_driver_against_itself_is_t
     let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let with = |more: &[&str], strategies: &str| {
-        let scenario = bench.scenario(&SHORT.replace("[\"predecessor-watch\"]", strategies));
-        let output = bench.output(&[&["ab", scenario.to_str().unwrap()], more].concat());
+        bench.scenario(&SHORT.replace("[\"predecessor-watch\"]", strategies));
+        let output = bench.output(&[&["ab", "scenario.toml"], more].concat());
         (output.status.code(), stderr(&output))
     };
     let (code, said) = with(&["--a-driver", &kazoo], "[\"kazoo:Lock\"]");

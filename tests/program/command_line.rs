@@ -47,8 +47,7 @@ fn colours_are_as_the_option_says_and_the_version_tells_its_commit() {
 
 #[test]
 fn every_mistake_of_a_scenario_is_told_with_its_place_and_the_nearest_name() {
-    let bench = Bench::new();
-    bench.scenario(BROKEN);
+    let bench = Bench::with(BROKEN);
     for command in ["validate", "run"] {
         let said = bench.refuses(&format!("{command} scenario.toml"));
         for line in 2..=5 {
@@ -61,8 +60,7 @@ fn every_mistake_of_a_scenario_is_told_with_its_place_and_the_nearest_name() {
 
 #[test]
 fn mistakes_are_told_to_programs_as_json() {
-    let bench = Bench::new();
-    bench.scenario(BROKEN);
+    let bench = Bench::with(BROKEN);
     let [told, by_run] = ["validate", "run"].map(|command| -> serde_json::Value {
         serde_json::from_str(&bench.ends(2, &format!("{command} scenario.toml --json")).0).unwrap()
     });
@@ -94,8 +92,7 @@ const LEAST: &str = "name = \"x\"\nstrategies = [\"polling\"]\ncontenders = 2\nd
 
 #[test]
 fn a_mistake_on_the_command_line_is_told_with_what_was_meant_or_is_wrong() {
-    let bench = Bench::new();
-    bench.scenario(LEAST);
+    let bench = Bench::with(LEAST);
     let cases: [(&str, &[&str]); 7] = [
         ("validate scenario.toml --contenders 0", &["command line:1:1", "--contenders [0]"]),
         ("man rum", &["did you mean `run`?"]),
@@ -131,8 +128,7 @@ fn an_open_load_is_shown_with_what_it_offers_and_with_advice_at_its_line() {
 
 #[test]
 fn a_replay_is_read_beside_its_scenario_and_its_mistakes_are_told_with_file_and_line() {
-    let bench = Bench::new();
-    bench.scenario(
+    let bench = Bench::with(
         "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 5\nlocks = 2\nload = \"open\"\n\
          arrivals = { replay = \"trace.csv\" }\n",
     );
@@ -149,8 +145,7 @@ fn a_replay_is_read_beside_its_scenario_and_its_mistakes_are_told_with_file_and_
 
 #[test]
 fn places_that_cannot_be_are_usage_errors_that_name_the_option_and_leave_nothing() {
-    let bench = Bench::new();
-    bench.scenario(LEAST);
+    let bench = Bench::with(LEAST);
     for (option, place) in [("--out", "scenario.toml"), ("--data-dir", "nowhere/deep")] {
         let said = bench.refuses(&format!("run scenario.toml {option} {place}"));
         assert!(said.contains(option) && said.contains(place), "{said}");

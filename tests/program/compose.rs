@@ -175,8 +175,8 @@ fn a_run_that_is_killed_leaves_containers_that_clean_shows_and_the_next_run_remo
 fn ctrl_c_while_the_servers_start_leaves_nothing() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
-    let scenario = bench.scenario(SHORT);
-    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", THREE]);
+    bench.scenario(SHORT);
+    let mut command = bench.command(&["run", "scenario.toml", "--compose", THREE]);
     let mut child = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).stderr(bench.log()).spawn().unwrap();
     eventually("they start", Duration::from_secs(60), || bench.logged().contains("(project "));
     signal(child.id(), Signal::INT);
@@ -188,8 +188,8 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
 
 #[test]
 fn a_partition_is_refused_with_a_reason_before_anything_is_made() {
-    let bench = Bench::new();
-    bench.scenario(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
+    let bench =
+        Bench::with(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
     let said = bench.refuses(&format!("run scenario.toml --compose '{THREE}'"));
     assert!(said.contains("Docker cannot") && said.contains("use `isolate`"), "{said}");
     assert!(!said.contains("containers of"), "something was made: {said}");
@@ -197,17 +197,15 @@ fn a_partition_is_refused_with_a_reason_before_anything_is_made() {
 
 #[test]
 fn a_compose_file_that_is_not_there_is_a_usage_error() {
-    let bench = Bench::new();
-    bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     let said = bench.refuses("run scenario.toml --compose no.yaml");
     assert!(said.contains("no.yaml: there is no such Compose file"), "{said}");
 }
 
 #[test]
 fn a_machine_without_docker_is_told_what_is_missing() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
+    let bench = Bench::with(SHORT);
+    let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("PATH", "/nowhere").output().unwrap());
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("`docker version") && said.contains("docker.io"), "{said}");
@@ -216,7 +214,7 @@ fn a_machine_without_docker_is_told_what_is_missing() {
         return;
     }
     // And one whose daemon does not answer
-    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
+    let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("DOCKER_HOST", "unix:///nowhere.sock").output().unwrap());
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("daemon"), "{said}");

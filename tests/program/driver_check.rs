@@ -245,8 +245,7 @@ struct Run {
 
 impl Run {
     fn of(python: &str, how: &str) -> Self {
-        let bench = Bench::new();
-        bench.scenario(
+        let bench = Bench::with(
             "name = \"lies\"\nstrategies = [\"liar:Lock\", \"kazoo\"]\ncontenders = 4\nhold = \"3ms\"\nduration = \"2s\"\n\
              warm_up = \"100ms\"\nrepetitions = 1\n[ensemble]\nservers = 1\n",
         );

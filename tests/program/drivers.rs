@@ -107,12 +107,11 @@ fn kinds(counting: &Counting) -> Vec<(&'static str, f64)> {
 fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
     let bench = Bench::new();
     let Some(driver) = foreign::curator(&bench.path("cache")) else { return };
-    let scenario = bench.scenario(
+    bench.scenario(
         "name = \"same\"\nstrategies = [\"curator-mutex\"]\ncontenders = [1, 5]\nhold = \"5ms\"\nduration = \"1500ms\"\n\
          warm_up = \"100ms\"\n[ensemble]\nservers = 1\n",
     );
-    let words =
-        ["ab", scenario.to_str().unwrap(), "--driver", &driver, "--blocks", "1", "--data-dir", "data"];
+    let words = ["ab", "scenario.toml", "--driver", &driver, "--blocks", "1", "--data-dir", "data"];
     let output = bench.output(&[&words[..], &["--a", "strategies=[\"curator:InterProcessMutex\"]"]].concat());
     let shown = stdout(&output);
     assert!(shown.contains("Requests by kind, per acquisition"), "{shown}{}", stderr(&output));
@@ -441,8 +440,8 @@ fn what_is_wrong_with_a_driver_is_told_before_anything_is_started() {
     let bench = Bench::new();
     let text = |strategy: &str| format!("name = \"x\"\nstrategies = [{strategy}]\n{ONE_SERVER}");
     let validate = |strategy: &str, driver: Option<&str>| {
-        let scenario = bench.scenario(&text(strategy));
-        let mut words = vec!["validate", scenario.to_str().unwrap()];
+        bench.scenario(&text(strategy));
+        let mut words = vec!["validate", "scenario.toml"];
         words.extend(driver.iter().flat_map(|driver| ["--driver", driver]));
         let output = bench.output(&words);
         (output.status.code(), stderr(&output))
@@ -558,11 +557,11 @@ fn another_systems_lock_is_marked_wherever_it_is_shown_and_judged_by_what_was_se
     let bench = Bench::new();
     std::fs::write(bench.path("files.py"), FILES).unwrap();
     let files = format!("files=python3 files.py {}", bench.path(".").display());
-    let scenario = bench.scenario(&format!(
+    bench.scenario(&format!(
         "name = \"others\"\nstrategies = [\"files:Flock\", \"baton\"]\n\
          gate = [\"throughput of 'files:Flock' > 1/s\"]\n{ONE_SERVER}"
     ));
-    let path = scenario.to_str().unwrap();
+    let path = "scenario.toml";
     let output =
         bench.drawn(&["run", path, "--driver", &files, "--data-dir", "data", "--no-floor", "--history"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -606,8 +605,8 @@ fn what_does_not_touch_another_systems_lock_is_refused_and_its_processes_are_kil
     let files = format!("files=python3 files.py {}", bench.path(".").display());
     let with = |command: &str, faults: &str| {
         let text = "name = \"others\"\nstrategies = [\"files:Flock\"]\n";
-        let scenario = bench.scenario(&format!("{text}{ONE_SERVER}{faults}"));
-        let mut words = vec![command, scenario.to_str().unwrap(), "--driver", &files];
+        bench.scenario(&format!("{text}{ONE_SERVER}{faults}"));
+        let mut words = vec![command, "scenario.toml", "--driver", &files];
         words.extend(["--data-dir", "data", "--no-floor"].iter().filter(|_| command == "run"));
         let output = bench.output(&words);
         (output.status.code(), stderr(&output))

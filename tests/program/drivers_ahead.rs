@@ -84,14 +84,13 @@ pathlib.Path("granted").write_text(str(granted[0]))
 "#;
 
 fn in_process(more: &str) -> (Bench, Trial, String) {
-    let bench = Bench::new();
-    let scenario = bench.scenario(&format!(
+    let bench = Bench::with(&format!(
         "name = \"ahead\"\nstrategies = [\"own:Lock\"]\ncontenders = {CONTENDERS}\nhold = \"0ms\"\nduration = \"2s\"\n\
          warm_up = \"300ms\"\nrepetitions = 1\n[ensemble]\nservers = 1\n"
     ));
     std::fs::write(bench.path("own.py"), IN_PROCESS).unwrap();
     let driver = format!("own=python3 own.py {more}");
-    let words = ["run", scenario.to_str().unwrap(), "--driver", &driver, "--data-dir", "data", "--no-floor"];
+    let words = ["run", "scenario.toml", "--driver", &driver, "--data-dir", "data", "--no-floor"];
     let output = bench.output(&[&words[..], &["--counting", "never"]].concat());
     let trial = bench.stored().trials.remove(0);
     let said = stderr(&output);
@@ -149,12 +148,11 @@ fn as_many_of_curators_acquisitions_are_recorded_as_the_server_has_seen_also_whe
         let Some(driver) = foreign::curator(&bench.path("cache")) else { return };
         let connect = ensemble::place_on_shared();
         let lasts = if is_interrupted { 60 } else { 2 };
-        let scenario = bench.scenario(&format!(
+        bench.scenario(&format!(
             "name = \"ahead\"\nstrategies = [\"curator:InterProcessMutex\"]\ncontenders = {CONTENDERS}\nhold = \"0ms\"\n\
              duration = \"{lasts}s\"\nwarm_up = \"300ms\"\nrepetitions = 1\n"
         ));
-        let words =
-            ["run", scenario.to_str().unwrap(), "--connect", &connect, "--run-id", "ahead", "--no-floor"];
+        let words = ["run", "scenario.toml", "--connect", &connect, "--run-id", "ahead", "--no-floor"];
         let child = bench.watch(&[&words[..], &["--counting", "never", "--driver", &driver]].concat());
         let pid = child.pid();
         let path = "/zklockbench/ahead/t000/lock-0";

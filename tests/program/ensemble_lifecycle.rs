@@ -69,8 +69,7 @@ async fn a_closed_ensemble_leaves_no_process_and_no_data() {
 #[test]
 fn ctrl_c_ends_servers_that_are_held_still_too() {
     // Given a run, one of whose servers is stopped
-    let bench = Bench::new();
-    bench.scenario(
+    let bench = Bench::with(
         "name = \"long\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"10m\"\nwarm_up = \"0s\"\n",
     );
     let run = bench.listen(bench.typed("run scenario.toml --data-dir data"));

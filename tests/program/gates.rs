@@ -26,9 +26,9 @@ fn run_as(bench: &Bench, name: &str, more: &[&str]) -> Output {
 }
 
 fn run(bench: &Bench, more: &[&str]) -> Output {
-    let scenario = bench.scenario(SCENARIO);
+    bench.scenario(SCENARIO);
     let connect = ensemble::place_on_shared();
-    let mut arguments = vec!["run", scenario.to_str().unwrap(), "--connect", &connect, "--no-progress"];
+    let mut arguments = vec!["run", "scenario.toml", "--connect", &connect, "--no-progress"];
     arguments.extend(more);
     bench.output(&arguments)
 }

@@ -60,8 +60,7 @@ fn servers(bench: &Bench, connect: &str) -> Vec<Server> {
 #[test]
 #[ignore = "long: three servers of its own, for half a minute"]
 fn faults_of_servers_are_done_by_commands_and_proved_by_the_servers_themselves() {
-    let bench = Bench::new();
-    bench.scenario(SCENARIO);
+    let bench = Bench::with(SCENARIO);
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
     assert!(up.status.success(), "{}", stderr(&up));
     let told = stdout(&up);
@@ -104,8 +103,7 @@ fn faults_of_servers_are_done_by_commands_and_proved_by_the_servers_themselves()
 
 #[test]
 fn commands_that_lead_nowhere_are_refused_or_leave_the_trial_unknown() {
-    let bench = Bench::new();
-    bench.scenario(SCENARIO);
+    let bench = Bench::with(SCENARIO);
     let told = |hosts: &str| {
         std::fs::write(bench.path("hosts.toml"), hosts).unwrap();
         bench.refuses("run scenario.toml --connect 127.0.0.1:1 --hosts hosts.toml --allow-faults")

@@ -87,8 +87,7 @@ fn nonsense_gets_a_clear_answer_before_anything_is_started() {
 fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     // Given a run of the load
     let connect = ensemble::place_on_shared();
-    let bench = Bench::new();
-    bench.scenario(KNOWN);
+    let bench = Bench::with(KNOWN);
     let run = bench.typed(&format!("run scenario.toml --connect {connect} --out known")).output();
     went_through(&run.unwrap());
     // When a plan is made from it and verified for two seconds
@@ -155,8 +154,7 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
 fn a_plan_at_a_distance_is_answered_from_runs_at_that_distance_only_and_verified_there() {
     // Given a run whose round trips take 6 ms longer
     let connect = ensemble::place_on_shared();
-    let bench = Bench::new();
-    bench.scenario(
+    let bench = Bench::with(
         "name = \"far\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 40\nlocks = 2\n\
          hold = \"5ms\"\nduration = \"3s\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nrepetitions = 4\n\
          [[fault]]\nkind = \"delay\"\nat = \"0s\"\nduration = \"3s\"\nlatency = \"3ms\"\n",
@@ -254,8 +252,7 @@ fn what_failures_cost_is_measured_for_each_kind_and_told() {
 #[test]
 #[ignore = "long: a plan measures for minutes"]
 fn a_plan_for_clients_that_come_back_is_verified_by_that_very_load() {
-    let bench = Bench::new();
-    bench.scenario(
+    let bench = Bench::with(
         "name = \"workers\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"closed\"\n\
          think = { exponential = { mean = \"100ms\" } }\nhold = { exponential = { mean = \"10ms\" } }\n\
          duration = \"60s\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n[[client]]\nshare = 8\n\

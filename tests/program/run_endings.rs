@@ -73,8 +73,7 @@ fn left_on(connect: &str) -> usize {
 
 #[test]
 fn a_normal_end_leaves_whole_results_and_no_server() {
-    let bench = Bench::new();
-    bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     // Warming up is most of what it costs, and each server's share of that is the same.
     let servers = depth::of("1", "3");
     let mut command = bench.typed(&format!("run scenario.toml --data-dir data --servers {servers}"));
@@ -231,8 +230,7 @@ fn an_ensemble_that_goes_away_ends_the_run_with_an_error_and_what_was_measured()
 #[test]
 fn on_somebody_elses_ensemble_an_interrupted_run_leaves_no_node() {
     let connect = ensemble::place_on_shared();
-    let bench = Bench::new();
-    bench.scenario(LONG);
+    let bench = Bench::with(LONG);
     let child =
         bench.listen(bench.typed(&format!("run scenario.toml --connect {connect} --run-id interrupted")));
     eventually("its node is there", Duration::from_secs(20), || left_on(&connect) > 0);
@@ -246,8 +244,7 @@ fn on_somebody_elses_ensemble_an_interrupted_run_leaves_no_node() {
 #[test]
 fn a_run_goes_on_until_its_figures_are_as_precise_as_asked_or_it_has_repeated_enough() {
     // Given a scenario of one repetition, which says nothing of how precise it is
-    let bench = Bench::new();
-    bench.scenario(
+    let bench = Bench::with(
         "name = \"precise\"\nstrategies = [\"predecessor-watch\", \"baton\"]\ncontenders = 3\nhold = \"50ms\"\n\
          duration = \"1s\"\nrepetitions = 1\nprecision = \"20%\"\nrepetitions_at_most = 6\n[ensemble]\nservers = 1\n",
     );

@@ -21,8 +21,7 @@ fn finished(directory: &Path) -> SweepFile {
 
 #[test]
 fn nonsense_is_told_what_to_change_before_anything_starts() {
-    let bench = Bench::new();
-    bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     for (typed, told) in [
         ("scenario.toml", "--over"),
         ("scenario.toml --over contenders=0..5", "give 1 to 10000"),
@@ -118,8 +117,7 @@ fn a_sweep_that_others_may_have_written_goes_on_only_where_the_command_line_says
 #[test]
 fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     // Given a sweep over three values that is killed after its second run
-    let bench = Bench::new();
-    bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     let typed = "sweep scenario.toml --over contenders=1,2,4 --data-dir data --budget 2m";
     let child = bench.listen(bench.typed(typed));
     eventually("the third run has begun", Duration::from_secs(90), || child.has_said("[3]"));

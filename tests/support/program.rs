@@ -23,6 +23,13 @@ impl Bench {
         bench
     }
 
+    /// One with that as its `scenario.toml`.
+    pub fn with(scenario: &str) -> Self {
+        let bench = Self::new();
+        bench.scenario(scenario);
+        bench
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
