@@ -66,9 +66,7 @@ fn a_writer_of_either_read_write_lock_excludes_the_readers_and_writers_of_both()
 async fn obedient(scene: &Scene) -> Obedient {
     let mut java = foreign::java("CuratorObeys");
     java.args([ensemble::shared(), &scene.lock, "10000"]);
-    let java = Obedient::start(java);
-    java.says("ready").await;
-    java
+    Obedient::ready(java).await
 }
 
 #[test]

@@ -100,9 +100,7 @@ fn readers_that_do_not_know_kazoos_names_are_found_inside_beside_its_writers() {
 async fn obedient(python: &str, scene: &Scene) -> Obedient {
     let mut kazoo = foreign::script(python, "obey.py");
     kazoo.args([ensemble::shared(), &scene.lock]);
-    let kazoo = Obedient::start(kazoo);
-    kazoo.says("ready").await;
-    kazoo
+    Obedient::ready(kazoo).await
 }
 
 #[test]

@@ -96,8 +96,7 @@ fn every_reader_refuses_every_hostile_directory_within_a_second() {
     let bench = Bench::new();
     for (what, named, damage) in HOSTILE {
         // Given a run that was sound before
-        let parent = tempfile::tempdir().unwrap();
-        let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(1)]);
+        let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         damage(&dir);
         let dir = dir.to_str().unwrap();
         bench.scenario(SCENARIO);
@@ -143,8 +142,7 @@ fn a_file_of_several_readers_that_is_a_pipe_or_endless_is_refused_too() {
     let damages: [(&str, Damage); 2] =
         [("a pipe", |path| pipe(path)), ("an endless device", |path| symlink("/dev/zero", path).unwrap())];
     for (what, damage) in damages {
-        let place = tempfile::tempdir().unwrap();
-        let sound = run_dirs::publish(place.path(), &[records::trial(0)]);
+        let (place, sound) = run_dirs::published(&[records::trial(0)]);
         damage(&sound.join("summary.json"));
         let sweep = place.path().join("sweep");
         fs::create_dir(&sweep).unwrap();
@@ -178,8 +176,7 @@ fn a_file_of_several_readers_that_is_a_pipe_or_endless_is_refused_too() {
 #[test]
 fn a_page_replaces_what_lies_in_its_place_and_writes_into_nothing_else() {
     let bench = Bench::new();
-    let place = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(place.path(), &[records::trial(0)]);
+    let (place, dir) = run_dirs::published(&[records::trial(0)]);
     let (page, far) = (dir.join("report.html"), place.path().join("far"));
     fs::write(&far, "precious").unwrap();
     let in_its_place: [Damage; 3] = [

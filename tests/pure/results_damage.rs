@@ -13,8 +13,7 @@ use zklockbench::words::error::Error;
 ///
 /// Digests notice every damage first, so they are made anew after it where the statement is what else is noticed.
 fn told_after(damage: impl FnOnce(&Path)) -> String {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(1)]);
+    let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
     results::read(&dir).unwrap();
     damage(&dir);
     let error = results::read(&dir).unwrap_err();
@@ -150,8 +149,7 @@ fn numbers_that_cannot_both_be_true_are_told() {
 
 #[test]
 fn a_field_that_a_later_program_added_is_passed_over() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let text = fs::read_to_string(dir.join("run.json")).unwrap();
     fs::write(dir.join("run.json"), text.replacen('{', "{ \"weather\": \"fair\",", 1)).unwrap();
     digest_anew(&dir);
@@ -160,8 +158,7 @@ fn a_field_that_a_later_program_added_is_passed_over() {
 
 #[test]
 fn a_byte_that_was_changed_anywhere_is_noticed() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let mut files = vec!["run.json".to_owned()];
     files.extend(results::read(&dir).unwrap().run.files.keys().cloned());
     assert!(files.len() >= 5, "{files:?}");
@@ -236,8 +233,7 @@ fn change_text(dir: &Path, field: &str, text: &str) {
 #[test]
 fn a_hostile_run_json_is_told_with_file_and_field_by_whoever_reads_it_and_leaves_nothing() {
     for (field, text, said) in HOSTILE {
-        let parent = tempfile::tempdir().unwrap();
-        let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(1)]);
+        let (parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         change_text(&dir, field, text);
         let store = parent.path().join("store");
         let added = results::add_baseline(&store, &dir, Some("abc"), records::began());
@@ -255,8 +251,7 @@ fn a_hostile_run_json_is_told_with_file_and_field_by_whoever_reads_it_and_leaves
 
 #[test]
 fn a_run_json_that_is_cut_off_anywhere_is_told_with_its_name_and_leaves_nothing() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     let (path, store) = (dir.join("run.json"), parent.path().join("store"));
     let whole = fs::read(&path).unwrap();
     for length in (0..whole.len() - 1).step_by(97) {

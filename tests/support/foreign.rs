@@ -132,6 +132,13 @@ impl Obedient {
         Self { _process: Bounded(process), told, said }
     }
 
+    /// Starts it, and waits until it is ready.
+    pub async fn ready(command: Command) -> Self {
+        let process = Self::start(command);
+        process.says("ready").await;
+        process
+    }
+
     pub fn tell(&mut self, line: &str) {
         writeln!(self.told.as_mut().unwrap(), "{line}").unwrap();
     }

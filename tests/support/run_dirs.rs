@@ -15,6 +15,13 @@ pub fn publish(parent: &Path, trials: &[Trial]) -> PathBuf {
     publish_run(parent, records::run(trials.len()), trials)
 }
 
+/// The same in a directory that goes with the test.
+pub fn published(trials: &[Trial]) -> (tempfile::TempDir, PathBuf) {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = publish(parent.path(), trials);
+    (parent, dir)
+}
+
 pub fn publish_run(parent: &Path, run: Run, trials: &[Trial]) -> PathBuf {
     let mut writer = RunWriter::create_dated(parent, "quick", records::began()).unwrap();
     trials.iter().for_each(|trial| writer.trial(trial).unwrap());
