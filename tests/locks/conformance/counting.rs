@@ -5,13 +5,13 @@ use std::time::Duration;
 use zklockbench::lock::AcquireError;
 use zklockbench::words::catalog::{Mode, ParamValue, Params};
 use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::{NodeKind, reactor};
+use zklockbench::world::zk::NodeKind;
 
 use super::faster::{Sharer, closed_loop};
 use crate::support::contender::Contender;
 use crate::support::rehearsal::{Lines, Subject, lines, subject};
-use crate::support::sessions::{Scene, each_on_scene, on_scene, scene};
-use crate::support::{ensemble, trials};
+use crate::support::sessions::{Scene, each_on_scene, on_scene};
+use crate::support::trials;
 
 fn by_count() -> Params {
     Params::from([("join".to_owned(), ParamValue::Word("count".into()))])
@@ -23,6 +23,8 @@ fn counting(name: &'static str) -> Subject {
 
 const BARE: [&str; 3] = ["count", "baton", "predecessor-watch"];
 const MARKED: [&str; 2] = ["curator-mutex", "ahead"];
+const EACH: [&str; 6] =
+    ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"];
 
 #[test]
 fn alone_each_of_them_gets_in_by_one_request_and_leaves_by_another() {
@@ -127,9 +129,7 @@ fn a_try_for_a_lock_that_is_taken_is_answered_by_the_join_and_leaves_nothing() {
 #[test]
 fn the_token_is_the_transaction_that_created_the_node() {
     on_scene(async |scene| {
-        for name in
-            ["count", "curator-mutex", "curator-read-write", "ahead", "predecessor-watch", "count-semaphore"]
-        {
+        for name in EACH {
             let mut one = Contender::with(name, &by_count(), &scene).await;
             let node = one.acquire(Mode::Write).await.unwrap().node.unwrap();
             let found = one.session.exists(&node.path).await.unwrap().unwrap();
@@ -214,37 +214,28 @@ fn a_bare_name_makes_it_of_use_to_be_the_second_and_not_to_find_a_strangers_node
 
 #[test]
 fn who_may_not_write_to_the_directory_creates_from_then_on() {
-    each_on_scene(
-        &["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"],
-        async |name, scene| {
-            scene.forbid_writing().await;
-            let mut one = Contender::with(name, &by_count(), &scene).await;
-            let first = turn(&mut one, &scene).await;
-            assert_eq!(kinds(&first)[..2], ["multi", "create"], "{name}");
-            let second = turn(&mut one, &scene).await;
-            assert!(
-                kinds(&second)[0] == "create" && !kinds(&second).contains(&"multi"),
-                "{name}: {second:?}"
-            );
-            assert_eq!(scene.nodes().await, 0, "{name}");
-        },
-    );
+    each_on_scene(&EACH, async |name, scene| {
+        scene.forbid_writing().await;
+        let mut one = Contender::with(name, &by_count(), &scene).await;
+        let first = turn(&mut one, &scene).await;
+        assert_eq!(kinds(&first)[..2], ["multi", "create"], "{name}");
+        let second = turn(&mut one, &scene).await;
+        assert!(kinds(&second)[0] == "create" && !kinds(&second).contains(&"multi"), "{name}: {second:?}");
+        assert_eq!(scene.nodes().await, 0, "{name}");
+    });
 }
 
 #[test]
 fn a_directory_that_has_gone_since_the_last_turn_is_made_again() {
-    each_on_scene(
-        &["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"],
-        async |name, scene| {
-            let mut one = Contender::with(name, &by_count(), &scene).await;
-            turn(&mut one, &scene).await;
-            scene.delete_all().await;
-            let sent = turn(&mut one, &scene).await;
-            let kinds = kinds(&sent);
-            assert_eq!((kinds[0], kinds[kinds.len() - 2]), ("multi", "multi"), "{name}: {sent:?}");
-            assert!(kinds.contains(&"create"), "{name}: {sent:?}");
-        },
-    );
+    each_on_scene(&EACH, async |name, scene| {
+        let mut one = Contender::with(name, &by_count(), &scene).await;
+        turn(&mut one, &scene).await;
+        scene.delete_all().await;
+        let sent = turn(&mut one, &scene).await;
+        let kinds = kinds(&sent);
+        assert_eq!((kinds[0], kinds[kinds.len() - 2]), ("multi", "multi"), "{name}: {sent:?}");
+        assert!(kinds.contains(&"create"), "{name}: {sent:?}");
+    });
 }
 
 /// So many turns among contenders of these locks on one queue, each joining as it says; how many each had.
@@ -336,21 +327,16 @@ fn room_that_a_later_holder_makes_is_filled_by_the_first_who_waits() {
 
 #[test]
 fn strangers_nodes_raise_the_count_and_cost_a_list_not_the_lock() {
-    reactor::block_on(async {
-        for name in
-            ["count", "curator-mutex", "curator-read-write", "ahead", "predecessor-watch", "count-semaphore"]
-        {
-            let scene = scene(ensemble::shared()).await;
-            scene.add_foreign_child().await;
-            let stranger = scene.session().await;
-            let path = format!("{}/x", scene.lock);
-            stranger.create(&path, &[], NodeKind::Ephemeral).await.unwrap();
-            let mut one = Contender::with(name, &by_count(), &scene).await;
-            let held = one.acquire(Mode::Write).await.unwrap();
-            let mut other = Contender::with(name, &by_count(), &scene).await;
-            assert!(other.acquire_within(Duration::from_millis(100), Mode::Write).await.is_err(), "{name}");
-            one.release(held).await.unwrap();
-        }
+    each_on_scene(&EACH, async |name, scene| {
+        scene.add_foreign_child().await;
+        let stranger = scene.session().await;
+        let path = format!("{}/x", scene.lock);
+        stranger.create(&path, &[], NodeKind::Ephemeral).await.unwrap();
+        let mut one = Contender::with(name, &by_count(), &scene).await;
+        let held = one.acquire(Mode::Write).await.unwrap();
+        let mut other = Contender::with(name, &by_count(), &scene).await;
+        assert!(other.acquire_within(Duration::from_millis(100), Mode::Write).await.is_err(), "{name}");
+        one.release(held).await.unwrap();
     });
 }
 
