@@ -4,7 +4,7 @@ use crate::support::ensemble;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout};
+use crate::support::program::{Bench, eventually, executable, signal, stderr};
 use rustix::process::Signal;
 use zklockbench::world::ensemble::{NICER_BY, roles};
 use zklockbench::world::zk::{Access, Target};
