@@ -876,7 +876,7 @@ fn claims_38_39_and_40_look_into_shared_locks() {
 }
 
 #[test]
-fn claims_about_zookeeper_itself_follow_from_what_was_of_behaviour() {
+fn claims_about_zookeeper_itself_follow_from_what_was_tried() {
     let size = |accepted: u64| Behaviour {
         node_size: Some(NodeSize { accepted_bytes: accepted, refused_bytes: accepted + 1 }),
         ..Behaviour::default()
