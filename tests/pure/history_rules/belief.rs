@@ -100,104 +100,106 @@ fn a_session_that_turns_out_to_have_expired_makes_its_holder_a_zombie_after_the_
 
 /// Stories of two contenders, each with its verdict where that is not a matter of course, and its violations, zombies and
 /// uncertain overlaps.
+const STORIES: [(&str, Option<&str>, [u64; 3], &str); 8] = [
+    (
+        "a connection that came back with its session excuses nothing",
+        None,
+        [1, 0, 0],
+        "mutex complete
+        10-11 a/1 acquire ok session=0x1
+        12 a/2 acquire invoke
+        13 a/1 session suspended
+        14 a/1 session connected session=0x1
+        15 a/2 acquire ok
+        20-21 a/1 release ok
+        30-31 a/2 release ok",
+    ),
+    (
+        "a connection with another session means that the former has ended",
+        None,
+        [0, 1, 0],
+        "mutex complete
+        10-11 a/1 acquire ok session=0x1
+        12 a/2 acquire invoke
+        14 a/1 session connected session=0x2
+        15 a/2 acquire ok
+        20-21 a/1 release fail
+        30-31 a/2 release ok",
+    ),
+    (
+        "a holder that goes when its session has ended overlaps with nobody",
+        Some("held"),
+        [0, 0, 0],
+        "mutex complete
+        10-11 a/1 acquire ok
+        12 a/2 acquire invoke
+        13 a/1 session expired
+        15 a/2 acquire ok
+        20 a/1 acquire invoke
+        30-31 a/2 release ok
+        32 a/1 acquire ok
+        40-41 a/1 release ok",
+    ),
+    (
+        "whoever enters while its own session is suspended is the zombie",
+        None,
+        [0, 1, 0],
+        "mutex complete
+        10-11 a/1 acquire ok
+        12 a/2 acquire invoke
+        13 a/2 session suspended
+        15 a/2 acquire ok
+        20-21 a/1 release ok
+        30-31 a/2 release unknown",
+    ),
+    (
+        "a grant that was noticed late is the zombie though it enters last",
+        None,
+        [0, 1, 0],
+        "mutex complete
+        10 a/1 acquire invoke
+        11-15 a/2 acquire ok token=2
+        18 a/1 acquire ok token=1
+        20 a/1 session expired
+        21-22 a/1 release fail
+        30-31 a/2 release ok",
+    ),
+    (
+        "a release without a clear answer leaves the overlap uncertain",
+        Some("unknown"),
+        [0, 0, 1],
+        "mutex complete
+        10-11 a/1 acquire ok
+        12-15 a/2 acquire ok
+        20-21 a/1 release unknown
+        30-31 a/2 release ok",
+    ),
+    (
+        "an acquire without a clear answer makes the next entry uncertain once",
+        None,
+        [0, 0, 1],
+        "mutex complete
+        10-11 a/1 acquire unknown
+        12-15 a/2 acquire ok
+        20-21 a/2 release ok
+        22-25 a/2 acquire ok
+        30-31 a/2 release ok",
+    ),
+    (
+        "two clocks are never compared by their times",
+        Some("unknown"),
+        [0, 0, 0],
+        "mutex complete
+        10-11 a/1 acquire ok
+        5-15 b/2 acquire ok
+        20-21 a/1 release ok
+        30-31 b/2 release ok",
+    ),
+];
+
 #[test]
 fn what_became_of_a_session_a_grant_or_a_release_decides_what_an_overlap_is() {
-    for (name, word, expected, story) in [
-        (
-            "a connection that came back with its session excuses nothing",
-            None,
-            [1, 0, 0],
-            "mutex complete
-            10-11 a/1 acquire ok session=0x1
-            12 a/2 acquire invoke
-            13 a/1 session suspended
-            14 a/1 session connected session=0x1
-            15 a/2 acquire ok
-            20-21 a/1 release ok
-            30-31 a/2 release ok",
-        ),
-        (
-            "a connection with another session means that the former has ended",
-            None,
-            [0, 1, 0],
-            "mutex complete
-            10-11 a/1 acquire ok session=0x1
-            12 a/2 acquire invoke
-            14 a/1 session connected session=0x2
-            15 a/2 acquire ok
-            20-21 a/1 release fail
-            30-31 a/2 release ok",
-        ),
-        (
-            "a holder that goes when its session has ended overlaps with nobody",
-            Some("held"),
-            [0, 0, 0],
-            "mutex complete
-            10-11 a/1 acquire ok
-            12 a/2 acquire invoke
-            13 a/1 session expired
-            15 a/2 acquire ok
-            20 a/1 acquire invoke
-            30-31 a/2 release ok
-            32 a/1 acquire ok
-            40-41 a/1 release ok",
-        ),
-        (
-            "whoever enters while its own session is suspended is the zombie",
-            None,
-            [0, 1, 0],
-            "mutex complete
-            10-11 a/1 acquire ok
-            12 a/2 acquire invoke
-            13 a/2 session suspended
-            15 a/2 acquire ok
-            20-21 a/1 release ok
-            30-31 a/2 release unknown",
-        ),
-        (
-            "a grant that was noticed late is the zombie though it enters last",
-            None,
-            [0, 1, 0],
-            "mutex complete
-            10 a/1 acquire invoke
-            11-15 a/2 acquire ok token=2
-            18 a/1 acquire ok token=1
-            20 a/1 session expired
-            21-22 a/1 release fail
-            30-31 a/2 release ok",
-        ),
-        (
-            "a release without a clear answer leaves the overlap uncertain",
-            Some("unknown"),
-            [0, 0, 1],
-            "mutex complete
-            10-11 a/1 acquire ok
-            12-15 a/2 acquire ok
-            20-21 a/1 release unknown
-            30-31 a/2 release ok",
-        ),
-        (
-            "an acquire without a clear answer makes the next entry uncertain once",
-            None,
-            [0, 0, 1],
-            "mutex complete
-            10-11 a/1 acquire unknown
-            12-15 a/2 acquire ok
-            20-21 a/2 release ok
-            22-25 a/2 acquire ok
-            30-31 a/2 release ok",
-        ),
-        (
-            "two clocks are never compared by their times",
-            Some("unknown"),
-            [0, 0, 0],
-            "mutex complete
-            10-11 a/1 acquire ok
-            5-15 b/2 acquire ok
-            20-21 a/1 release ok
-            30-31 b/2 release ok",
-        ),
-    ] {
+    for (name, word, expected, story) in STORIES {
         let judgement = judged(story);
         assert_eq!(overlaps(&judgement), expected, "{name}");
         assert!(word.is_none_or(|word| judgement.verdict.word() == word), "{name}: {judgement:?}");
