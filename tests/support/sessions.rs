@@ -47,12 +47,16 @@ pub fn behind_wire<T>(play: impl AsyncFnOnce(Scene, Proxy) -> T) -> T {
 
 /// Plays on a scene of its own for each of these locks.
 pub fn each_on_scene(names: &[&'static str], play: impl AsyncFn(&'static str, Scene)) {
-    names.iter().for_each(|name| on_scene(async |scene| play(*name, scene).await));
+    for name in names.iter().copied() {
+        on_scene(async |scene| play(name, scene).await);
+    }
 }
 
 /// The same with a wire each.
 pub fn each_behind_wire(names: &[&'static str], play: impl AsyncFn(&'static str, Scene, Proxy)) {
-    names.iter().for_each(|name| behind_wire(async |scene, proxy| play(*name, scene, proxy).await));
+    for name in names.iter().copied() {
+        behind_wire(async |scene, proxy| play(name, scene, proxy).await);
+    }
 }
 
 impl Scene {
