@@ -223,47 +223,29 @@ fn broken(config: &LockConfig, flaw: Flaw) -> Box<dyn Strategy> {
     Box::new(Broken { lock, flaw, turns: Cell::new(turns), contender })
 }
 
+const fn flawed(holders: Holders, build: fn(&LockConfig) -> Box<dyn Strategy>) -> Option<Entry> {
+    Some(Entry { card: card(holders), build })
+}
+
+const QUEUE: &str = "strategies = [\"predecessor-watch\"]";
+
 /// Each with the registered lock whose parameters its scenario names.
 const CONTROLS: [(&str, Option<Entry>); 9] = [
     ("strategies = [\"no-lock\"]", None),
-    (
-        "strategies = [\"predecessor-watch\"]",
-        Some(Entry { card: card(Holders::One), build: |config| broken(config, Flaw::EntersEarly) }),
-    ),
+    (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::EntersEarly))),
     (
         "strategies = [\"curator-read-write\"]\nread_ratio = 0.5",
-        Some(Entry {
-            card: card(Holders::ReadersOrOneWriter),
-            build: |config| broken(config, Flaw::ReadersPassWriters),
-        }),
+        flawed(Holders::ReadersOrOneWriter, |config| broken(config, Flaw::ReadersPassWriters)),
     ),
     (
         "strategies = [{ name = \"curator-semaphore\", leases = 2 }]",
-        Some(Entry {
-            card: card(Holders::Leases("leases")),
-            build: |config| broken(config, Flaw::OneTooMany),
-        }),
+        flawed(Holders::Leases("leases"), |config| broken(config, Flaw::OneTooMany)),
     ),
-    (
-        "strategies = [\"predecessor-watch\"]",
-        Some(Entry { card: card(Holders::One), build: |config| broken(config, Flaw::GivesUpItsNode) }),
-    ),
-    (
-        "strategies = [\"predecessor-watch\"]",
-        Some(Entry { card: card(Holders::One), build: |config| broken(config, Flaw::EntersEarlyByMulti) }),
-    ),
-    (
-        "strategies = [\"predecessor-watch\"]",
-        Some(Entry { card: card(Holders::One), build: |config| broken(config, Flaw::GrantsTooSoon) }),
-    ),
-    (
-        "strategies = [\"crate-lock\"]",
-        Some(Entry { card: card(Holders::One), build: |config| broken(config, Flaw::SeesOnlyItself) }),
-    ),
-    (
-        "strategies = [\"predecessor-watch\"]",
-        Some(Entry { card: card(Holders::One), build: |config| broken(config, Flaw::WaitsOnlyInTheProcess) }),
-    ),
+    (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::GivesUpItsNode))),
+    (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::EntersEarlyByMulti))),
+    (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::GrantsTooSoon))),
+    ("strategies = [\"crate-lock\"]", flawed(Holders::One, |config| broken(config, Flaw::SeesOnlyItself))),
+    (QUEUE, flawed(Holders::One, |config| broken(config, Flaw::WaitsOnlyInTheProcess))),
 ];
 
 /// The one that enters early once in a hundred acquires in depth; the others break their promise all the time.

@@ -141,6 +141,12 @@ impl Contenders for Stub {
     }
 }
 
+/// What faults reach that reach nothing but these contenders.
+fn reach<'a>(contenders: &'a Stub, target: &'a Target) -> FaultReach<'a> {
+    let in_effect = InEffect::default();
+    FaultReach { contenders, target, processes: None, links: None, proxy: None, in_effect }
+}
+
 fn nowhere() -> Target {
     Target { connect: "127.0.0.1:1".into(), access: Access::default() }
 }
@@ -158,14 +164,7 @@ async fn in_passing(kind: &str, reach: &FaultReach<'_>) {
 #[tokio::test]
 async fn each_of_two_faults_of_a_contender_lasts_until_its_own_end() {
     let (stub, target) = (Stub::default(), nowhere());
-    let reach = FaultReach {
-        contenders: &stub,
-        target: &target,
-        processes: None,
-        links: None,
-        proxy: None,
-        in_effect: InEffect::default(),
-    };
+    let reach = reach(&stub, &target);
     // Given something that runs behind the gate all the time
     let scope = TaskScope::behind(Arc::clone(&stub.gate));
     let running = scope.around(async {
@@ -292,14 +291,7 @@ impl Drop for Wire {
 #[tokio::test]
 async fn each_of_two_faults_of_a_connection_lasts_until_its_own_end() {
     let (stub, target, wire) = (Stub::default(), nowhere(), Wire::new());
-    let reach = FaultReach {
-        contenders: &stub,
-        target: &target,
-        processes: None,
-        links: None,
-        proxy: Some(&wire.proxy),
-        in_effect: InEffect::default(),
-    };
+    let reach = FaultReach { proxy: Some(&wire.proxy), ..reach(&stub, &target) };
     let in_force = async || wire.proxy.in_force(Who::Client(0));
     let [lasting, passing] = kinds(|needs| needs == Capability::Proxies);
     assert!(lasting.contains(&"delay") && passing.contains(&"reset"), "{lasting:?} {passing:?}");
@@ -338,16 +330,7 @@ async fn each_of_two_faults_of_a_connection_lasts_until_its_own_end() {
 /// Both faults on the second of three servers, or on those that the kind chooses; the ensemble is whole afterwards.
 async fn overlap_on(local: &Local, links: Option<&dyn Links>, pair: (&str, &str)) {
     let (stub, target) = (Stub::default(), nowhere());
-    let processes: &dyn Processes = local;
-    let in_effect = InEffect::default();
-    let reach = FaultReach {
-        contenders: &stub,
-        target: &target,
-        processes: Some(processes),
-        links,
-        proxy: None,
-        in_effect,
-    };
+    let reach = FaultReach { processes: Some(local), links, ..reach(&stub, &target) };
     eventually(WITHIN, || local.whole()).await.unwrap();
     let began = std::time::Instant::now();
     overlap(&reach, pair, async || ()).await;
@@ -391,14 +374,7 @@ async fn of_two_wipes_of_different_servers_the_second_waits_until_the_first_serv
     let taken = breakable::plain().await;
     let local: &Local = &taken;
     let (stub, target) = (Stub::default(), nowhere());
-    let reach = FaultReach {
-        contenders: &stub,
-        target: &target,
-        processes: Some(local),
-        links: None,
-        proxy: None,
-        in_effect: InEffect::default(),
-    };
+    let reach = FaultReach { processes: Some(local), ..reach(&stub, &target) };
     eventually(WITHIN, || local.whole()).await.unwrap();
     // Given a server without data
     let first = asked("wipe", false);

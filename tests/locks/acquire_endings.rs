@@ -11,7 +11,7 @@ use zklockbench::world::zk::{Failure, Session, reactor};
 use crate::support::contender::Contender;
 use crate::support::ensemble;
 use crate::support::proxy::{Fate, Proxy};
-use crate::support::sessions::{Scene, patience, scene};
+use crate::support::sessions::{Scene, behind_wire, on_scene, patience, scene};
 
 /// How the protocol numbers a create whose reply tells the node's stat, which is what the client library sends.
 const CREATE2: i32 = 15;
@@ -89,8 +89,7 @@ fn a_timed_out_acquire_leaves_no_node_and_the_next_one_gets_the_lock() {
 async fn given_up_after_a_lost_create(name: &str) -> ((Contender, Proxy), Scene, usize) {
     let scene = scene(ensemble::shared()).await;
     // Given a lock whose directory is there
-    let mut before = Contender::of(name, &scene).await;
-    let held = before.acquire(Mode::Write).await.unwrap();
+    let (mut before, held) = Contender::holding(name, &scene).await;
     before.release(held).await.unwrap();
     let proxy = Proxy::before(ensemble::shared());
     let mut one = Contender::by(&proxy.connect, name, &scene).await;
@@ -136,8 +135,7 @@ fn a_look_that_is_refused_ends_a_wait_and_its_node_goes_where_the_sources_leave_
         for name in ["apache-write-lock", "go-zookeeper"] {
             // Given one that waits
             let scene = scene(ensemble::shared()).await;
-            let mut holder = Contender::of(name, &scene).await;
-            let held = holder.acquire(Mode::Write).await.unwrap();
+            let (mut holder, held) = Contender::holding(name, &scene).await;
             let waiting = Contender::of(name, &scene).await.queue_up().await;
             // When it may not list the queue any more, and the holder releases
             scene.forbid_listing().await;
@@ -157,8 +155,7 @@ fn a_lock_that_goes_on_after_lost_connections_does_so_when_it_gives_up_too() {
         for name in ["ahead", "count-semaphore", "curator-mutex"] {
             // Given a lock that somebody holds
             let scene = scene(ensemble::shared()).await;
-            let mut holder = Contender::of(name, &scene).await;
-            let held = holder.acquire(Mode::Write).await.unwrap();
+            let (mut holder, held) = Contender::holding(name, &scene).await;
             let proxy = Proxy::before(ensemble::shared());
             let mut one = Contender::by(&proxy.connect, name, &scene).await;
             // When the request is lost by which another deletes its node at the end of its patience
@@ -175,9 +172,7 @@ fn a_lock_that_goes_on_after_lost_connections_does_so_when_it_gives_up_too() {
 
 #[test]
 fn the_members_of_atomic_multi_are_no_containers_so_that_none_goes_between_two_acquires() {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
-        let proxy = Proxy::before(ensemble::shared());
+    behind_wire(async |scene, proxy| {
         let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
         // When it makes its members
         let held = one.acquire(Mode::Write).await.unwrap();
@@ -220,8 +215,7 @@ fn a_lock_whose_holder_goes_away_is_free() {
 #[test]
 fn curators_mutex_may_be_taken_again_by_its_owner_and_is_free_after_as_many_releases() {
     let entry = zklockbench::lock::find("curator-mutex").unwrap();
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let mut lock = lock_of(entry, &scene);
         let session = scene.session().await;
         let first = lock.acquire(&session, Mode::Write, &patience(None)).await.unwrap();

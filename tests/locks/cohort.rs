@@ -17,8 +17,7 @@ use zklockbench::world::zk::{Access, Failure, Session, SessionState, Target, rea
 
 use crate::support::contender::{Contender, LONG, Waiting};
 use crate::support::ensemble::shared;
-use crate::support::proxy::Proxy;
-use crate::support::sessions::{Scene, scene};
+use crate::support::sessions::{Scene, behind_wire, on_scene};
 use crate::support::trials;
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -71,8 +70,7 @@ async fn handed_on(first: Contender, scene: &Scene) -> HandedOn {
 
 #[test]
 fn a_process_of_four_sends_what_one_sends_and_its_node_goes_with_the_last_turn() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let mut first = one(&scene, 0).await;
         let held = first.acquire(Mode::Write).await.unwrap();
         let mut waits = Vec::new();
@@ -101,8 +99,7 @@ fn a_process_of_four_sends_what_one_sends_and_its_node_goes_with_the_last_turn()
 
 #[test]
 fn taken_three_times_by_one_owner_it_goes_on_with_the_last_release() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let mut owner = one(&scene, 0).await;
         let mut held = Vec::new();
         for _ in 0..3 {
@@ -171,8 +168,7 @@ async fn contend(
 
 /// So many turns of each contender of three processes of that size, all of them busy, in the order of the entries.
 fn three_busy_processes(size: usize, turns: usize, times: usize) -> Vec<Entry> {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let entries = Entries::default();
         let mut tasks = Vec::new();
         for number in 0..3 * size {
@@ -235,8 +231,7 @@ fn while_a_process_waits_no_other_has_more_than_k_turns_and_tokens_only_grow() {
 
 #[test]
 fn when_its_time_is_up_a_process_hands_on_no_more() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let mut params = params(10, 100);
         params.insert("max_local_time".into(), ParamValue::Duration(Duration::from_millis(50)));
         let mut first = one_of(shared(), &scene, 0, &params).await;
@@ -253,8 +248,7 @@ fn when_its_time_is_up_a_process_hands_on_no_more() {
 
 #[test]
 fn whoever_gives_up_within_its_process_or_in_front_of_it_leaves_nothing_and_keeps_nobody_out() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let mut other = one(&scene, 10).await;
         let outside = other.acquire(Mode::Write).await.unwrap();
         // Given a process whose first one waits in the queue, with others behind it
@@ -283,9 +277,8 @@ fn whoever_gives_up_within_its_process_or_in_front_of_it_leaves_nothing_and_keep
 
 #[test]
 fn when_the_session_of_the_node_ends_its_holder_is_told_and_the_process_goes_on_with_another() {
-    reactor::block_on(async {
+    on_scene(async |scene| {
         // Given one that holds by another's node, and one of another process behind it
-        let scene = scene(shared()).await;
         let HandedOn { first, mut second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
         let outside = one(&scene, 10).await.queue_up().await;
         let before = token(&held);
@@ -315,8 +308,7 @@ fn when_the_session_of_the_node_ends_its_holder_is_told_and_the_process_goes_on_
 
 #[test]
 fn while_the_session_of_the_node_is_not_connected_nothing_is_handed_on() {
-    reactor::block_on(async {
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+    behind_wire(async |scene, proxy| {
         let first = one_of(&proxy.connect, &scene, 0, &params(10, 10)).await;
         let HandedOn { first, mut second, held, third } = handed_on(first, &scene).await;
         let before = token(&held);
@@ -344,8 +336,7 @@ fn while_the_session_of_the_node_is_not_connected_nothing_is_handed_on() {
 
 #[test]
 fn one_that_dies_while_it_holds_by_anothers_node_hands_on() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let HandedOn { first, second, held, third } = handed_on(one(&scene, 0).await, &scene).await;
         drop(second.lock);
         let (mut third, next) = third.over().await;

@@ -11,7 +11,7 @@ use zklockbench::world::zk::{Failure, reactor};
 use crate::support::contender::{Contender, Waiting, settled};
 use crate::support::ensemble::shared;
 use crate::support::proxy::{Fate, Proxy};
-use crate::support::sessions::scene;
+use crate::support::sessions::{behind_wire, on_scene, scene};
 
 /// How the protocol numbers a create whose reply tells the node's stat, and that of a container.
 const CREATE2: i32 = 15;
@@ -29,10 +29,8 @@ async fn start_and_hold(proxy: &Proxy, kind: i32, contender: Contender, mode: Mo
 
 #[test]
 fn an_object_whose_acquire_has_timed_out_is_woken_in_its_next_one_by_the_watch_that_it_left() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
-        let mut holder = Contender::of("curator-mutex", &scene).await;
-        let held = holder.acquire(Write).await.unwrap();
+    on_scene(async |scene| {
+        let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         // Given one that has given up waiting for the holder
         let mut late = Contender::of("curator-mutex", &scene).await;
         let ended = late.acquire_within(Duration::from_millis(200), Write).await;
@@ -100,8 +98,7 @@ fn an_acquire_whose_directory_is_removed_before_its_second_create_starts_over_as
 
 #[test]
 fn a_writer_that_reads_as_well_is_in_whatever_its_list_shows() {
-    reactor::block_on(async {
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+    behind_wire(async |scene, proxy| {
         let mut owner = Contender::by(&proxy.connect, "curator-read-write", &scene).await;
         let write = owner.acquire(Write).await.unwrap();
         let session = owner.session.id();

@@ -5,8 +5,7 @@ use std::time::Duration;
 use zklockbench::world::zk::{Access, Failure, SessionKey, Target, reactor};
 
 use crate::support::ensemble::shared;
-use crate::support::proxy::Proxy;
-use crate::support::sessions::scene;
+use crate::support::sessions::{behind_wire, on_scene};
 
 const AT_ONCE: Duration = Duration::from_secs(5);
 
@@ -16,8 +15,7 @@ fn target() -> Target {
 
 #[test]
 fn a_session_is_ended_though_its_own_client_takes_the_connection_back_at_once() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         for _ in 0..20 {
             let session = scene.session().await;
             target().expire(session.key(), AT_ONCE).await.unwrap();
@@ -28,8 +26,7 @@ fn a_session_is_ended_though_its_own_client_takes_the_connection_back_at_once() 
 
 #[test]
 fn a_session_that_is_closed_by_a_request_whose_answer_is_lost_was_not_refused() {
-    reactor::block_on(async {
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+    behind_wire(async |scene, proxy| {
         let session = scene.session().await;
         // Given a way to the server by which no answer comes back
         let target = Target { connect: proxy.connect.clone(), access: Access::default() };
@@ -47,8 +44,7 @@ fn a_session_that_is_closed_by_a_request_whose_answer_is_lost_was_not_refused() 
 
 #[test]
 fn a_session_of_another_program_is_not_ended_by_a_wrong_password() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let session = scene.session().await;
         let wrong = SessionKey::of_another(session.id(), Some(vec![7; 16]));
         let refused = target().expire(wrong, AT_ONCE).await;

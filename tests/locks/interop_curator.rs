@@ -12,7 +12,7 @@ use crate::support::foreign;
 use crate::support::foreign::{Obedient, Rivals};
 use crate::support::inside;
 use crate::support::inside::{CONTENDERS, Ours, owner_of};
-use crate::support::sessions::{Scene, scene};
+use crate::support::sessions::{Scene, on_scene, scene};
 
 /// Both contend until the lock has passed between them so many times.
 fn assert_exclusion(ours: &Ours, kind: &str) {
@@ -66,15 +66,12 @@ fn a_writer_of_either_read_write_lock_excludes_the_readers_and_writers_of_both()
 async fn obedient(scene: &Scene) -> Obedient {
     let mut java = foreign::java("CuratorObeys");
     java.args([ensemble::shared(), &scene.lock, "10000"]);
-    let java = Obedient::start(java);
-    java.says("ready").await;
-    java
+    Obedient::ready(java).await
 }
 
 #[test]
 fn readers_of_both_are_in_together_and_the_writer_between_them_is_in_after_the_first_and_before_the_last() {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let mut java = obedient(&scene).await;
         // Given readers of both inside
         let mut reader = Contender::of("curator-read-write", &scene).await;
@@ -99,11 +96,9 @@ fn readers_of_both_are_in_together_and_the_writer_between_them_is_in_after_the_f
 
 #[test]
 fn our_writer_that_goes_on_reading_keeps_javas_writer_out() {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let mut java = obedient(&scene).await;
-        let mut owner = Contender::of("curator-read-write", &scene).await;
-        let write = owner.acquire(Write).await.unwrap();
+        let (mut owner, write) = Contender::holding("curator-read-write", &scene).await;
         java.tell("acquire a write");
         scene.has_nodes(2).await;
         let read = owner.acquire(Read).await.unwrap();
@@ -118,8 +113,7 @@ fn our_writer_that_goes_on_reading_keeps_javas_writer_out() {
 #[test]
 fn curator_621_before_version_5_5_a_writer_gets_in_beside_javas_writer_that_goes_on_reading() {
     let has_the_fault = foreign::curators_version() < (5, 5);
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let mut java = obedient(&scene).await;
         // Given a writer of Java's that reads as well, and a writer of ours behind it
         java.obeys("acquire a write", "a in write").await;

@@ -18,7 +18,7 @@ use crate::support::foreign;
 use crate::support::foreign::{Obedient, Rivals};
 use crate::support::inside;
 use crate::support::inside::{CONTENDERS, Ours, crossings, owner_of};
-use crate::support::sessions::{Scene, scene};
+use crate::support::sessions::{Scene, on_scene, scene};
 
 /// What both sides saw.
 struct Outcome {
@@ -100,16 +100,13 @@ fn readers_that_do_not_know_kazoos_names_are_found_inside_beside_its_writers() {
 async fn obedient(python: &str, scene: &Scene) -> Obedient {
     let mut kazoo = foreign::script(python, "obey.py");
     kazoo.args([ensemble::shared(), &scene.lock]);
-    let kazoo = Obedient::start(kazoo);
-    kazoo.says("ready").await;
-    kazoo
+    Obedient::ready(kazoo).await
 }
 
 #[test]
 fn readers_of_both_are_in_together_and_a_writer_of_ours_waits_for_pythons_reader() {
     let Some(python) = foreign::python() else { return };
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;
         kazoo.obeys("acquire a read", "a in read").await;
         let mut reader = Contender::of("kazoo-read-write", &scene).await;
@@ -126,12 +123,10 @@ fn readers_of_both_are_in_together_and_a_writer_of_ours_waits_for_pythons_reader
 fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for_each_other() {
     let Some(python) = foreign::python() else { return };
     let has_the_fault = foreign::kazoos_version(python) < (2, 9);
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;
         // Given a writer inside, a reader of Python's behind it, and a writer behind that one
-        let mut first = Contender::of("kazoo-read-write", &scene).await;
-        let held = first.acquire(Write).await.unwrap();
+        let (mut first, held) = Contender::holding("kazoo-read-write", &scene).await;
         kazoo.tell("acquire a read");
         scene.has_nodes(2).await;
         reactor::sleep(SETTLE).await;
@@ -153,8 +148,7 @@ fn kazoo_649_before_version_2_9_pythons_reader_and_the_writer_behind_it_wait_for
 #[test]
 fn kazoo_649_a_reader_of_ours_does_not_wait_for_the_writer_behind_it() {
     let Some(python) = foreign::python() else { return };
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let mut kazoo = obedient(python, &scene).await;
         kazoo.obeys("acquire first write", "first in write").await;
         let reader = contender::Waiting::start(Contender::of("kazoo-read-write", &scene).await, Read);

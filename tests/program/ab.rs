@@ -27,9 +27,7 @@ pub(crate) fn only(directories: Vec<PathBuf>) -> PathBuf {
 
 #[test]
 fn what_cannot_be_compared_is_refused_before_anything_starts() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let scenario = scenario.to_str().unwrap();
+    let bench = Bench::with(SHORT);
     let cases: [(&[&str], &str); 12] = [
         (&["--a", "hold"], "--a hold: not understood; write --a KEY=VALUE"),
         (&["--b", "hodl=5ms"], "hold"),
@@ -45,7 +43,7 @@ fn what_cannot_be_compared_is_refused_before_anything_starts() {
         (&["--b-connect", "zk1:1", "--b-zookeeper-home", "/opt"], "cannot be used with"),
     ];
     for (words, told) in cases {
-        let output = bench.output(&[&["ab", scenario], words].concat());
+        let output = bench.output(&[&["ab", "scenario.toml"], words].concat());
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         assert!(said.contains(told), "{words:?}: {said}");
@@ -54,21 +52,17 @@ fn what_cannot_be_compared_is_refused_before_anything_starts() {
     let breaking = format!(
         "{SHORT}[[fault]]\nkind = \"pause\"\ntarget = \"leader\"\nat = \"100ms\"\nduration = \"100ms\"\n"
     );
-    let path = bench.path("breaking.toml");
-    std::fs::write(&path, breaking).unwrap();
-    let output =
-        bench.output(&["ab", path.to_str().unwrap(), "--set", "ensemble.servers=3", "--b", "hold=3ms"]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("breaks servers, which all blocks share"), "{}", stderr(&output));
+    std::fs::write(bench.path("breaking.toml"), breaking).unwrap();
+    let said = bench.refuses("ab breaking.toml --set ensemble.servers=3 --b hold=3ms");
+    assert!(said.contains("breaks servers, which all blocks share"), "{said}");
     assert!(bench.results().is_empty());
 }
 
 #[test]
 fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
     // Given sides of which one takes ten times as long
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let words = ["ab", scenario.to_str().unwrap(), "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
+    let bench = Bench::with(SHORT);
+    let words = ["ab", "scenario.toml", "--a", "hold=2ms", "--b", "hold=20ms", "--blocks", "2"];
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
     // Then two blocks are too few for a verdict, which is said before and after
     let (said, shown) = (stderr(&output), stdout(&output));
@@ -131,9 +125,8 @@ fn two_blocks_are_run_kept_and_shown_and_decide_nothing() {
 
 #[test]
 fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is_and_a_resume_goes_on_from_there() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let words = ["ab", scenario.to_str().unwrap(), "--b", "hold=4ms", "--data-dir", "data", "--json"];
+    let bench = Bench::with(SHORT);
+    let words = ["ab", "scenario.toml", "--b", "hold=4ms", "--data-dir", "data", "--json"];
     let child = bench.watch(&[&words[..], &["--blocks", "100"]].concat());
     eventually("a block has ended", Duration::from_secs(60), || child.has_said("[1/10"));
     // A kill a moment later would leave what there is
@@ -171,19 +164,9 @@ fn ctrl_c_ends_the_run_under_way_and_the_servers_and_judges_what_there_is_and_a_
 
 #[test]
 fn a_kill_takes_the_run_under_way_and_the_servers_along() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let words = [
-        "ab",
-        scenario.to_str().unwrap(),
-        "--set",
-        "duration=\"20s\"",
-        "--blocks",
-        "2",
-        "--data-dir",
-        "data",
-    ];
-    let child = bench.watch(&words);
+    let bench = Bench::with(SHORT);
+    let typed = "ab scenario.toml --set 'duration=\"20s\"' --blocks 2 --data-dir data";
+    let child = bench.listen(bench.typed(typed));
     let runs = || {
         let directory = bench.results().into_iter().next();
         directory.map_or(0, |directory| {
@@ -207,21 +190,16 @@ fn a_kill_takes_the_run_under_way_and_the_servers_along() {
 #[test]
 fn another_binary_is_told_only_what_it_knows_and_one_that_leaves_no_results_ends_the_comparison() {
     // Given a binary that fails with a reason
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let broken = bench.path("broken");
+    let bench = Bench::with(SHORT);
     let script = "#!/bin/sh\nif [ \"$1\" = --version ]; then echo zklockbench 0.0.9; exit 0; fi\n\
                   echo 'error: the sky fell' >&2\nexit 3\n";
+    let broken = bench.path("broken");
     executable(&broken, script);
-    let words = ["ab", scenario.to_str().unwrap(), "--b-program", broken.to_str().unwrap(), "--blocks", "2"];
-    let output = bench.output(&[&words[..], &["--data-dir", "data", "--json"]].concat());
-    let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(
-        said.contains("B of block 1 left no results (exit code 3)") && said.contains("the sky fell"),
-        "{said}"
-    );
-    let printed: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let sides = format!("--b-program '{}' --blocks 2", broken.display());
+    let (printed, said) = bench.ends(3, &format!("ab scenario.toml {sides} --data-dir data --json"));
+    assert!(said.contains("B of block 1 left no results (exit code 3)"), "{said}");
+    assert!(said.contains("the sky fell"), "{said}");
+    let printed: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!((&printed["exit_code"], &printed["ab"]["ending"]), (&Value::from(3), &Value::from("aborted")));
     assert_eq!(printed["ab"]["sides"]["b"]["program_version"], "zklockbench 0.0.9");
     assert_eq!(Answers::of(&bench).complaints(&printed), Vec::<String>::new());
@@ -260,11 +238,9 @@ fn containers_and_a_release_are_compared_each_where_it_runs() {
     assert_eq!(of_project(&project_in(&said)), [""; 0]);
 }
 
-const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
-
 /// Kazoo's driver with that replaced.
 fn kazoo_but(bench: &Bench, name: &str, what: &str, by: &str) -> String {
-    let text = std::fs::read_to_string(KAZOO).unwrap();
+    let text = std::fs::read_to_string(foreign::KAZOO).unwrap();
     assert!(text.contains(what), "{what}");
     std::fs::write(bench.path(name), text.replace(what, by)).unwrap();
     format!("kazoo={} {name}", foreign::python().unwrap())
@@ -272,12 +248,10 @@ fn kazoo_but(bench: &Bench, name: &str, what: &str, by: &str) -> String {
 
 #[test]
 fn two_versions_of_a_driver_are_compared_and_each_side_runs_its_own() {
-    let Some(python) = foreign::python() else { return };
-    let bench = Bench::new();
-    let scenario = bench.scenario(&SHORT.replace("predecessor-watch", "kazoo:Lock"));
-    let old = format!("kazoo={python} '{KAZOO}'");
+    let Some(old) = foreign::kazoo() else { return };
+    let bench = Bench::with(&SHORT.replace("predecessor-watch", "kazoo:Lock"));
     let new = kazoo_but(&bench, "new.py", "\"driver\": \"kazoo 1\"", "\"driver\": \"kazoo 2\"");
-    let words = ["ab", scenario.to_str().unwrap(), "--a-driver", &old, "--b-driver", &new, "--blocks", "1"];
+    let words = ["ab", "scenario.toml", "--a-driver", &old, "--b-driver", &new, "--blocks", "1"];
     let output = bench.drawn(&[&words[..], &["--data-dir", "data", "--markdown", "ab.md"]].concat());
     let (said, shown) = (stderr(&output), stdout(&output));
     assert_eq!(output.status.code(), Some(4), "{said}{shown}");
@@ -311,12 +285,11 @@ fn two_versions_of_a_driver_are_compared_and_each_side_runs_its_own() {
 
 #[test]
 fn what_only_one_sides_driver_can_do_is_refused_and_a_driver_against_itself_is_told() {
-    let Some(python) = foreign::python() else { return };
+    let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
-    let kazoo = format!("kazoo={python} '{KAZOO}'");
     let with = |more: &[&str], strategies: &str| {
-        let scenario = bench.scenario(&SHORT.replace("[\"predecessor-watch\"]", strategies));
-        let output = bench.output(&[&["ab", scenario.to_str().unwrap()], more].concat());
+        bench.scenario(&SHORT.replace("[\"predecessor-watch\"]", strategies));
+        let output = bench.output(&[&["ab", "scenario.toml"], more].concat());
         (output.status.code(), stderr(&output))
     };
     let (code, said) = with(&["--a-driver", &kazoo], "[\"kazoo:Lock\"]");

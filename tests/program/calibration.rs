@@ -102,12 +102,12 @@ repetitions = 1
 fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
     // Given a run that was not asked to leave its servers cold
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
-    let scenario = bench.scenario(CONTENDED);
+    bench.scenario(CONTENDED);
     // (On a slow host, too few handoffs may fit into the time for it.)
     let (said, stored, dir) = (0..5)
         .find_map(|number| {
             let out = format!("results-{number}");
-            let run = ["run", scenario.to_str().unwrap(), "--connect", &connect, "--out", &out];
+            let run = ["run", "scenario.toml", "--connect", &connect, "--out", &out];
             let output = bench.command(&run).env_remove("ZKLOCKBENCH_COLD").output().unwrap();
             went_through(&output);
             let dir = std::fs::read_dir(bench.path(&out)).unwrap().next().unwrap().unwrap().path();
@@ -144,8 +144,8 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
 #[test]
 fn a_cold_run_says_that_it_measured_no_floor() {
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
-    let scenario = bench.scenario(CONTENDED);
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--cold", "--connect", &connect]);
+    bench.scenario(CONTENDED);
+    let output = bench.output(&["run", "scenario.toml", "--cold", "--connect", &connect]);
     // Beside other tests the generator may be too slow, which makes the verdict unknown.
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
     let said = stdout(&output);

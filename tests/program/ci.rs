@@ -31,29 +31,13 @@ fn sample(answer: &str, name: &str) -> Option<f64> {
 #[test]
 fn a_run_serves_its_metrics_while_it_is_under_way_and_writes_what_ci_reads_at_its_end() {
     // Given a port, and a summary that an earlier step has begun
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     std::fs::write(bench.path("summary.md"), "before\n").unwrap();
-    let mut command = bench.command(&[
-        "run",
-        scenario.to_str().unwrap(),
-        "--data-dir",
-        "data",
-        "--metrics",
-        &address,
-        "--github",
-        "--junit",
-        "junit.xml",
-        "--openmetrics",
-        "metrics.txt",
-        "--bencher",
-        "bencher.json",
-        "--benchmark-action",
-        "figures",
-        "--gate",
-        "throughput > 1000000/s",
-    ]);
+    let mut command = bench.typed(&format!(
+        "run scenario.toml --data-dir data --metrics {address} --github --junit junit.xml --openmetrics metrics.txt \
+         --bencher bencher.json --benchmark-action figures --gate 'throughput > 1000000/s'"
+    ));
     command.env("GITHUB_STEP_SUMMARY", bench.path("summary.md"));
     let run = bench.listen(command);
     // When somebody asks while it measures
@@ -99,9 +83,7 @@ fn a_run_serves_its_metrics_while_it_is_under_way_and_writes_what_ci_reads_at_it
 
 #[test]
 fn a_port_in_use_and_outputs_that_cannot_be_written_end_a_run_before_anything_is_started() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let scenario = scenario.to_str().unwrap();
+    let bench = Bench::with(SHORT);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (options, code, why) in [
@@ -110,7 +92,7 @@ fn a_port_in_use_and_outputs_that_cannot_be_written_end_a_run_before_anything_is
         (["--junit", "no/such/junit.xml"], 3, "cannot write no/such/junit.xml"),
         (["--github", "--quiet"], 2, "GITHUB_STEP_SUMMARY"),
     ] {
-        let mut command = bench.command(&[&["run", scenario], options.as_slice()].concat());
+        let mut command = bench.command(&[&["run", "scenario.toml"], options.as_slice()].concat());
         let output = command.env_remove("GITHUB_STEP_SUMMARY").output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{options:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(why), "{options:?}: {}", stderr(&output));
@@ -120,11 +102,10 @@ fn a_port_in_use_and_outputs_that_cannot_be_written_end_a_run_before_anything_is
 
 #[test]
 fn a_run_that_cannot_begin_leaves_no_green_file_of_an_earlier_one() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     std::fs::write(bench.path("junit.xml"), "<testsuites errors=\"0\"/>").unwrap();
     let home = ["--zookeeper-home", "nowhere", "--junit", "junit.xml", "--json"];
-    let output = bench.output(&[&["run", scenario.to_str().unwrap()], home.as_slice()].concat());
+    let output = bench.output(&[&["run", "scenario.toml"], home.as_slice()].concat());
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let junit = std::fs::read_to_string(bench.path("junit.xml")).unwrap();
     assert!(junit.contains("errors=\"1\"") && junit.contains("nowhere"), "{junit}");
@@ -143,17 +124,16 @@ fn every_command_answers_programs_in_one_shape_errors_included() {
     ] {
         assert_ne!(answers.complaints(&wrong), Vec::<String>::new(), "{wrong}");
     }
-    let scenario = bench.scenario(SHORT);
-    let scenario = scenario.to_str().unwrap();
+    bench.scenario(SHORT);
     let run = run_dirs::publish(bench.dir.path(), &[records::trial(0)]);
     let run = run.to_str().unwrap();
     for (words, command, code, field) in [
         (&["strategies"][..], "strategies", 0, "strategies"),
         (&["strategies", "nothing"], "strategies", 2, ""),
         (&["faults"], "faults", 0, "faults"),
-        (&["validate", scenario], "validate", 0, "trials"),
+        (&["validate", "scenario.toml"], "validate", 0, "trials"),
         (&["validate", "nowhere.toml"], "validate", 2, ""),
-        (&["validate", scenario, "--contenders", "0"], "validate", 2, ""),
+        (&["validate", "scenario.toml", "--contenders", "0"], "validate", 2, ""),
         (&["run", "nowhere.toml"], "run", 2, ""),
         (&["run", "--nonsense"], "run", 2, ""),
         (&["calibrate", "--servers", "4"], "calibrate", 2, ""),

@@ -175,8 +175,8 @@ fn a_run_that_is_killed_leaves_containers_that_clean_shows_and_the_next_run_remo
 fn ctrl_c_while_the_servers_start_leaves_nothing() {
     let Some(docker) = available() else { return };
     let (bench, before) = (Bench::new(), unused_volumes());
-    let scenario = bench.scenario(SHORT);
-    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", THREE]);
+    bench.scenario(SHORT);
+    let mut command = bench.command(&["run", "scenario.toml", "--compose", THREE]);
     let mut child = command.env("ZOOKEEPER_IMAGE", &docker.zookeeper).stderr(bench.log()).spawn().unwrap();
     eventually("they start", Duration::from_secs(60), || bench.logged().contains("(project "));
     signal(child.id(), Signal::INT);
@@ -188,30 +188,24 @@ fn ctrl_c_while_the_servers_start_leaves_nothing() {
 
 #[test]
 fn a_partition_is_refused_with_a_reason_before_anything_is_made() {
-    let bench = Bench::new();
-    let scenario = bench
-        .scenario(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--compose", THREE]);
-    let (code, said) = ended(&output);
-    assert_eq!(code, Some(2), "{said}");
+    let bench =
+        Bench::with(&format!("{SHORT}[[fault]]\nkind = \"partition\"\nat = \"0s\"\nduration = \"100ms\"\n"));
+    let said = bench.refuses(&format!("run scenario.toml --compose '{THREE}'"));
     assert!(said.contains("Docker cannot") && said.contains("use `isolate`"), "{said}");
     assert!(!said.contains("containers of"), "something was made: {said}");
 }
 
 #[test]
 fn a_compose_file_that_is_not_there_is_a_usage_error() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--compose", "no.yaml"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("no.yaml: there is no such Compose file"), "{}", stderr(&output));
+    let bench = Bench::with(SHORT);
+    let said = bench.refuses("run scenario.toml --compose no.yaml");
+    assert!(said.contains("no.yaml: there is no such Compose file"), "{said}");
 }
 
 #[test]
 fn a_machine_without_docker_is_told_what_is_missing() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
+    let bench = Bench::with(SHORT);
+    let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("PATH", "/nowhere").output().unwrap());
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("`docker version") && said.contains("docker.io"), "{said}");
@@ -220,7 +214,7 @@ fn a_machine_without_docker_is_told_what_is_missing() {
         return;
     }
     // And one whose daemon does not answer
-    let mut command = bench.command(&["run", scenario.to_str().unwrap(), "--compose", ONE]);
+    let mut command = bench.command(&["run", "scenario.toml", "--compose", ONE]);
     let (code, said) = ended(&command.env("DOCKER_HOST", "unix:///nowhere.sock").output().unwrap());
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("daemon"), "{said}");
@@ -311,17 +305,9 @@ pub fn suite_image(bench: &Bench) -> Option<String> {
     std::fs::copy(env!("CARGO_BIN_EXE_zklockbench"), context.join("dist/zklockbench")).unwrap();
     let (dockerfile, context) = (root.join("docker/Dockerfile"), context.display().to_string());
     let base = format!("DEBIAN_IMAGE={debian}");
-    let build = [
-        "build",
-        "--quiet",
-        "--target",
-        "prebuilt",
-        "--build-arg",
-        &base,
-        "--file",
-        dockerfile.to_str().unwrap(),
-    ];
-    Some(docker(&[&build[..], &[&context]].concat()).trim().to_owned())
+    let build = ["build", "--quiet", "--target", "prebuilt", "--build-arg", &base];
+    let from = ["--file", dockerfile.to_str().unwrap(), &context];
+    Some(docker(&[&build[..], &from].concat()).trim().to_owned())
 }
 
 /// A Debian to build on that is here: a build may reach no registry.

@@ -4,9 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::program::{Bench, stderr, stdout};
-use crate::support::skip;
+use crate::support::{foreign, skip};
 
-const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
 const REDIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/redis");
 const ETCD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/etcd");
 
@@ -59,10 +58,8 @@ impl Drop for Servers {
 #[test]
 #[ignore = "long: servers of three systems"]
 fn baton_and_count_in_java_lose_neither_their_place_nor_the_lock_when_replies_are_lost() {
-    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
-        return skip::skipped("this machine has no Curator in /usr/share/java");
-    }
     let bench = Bench::new();
+    let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let lock = |name: &str| format!("{{ driver = \"curator\", lock = \"{name}\", retry_sleep = \"100ms\" }}");
     let fault = |kind: &str, request: &str, at: u32| {
         format!(
@@ -78,7 +75,7 @@ fn baton_and_count_in_java_lose_neither_their_place_nor_the_lock_when_replies_ar
         fault("drop-reply", "release", 3),
         fault("drop-request", "release", 5),
     );
-    let output = bench.run_driven("curator", CURATOR, &scenario);
+    let output = bench.run_with(&[&curator], &scenario, &[]);
     let trials = bench.stored().trials;
     for trial in &trials {
         let strategy = &trial.spec.strategy.label;
@@ -91,14 +88,12 @@ fn baton_and_count_in_java_lose_neither_their_place_nor_the_lock_when_replies_ar
 
 #[test]
 fn a_semaphore_of_curators_lets_as_many_inside_as_it_has_leases() {
-    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
-        return skip::skipped("this machine has no Curator in /usr/share/java");
-    }
     let bench = Bench::new();
+    let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let scenario = "name = \"leases\"\nstrategies = [{ driver = \"curator\", lock = \"InterProcessSemaphoreV2\", leases = 2 }, \
          { driver = \"curator\", lock = \"InterProcessMultiLock\", members = 2 }]\ncontenders = 5\nhold = \"20ms\"\n\
          duration = \"3s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
-    let output = bench.run_driven("curator", CURATOR, scenario);
+    let output = bench.run_with(&[&curator], scenario, &[]);
     let trials = bench.stored().trials;
     assert_eq!((trials.len(), output.status.code()), (2, Some(0)), "{}", stderr(&output));
     assert!(trials.iter().all(|trial| trial.measured.acquired() > 10 && trial.errors.is_empty()));
@@ -131,16 +126,12 @@ fn locks_in_redis_and_etcd_are_measured_beside_our_own() {
     let bench = Bench::new();
     let redis = Servers::up(format!("{REDIS}/server"), ("REDIS_PORT", "6450"));
     let etcd = Servers::up(format!("{ETCD}/server"), ("ETCD_PORT", "6550"));
-    let scenario = bench.scenario(
-        "name = \"others\"\nstrategies = [\"redis:SetNx\", \"redis:SetNxLocalFirst\", \"redis:SetNxWait\", \"etcd:Mutex\", \
+    let scenario = "name = \"others\"\nstrategies = [\"redis:SetNx\", \"redis:SetNxLocalFirst\", \"redis:SetNxWait\", \"etcd:Mutex\", \
          \"baton\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"2s\"\nwarm_up = \"100ms\"\nacquire_timeout = \"1s\"\n\
-         repetitions = 1\n[ensemble]\nservers = 1\n",
-    );
+         repetitions = 1\n[ensemble]\nservers = 1\n";
     let drivers =
         [format!("redis='{REDIS}/run' {}", redis.addresses), format!("etcd='{ETCD}/run' {}", etcd.addresses)];
-    let mut words = vec!["run", scenario.to_str().unwrap(), "--data-dir", "data", "--no-floor"];
-    words.extend(drivers.iter().flat_map(|driver| ["--driver", driver.as_str()]));
-    let output = bench.output(&words);
+    let output = bench.run_with(&drivers.each_ref().map(String::as_str), scenario, &[]);
     let trials = bench.stored().trials;
     for trial in &trials {
         let strategy = &trial.spec.strategy.label;

@@ -1,18 +1,15 @@
 //! `driver check` on an honest driver and on drivers that lie, each in one way; and what trials make of the same lies.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
+use std::time::Duration;
 
 use serde_json::Value;
 use zklockbench::record::Trial;
 
-use crate::support::foreign;
-use crate::support::program::{Answers, Bench, stderr, stdout};
-use crate::support::skip;
+use crate::support::foreign::{self, CURATOR, KAZOO};
+use crate::support::program::{Answers, Bench, Ended, measured_within, stderr, stdout};
 
-const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
-const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
 const LYING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/lying/run");
 
 struct Checked {
@@ -42,9 +39,9 @@ impl Checked {
     }
 }
 
-/// Checks the lock `Lock` of a driver; all of it if nothing else is said.
-fn check(bench: &Bench, driver: &str, only: &[&str]) -> Checked {
-    let mut words = vec!["driver", "check", driver, "--lock", "Lock", "--data-dir", "data", "--json"];
+/// Checks a lock of a driver; all of it if nothing else is said.
+fn check(bench: &Bench, driver: &str, lock: &str, only: &[&str]) -> Checked {
+    let mut words = vec!["driver", "check", driver, "--lock", lock, "--data-dir", "data", "--json"];
     words.extend(only.iter().flat_map(|name| ["--only", name]));
     Checked::of(&bench.output(&words))
 }
@@ -53,13 +50,17 @@ fn lying(python: &str, how: &str) -> String {
     format!("{python} '{LYING}' {how}")
 }
 
+fn check_lying(python: &str, how: &str, only: &[&str]) -> Checked {
+    check(&Bench::new(), &lying(python, how), "Lock", only)
+}
+
 /// Checks that no lie below has anything to do with.
 const UNTOUCHED: [&str; 4] = ["ready", "echoes", "sessions", "session timeout"];
 
 /// A lie fails these checks, one of them for that reason; others pass, before and after them.
 fn is_found(how: &str, by: &[&str], why: &str) {
     let Some(python) = foreign::python() else { return };
-    let checked = check(&Bench::new(), &lying(python, how), &[by, &UNTOUCHED].concat());
+    let checked = check_lying(python, how, &[by, &UNTOUCHED].concat());
     assert_eq!(checked.code, Some(1), "{how}: {}", checked.answer);
     let mut failed = checked.with("failed");
     failed.sort_unstable();
@@ -74,7 +75,7 @@ fn is_found(how: &str, by: &[&str], why: &str) {
 fn kazoos_driver_keeps_the_protocol() {
     let Some(python) = foreign::python() else { return };
     let bench = Bench::new();
-    let checked = check(&bench, &format!("{python} '{KAZOO}'"), &[]);
+    let checked = check(&bench, &format!("{python} '{KAZOO}'"), "Lock", &[]);
     assert_eq!((checked.code, checked.with("failed")), (Some(0), Vec::new()), "{}", checked.answer);
     assert_eq!(checked.with("warning"), Vec::<&str>::new(), "{}", checked.answer);
     assert!(checked.with("ok").len() > 22, "{}", checked.answer);
@@ -89,7 +90,7 @@ fn what_passes_honest_words_on_is_honest_and_so_is_much_on_standard_error() {
     let Some(python) = foreign::python() else { return };
     for how in ["honest", "chatters"] {
         let only = ["flush", "exclusion", "timeout", "late grants", "nothing left", "end of input"];
-        let checked = check(&Bench::new(), &lying(python, how), &only);
+        let checked = check_lying(python, how, &only);
         assert_eq!(
             (checked.code, checked.with("failed")),
             (Some(0), Vec::new()),
@@ -124,19 +125,14 @@ fn a_contender_that_gets_the_lock_of_another_is_found() {
 #[test]
 fn acquires_that_are_sent_ahead_are_done_in_order_and_answers_of_others_are_found() {
     let Some(python) = foreign::python() else { return };
-    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
-        return skip::skipped("this machine has no Curator in /usr/share/java");
+    if foreign::curator(Path::new("cache")).is_none() {
+        return;
     }
-    let checked =
-        |lie: &str| {
-            let bench = Bench::new();
-            let driver = format!("env XDG_CACHE_HOME={} {lie}'{CURATOR}'", bench.path("cache").display());
-            let words =
-                ["driver", "check", &driver, "--lock", "InterProcessMutex", "--data-dir", "data", "--json"];
-            Checked::of(&bench.output(
-                &[&words[..], &["--only", "ahead", "--only", "hold", "--only", "reentrant"]].concat(),
-            ))
-        };
+    let checked = |lie: &str| {
+        let bench = Bench::new();
+        let driver = format!("env XDG_CACHE_HOME={} {lie}'{CURATOR}'", bench.path("cache").display());
+        check(&bench, &driver, "InterProcessMutex", &["ahead", "hold", "reentrant"])
+    };
     let honest = checked("");
     assert_eq!((honest.code, honest.with("ok").len()), (Some(0), 3), "{}", honest.answer);
     assert!(honest.seen("ahead").contains("5 at once were done in their order"), "{}", honest.answer);
@@ -175,7 +171,7 @@ fn a_late_grant_that_is_kept_is_found() {
 #[test]
 fn a_session_timeout_of_its_own_is_a_warning_and_a_wrong_one_is_found() {
     let Some(python) = foreign::python() else { return };
-    let checked = |how: &str| check(&Bench::new(), &lying(python, how), &["sessions", "session timeout"]);
+    let checked = |how: &str| check_lying(python, how, &["sessions", "session timeout"]);
     let own = checked("own-timeout");
     assert_eq!((own.code, own.with("warning")), (Some(0), vec!["session timeout"]), "{}", own.answer);
     assert!(own.seen("session timeout").contains("its client asks for 7000 ms"), "{}", own.answer);
@@ -194,7 +190,7 @@ fn a_password_that_is_not_the_sessions_is_found() {
 #[ignore = "long: one lie more"]
 fn answers_that_stay_in_a_buffer_are_found() {
     let Some(python) = foreign::python() else { return };
-    let checked = check(&Bench::new(), &lying(python, "does-not-flush"), &["by hand", "ready", "flush"]);
+    let checked = check_lying(python, "does-not-flush", &["by hand", "ready", "flush"]);
     assert_eq!((checked.code, checked.with("failed")), (Some(1), vec!["flush"]), "{}", checked.answer);
     assert!(checked.seen("flush").contains("it was not flushed"), "{}", checked.answer);
 }
@@ -243,56 +239,26 @@ fn what_is_no_driver_is_the_environments_fault_and_a_wrong_lock_the_users() {
 
 /// A run of a lying driver's lock and one of our own.
 struct Run {
-    output: Output,
+    ended: Ended,
     trials: Vec<Trial>,
-    /// The most memory of the program, in KiB.
-    peak_kib: u64,
 }
 
 impl Run {
     fn of(python: &str, how: &str) -> Self {
-        let bench = Bench::new();
-        let scenario = bench.scenario(
+        let bench = Bench::with(
             "name = \"lies\"\nstrategies = [\"liar:Lock\", \"kazoo\"]\ncontenders = 4\nhold = \"3ms\"\nduration = \"2s\"\n\
              warm_up = \"100ms\"\nrepetitions = 1\n[ensemble]\nservers = 1\n",
         );
         let driver = format!("liar={}", lying(python, how));
-        let words =
-            ["run", scenario.to_str().unwrap(), "--driver", &driver, "--data-dir", "data", "--no-floor"];
-        let mut command: Command = bench.command(&words);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut errors = child.stderr.take().unwrap();
-        let reader = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            std::io::Read::read_to_end(&mut errors, &mut text).map(|_| text)
-        });
-        let (mut peak_kib, began) = (0, Instant::now());
-        let status = loop {
-            peak_kib = peak_kib.max(most_memory(child.id()).unwrap_or(0));
-            if let Some(status) = child.try_wait().unwrap() {
-                break status;
-            }
-            if began.elapsed() > Duration::from_secs(180) {
-                child.kill().unwrap();
-                panic!("{how}: the run does not end");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        };
-        let stderr = reader.join().unwrap().unwrap();
-        let output = Output { status, stdout: Vec::new(), stderr };
-        Self { output, trials: bench.stored().trials, peak_kib }
+        let words = ["run", "scenario.toml", "--driver", &driver, "--data-dir", "data", "--no-floor"];
+        let ended = measured_within(bench.command(&words), Duration::from_secs(180));
+        assert!(ended.code.is_some(), "{how}: the run does not end: {}", ended.said);
+        Self { ended, trials: bench.stored().trials }
     }
 
     fn trial(&self, strategy: &str) -> &Trial {
         self.trials.iter().find(|trial| trial.spec.strategy.label == strategy).unwrap()
     }
-}
-
-/// What the kernel says that a process has used at most.
-fn most_memory(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse().ok()
 }
 
 const MOST_KIB: u64 = 100 << 10;
@@ -302,7 +268,7 @@ fn a_run_of_a_lock_that_is_none_is_violated() {
     let Some(python) = foreign::python() else { return };
     for how in ["grants-without-a-lock", "two-leases"] {
         let run = Run::of(python, how);
-        assert_eq!(run.output.status.code(), Some(1), "{how}: {}", stderr(&run.output));
+        assert_eq!(run.ended.code, Some(1), "{how}: {}", run.ended.said);
         assert!(run.trial("liar:Lock").is_violated() && !run.trial("kazoo").is_violated(), "{how}");
     }
 }
@@ -320,11 +286,11 @@ fn a_run_with_a_driver_that_breaks_goes_on_says_why_and_stays_small() {
         ("answers-twice", "is unanswered"),
     ] {
         let run = Run::of(python, how);
-        let said = stderr(&run.output);
+        let Ended { said, resident_kb, .. } = &run.ended;
         assert!(said.contains(why), "{how}: {said}");
         let own = run.trial("kazoo");
         assert!(own.measured.acquired() > 10 && own.errors.is_empty(), "{how}: {:?}", own.errors);
         assert!(!run.trial("liar:Lock").is_violated(), "{how}");
-        assert!(run.peak_kib > 0 && run.peak_kib < MOST_KIB, "{how}: {} KiB", run.peak_kib);
+        assert!((1..MOST_KIB).contains(resident_kb), "{how}: {resident_kb} KiB");
     }
 }

@@ -11,18 +11,19 @@ use zklockbench::words::measure::Measure;
 use zklockbench::words::verdict::Verdict;
 
 use crate::ab;
+use crate::support::ensemble;
+use crate::support::foreign::{self, CURATOR, KAZOO};
 use crate::support::program::{Bench, stderr, stdout};
 use crate::support::skip;
-use crate::support::{ensemble, foreign};
 
-const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
-const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
 const GO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/go/run");
 const RECIPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/zookeeper-recipes/run");
 const SHELL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/shell/run");
 const DEFECTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/defects/show");
 const ONE_SERVER: &str = "contenders = 5\nhold = \"3ms\"\nduration = \"2s\"\nwarm_up = \"100ms\"\nrepetitions = 1\n\
                           [ensemble]\nservers = 1\n";
+
+const NOT_COUNTED: [&str; 2] = ["--counting", "never"];
 
 /// A driver that grants whatever it is asked for.
 const LIAR: &str = r#"
@@ -44,30 +45,31 @@ fn documented() -> String {
     program.split("```\n").next().unwrap().to_owned()
 }
 
+/// The driver that is that program in Python, as `--driver` takes it.
+fn mine(bench: &Bench, program: &str) -> String {
+    std::fs::write(bench.path("my-lock.py"), program).unwrap();
+    format!("my={} my-lock.py", foreign::python().unwrap())
+}
+
+/// The same of one that lies.
+fn liar(bench: &Bench, program: &str) -> &'static str {
+    std::fs::write(bench.path("liar.py"), program).unwrap();
+    "liar=python3 liar.py"
+}
+
 fn trial_of<'a>(trials: &'a [Trial], strategy: &str) -> &'a Trial {
     trials.iter().find(|trial| trial.spec.strategy.label == strategy).unwrap()
 }
 
 #[test]
 fn a_drivers_lock_is_measured_beside_our_own_and_what_is_not_known_of_it_is_not_zero() {
-    let Some(python) = foreign::python() else { return };
+    let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
-    let scenario = bench.scenario(&format!(
+    let scenario = format!(
         "name = \"driven\"\nstrategies = [{{ driver = \"kazoo\", lock = \"Lock\" }}, \"my:MyLock\", \"kazoo\"]\n{ONE_SERVER}"
-    ));
-    std::fs::write(bench.path("my-lock.py"), documented()).unwrap();
-    let (kazoo, my) = (format!("kazoo={python} '{KAZOO}'"), format!("my={python} my-lock.py"));
-    let output = bench.output(&[
-        "run",
-        scenario.to_str().unwrap(),
-        "--driver",
-        &kazoo,
-        "--driver",
-        &my,
-        "--data-dir",
-        "data",
-        "--no-floor",
-    ]);
+    );
+    let my = mine(&bench, &documented());
+    let output = bench.run_with(&[&kazoo, &my], &scenario, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let trials = bench.stored().trials;
     for strategy in ["kazoo:Lock", "my:MyLock"] {
@@ -103,17 +105,13 @@ fn kinds(counting: &Counting) -> Vec<(&'static str, f64)> {
 
 #[test]
 fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
-    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
-        return skip::skipped("this machine has no Curator in /usr/share/java");
-    }
     let bench = Bench::new();
-    let scenario = bench.scenario(
+    let Some(driver) = foreign::curator(&bench.path("cache")) else { return };
+    bench.scenario(
         "name = \"same\"\nstrategies = [\"curator-mutex\"]\ncontenders = [1, 5]\nhold = \"5ms\"\nduration = \"1500ms\"\n\
          warm_up = \"100ms\"\n[ensemble]\nservers = 1\n",
     );
-    let driver = format!("curator=env XDG_CACHE_HOME={} '{CURATOR}'", bench.path("cache").display());
-    let words =
-        ["ab", scenario.to_str().unwrap(), "--driver", &driver, "--blocks", "1", "--data-dir", "data"];
+    let words = ["ab", "scenario.toml", "--driver", &driver, "--blocks", "1", "--data-dir", "data"];
     let output = bench.output(&[&words[..], &["--a", "strategies=[\"curator:InterProcessMutex\"]"]].concat());
     let shown = stdout(&output);
     assert!(shown.contains("Requests by kind, per acquisition"), "{shown}{}", stderr(&output));
@@ -143,17 +141,16 @@ fn curators_own_mutex_and_ours_send_the_same_requests_on_the_wire() {
 
 #[test]
 fn one_repetition_has_what_was_counted_and_decides_gates_and_a_run_may_do_without() {
-    let Some(python) = foreign::python() else { return };
+    if foreign::python().is_none() {
+        return;
+    }
     let bench = Bench::new();
     let gates =
         "[[gate]]\nrequire = \"fan_out <= 1\"\n[[gate]]\nrequire = \"requests_per_acquisition < 10\"\n";
     let scenario = "name = \"driven\"\nstrategies = [\"my:MyLock\"]\ncontenders = 3\nduration = \"300ms\"\n\
                     warm_up = \"0s\"\nwarm_up_at_most = \"0s\"\nrepetitions = 3\n[ensemble]\nservers = 1\n";
-    let scenario = bench.scenario(&format!("{scenario}{gates}"));
-    std::fs::write(bench.path("my-lock.py"), documented()).unwrap();
-    let my = format!("my={python} my-lock.py");
-    let words = ["run", scenario.to_str().unwrap(), "--driver", &my, "--data-dir", "data", "--no-floor"];
-    let run = |more: &[&str]| bench.output(&[&words[..], more].concat());
+    let my = mine(&bench, &documented());
+    let run = |more: &[&str]| bench.run_with(&[&my], &format!("{scenario}{gates}"), more);
     let output = run(&["--counting", "never"]);
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let trials = bench.stored().trials;
@@ -172,10 +169,8 @@ fn one_repetition_has_what_was_counted_and_decides_gates_and_a_run_may_do_withou
 
 #[test]
 fn curators_own_locks_are_driven_and_hold() {
-    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
-        return skip::skipped("this machine has no Curator in /usr/share/java");
-    }
     let bench = Bench::new();
+    let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let locks = "{ driver = \"curator\", lock = \"InterProcessMutex\", token = true }, \
                  \"curator:InterProcessSemaphoreMutex\", \"curator:InterProcessReadWriteLock\"";
     let scenario = format!(
@@ -184,7 +179,7 @@ fn curators_own_locks_are_driven_and_hold() {
     // Called by hand it compiles, says what it is, and ends.
     let by_hand = Command::new(CURATOR).env("XDG_CACHE_HOME", bench.path("cache")).output().unwrap();
     assert_eq!(by_hand.status.code(), Some(2), "{}", stderr(&by_hand));
-    let output = bench.run_driven("curator", CURATOR, &scenario);
+    let output = bench.run_with(&[&curator], &scenario, &[]);
     let trials = bench.stored().trials;
     for trial in &trials {
         let strategy = &trial.spec.strategy.label;
@@ -243,13 +238,10 @@ for line in sys.stdin:
 #[ignore = "long: it waits for a reply for 17 s"]
 fn the_load_ends_only_when_a_driver_has_had_the_time_of_a_session_to_notice_that_a_reply_is_lost() {
     let bench = Bench::new();
-    let scenario = bench.scenario(
-        "name = \"slow\"\nstrategies = [\"slow:Lock\"]\ncontenders = 1\nhold = \"20ms\"\nduration = \"2s\"\n\
-         repetitions = 1\n[ensemble]\nservers = 1\n",
-    );
+    let scenario = "name = \"slow\"\nstrategies = [\"slow:Lock\"]\ncontenders = 1\nhold = \"20ms\"\nduration = \"2s\"\n\
+                    repetitions = 1\n[ensemble]\nservers = 1\n";
     std::fs::write(bench.path("slow.py"), SLOW_TO_NOTICE).unwrap();
-    let words = ["run", scenario.to_str().unwrap(), "--driver", "slow=python3 slow.py", "--data-dir", "data"];
-    let output = bench.output(&[&words[..], &["--no-floor", "--counting", "never"]].concat());
+    let output = bench.run_with(&["slow=python3 slow.py"], scenario, &NOT_COUNTED);
     let trial = bench.stored().trials.remove(0);
     assert!(trial.cut_short.is_none(), "{:?}: {}", trial.cut_short, stderr(&output));
     assert_eq!(trial.measured.acquired(), 3, "{}", stderr(&output));
@@ -257,17 +249,16 @@ fn the_load_ends_only_when_a_driver_has_had_the_time_of_a_session_to_notice_that
 
 #[test]
 fn a_session_is_expired_only_by_its_password_and_a_driver_that_tells_none_is_not_taken_for_expired() {
-    let Some(python) = foreign::python() else { return };
+    if foreign::python().is_none() {
+        return;
+    }
     let told = documented();
     let untold = told.replace(", \"password\": password.hex()", "");
     assert_ne!(told, untold);
     for (driver, is_expired) in [(told, true), (untold, false)] {
         let bench = Bench::new();
-        let scenario = bench.scenario(&format!("name = \"mine\"\nstrategies = [\"my:MyLock\"]\n{EXPIRED}"));
-        std::fs::write(bench.path("my-lock.py"), driver).unwrap();
-        let my = format!("my={python} my-lock.py");
-        let words = ["run", scenario.to_str().unwrap(), "--driver", &my, "--data-dir", "data", "--no-floor"];
-        let said = stderr(&bench.output(&[&words[..], &["--counting", "never"]].concat()));
+        let scenario = format!("name = \"mine\"\nstrategies = [\"my:MyLock\"]\n{EXPIRED}");
+        let said = stderr(&bench.run_with(&[&mine(&bench, &driver)], &scenario, &NOT_COUNTED));
         let trial = bench.stored().trials.remove(0);
         assert_eq!(trial.longest_recovery_us().is_some(), is_expired, "{said}");
         assert_eq!(said.contains("the driver's `open` told no password"), !is_expired, "{said}");
@@ -308,12 +299,9 @@ fn kazoo_649_before_version_2_9_its_readers_and_writers_stand_still() {
     let Some(python) = foreign::python() else { return };
     let has_the_fault = foreign::kazoos_version(python) < (2, 9);
     let bench = Bench::new();
-    let scenario = bench.scenario(&format!(
-        "name = \"sides\"\nstrategies = [\"kazoo:ReadWrite\"]\nread_ratio = 0.5\n{ONE_SERVER}"
-    ));
-    let driver = format!("kazoo={python} '{KAZOO}'");
-    let words = ["run", scenario.to_str().unwrap(), "--driver", &driver, "--data-dir", "data", "--no-floor"];
-    let output = bench.output(&words);
+    let scenario =
+        format!("name = \"sides\"\nstrategies = [\"kazoo:ReadWrite\"]\nread_ratio = 0.5\n{ONE_SERVER}");
+    let output = bench.run_with(&[&foreign::kazoo().unwrap()], &scenario, &[]);
     let trial = &bench.stored().trials[0];
     assert_eq!(trial.health.standstill_us > 1_000_000, has_the_fault, "{}", stderr(&output));
     assert!(!trial.is_violated());
@@ -339,14 +327,8 @@ fn what_docs_others_says_of_two_defects_is_seen() {
 #[test]
 fn a_driver_that_grants_without_a_lock_is_found_out() {
     let bench = Bench::new();
-    let scenario = bench.scenario(&format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{ONE_SERVER}"));
-    std::fs::write(bench.path("liar.py"), LIAR).unwrap();
-    let run = |more: &[&str]| {
-        let mut words = vec!["run", scenario.to_str().unwrap(), "--driver", "liar=python3 liar.py"];
-        words.extend(["--data-dir", "data", "--no-floor"]);
-        words.extend(more);
-        bench.output(&words)
-    };
+    let scenario = format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{ONE_SERVER}");
+    let run = |more: &[&str]| bench.run_with(&[liar(&bench, LIAR)], &scenario, more);
     // It has said that it knows no timeouts.
     let refused = run(&["--set", "acquire_timeout=1s"]);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
@@ -382,18 +364,14 @@ for line in sys.stdin:
 
 #[test]
 fn short_holds_are_the_drivers_own_by_its_stamps_and_longer_ones_and_those_under_faults_the_suites() {
-    let Some(python) = foreign::python() else { return };
+    let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
-    let kazoo = format!("kazoo={python} '{KAZOO}'");
     let run = |hold: &str| {
         let text = format!(
             "name = \"held\"\nstrategies = [\"kazoo:Lock\"]\ncontenders = 5\nduration = \"2s\"\nwarm_up = \"300ms\"\n\
                      repetitions = 1\nhold = \"{hold}\"\n[ensemble]\nservers = 1\n"
         );
-        let scenario = bench.scenario(&text);
-        let words =
-            ["run", scenario.to_str().unwrap(), "--driver", &kazoo, "--data-dir", "data", "--no-floor"];
-        let output = bench.output(&[&words[..], &["--counting", "never"]].concat());
+        let output = bench.run_with(&[&kazoo], &text, &NOT_COUNTED);
         let trial = bench.stored().trials.remove(0);
         std::fs::remove_dir_all(bench.results().pop().unwrap()).unwrap();
         (trial, stdout(&output))
@@ -414,10 +392,8 @@ fn short_holds_are_the_drivers_own_by_its_stamps_and_longer_ones_and_those_under
 fn a_driver_that_holds_by_itself_and_lets_everybody_hold_is_found_out() {
     let bench = Bench::new();
     let text = ONE_SERVER.replace("hold = \"3ms\"", "hold = \"2ms\"");
-    let scenario = bench.scenario(&format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{text}"));
-    std::fs::write(bench.path("liar.py"), HOLDING_LIAR).unwrap();
-    let words = ["run", scenario.to_str().unwrap(), "--driver", "liar=python3 liar.py", "--data-dir", "data"];
-    let output = bench.output(&[&words[..], &["--no-floor", "--counting", "never"]].concat());
+    let scenario = format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{text}");
+    let output = bench.run_with(&[liar(&bench, HOLDING_LIAR)], &scenario, &NOT_COUNTED);
     let trial = bench.stored().trials.remove(0);
     assert!(trial.driver.as_ref().unwrap().held_by_itself && trial.is_violated(), "{}", stderr(&output));
     assert_eq!((output.status.code(), trial.most_inside), (Some(1), 2), "{}", stderr(&output));
@@ -425,13 +401,10 @@ fn a_driver_that_holds_by_itself_and_lets_everybody_hold_is_found_out() {
 
 #[test]
 fn two_locks_in_one_strategy_share_their_queue_and_exclude_each_other() {
-    let Some(python) = foreign::python() else { return };
+    let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
-    let scenario =
-        bench.scenario(&format!("name = \"mixed\"\nstrategies = [\"kazoo:Lock+kazoo\"]\n{ONE_SERVER}"));
-    let kazoo = format!("kazoo={python} '{KAZOO}'");
-    let words = ["run", scenario.to_str().unwrap(), "--driver", &kazoo, "--data-dir", "data", "--no-floor"];
-    let output = bench.output(&words);
+    let scenario = format!("name = \"mixed\"\nstrategies = [\"kazoo:Lock+kazoo\"]\n{ONE_SERVER}");
+    let output = bench.run_with(&[&kazoo], &scenario, &[]);
     let trial = bench.stored().trials.remove(0);
     assert!(!trial.is_violated() && trial.measured.acquired() > 10, "{}", stderr(&output));
     // Contenders of both take turns, and so do their locks.
@@ -442,19 +415,15 @@ fn two_locks_in_one_strategy_share_their_queue_and_exclude_each_other() {
 #[test]
 #[ignore = "long: Java and Python"]
 fn a_kazoo_that_knows_curators_names_waits_for_it_but_javas_curator_does_not_wait_for_kazoo() {
-    let Some(python) = foreign::python() else { return };
-    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
-        return skip::skipped("this machine has no Curator in /usr/share/java");
-    }
+    let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
+    let Some(curator) = foreign::curator(&bench.path("cache")) else { return };
     let mixed = |other: &str| {
         format!("{{ name = \"kazoo:Lock+{other}\", \"kazoo:Lock.extra_patterns\" = \"lock-\" }}")
     };
     let strategies = [mixed("curator:InterProcessMutex"), mixed("curator-mutex")].join(", ");
-    let scenario = bench.scenario(&format!("name = \"mixed\"\nstrategies = [{strategies}]\n{ONE_SERVER}"));
-    let (kazoo, curator) = (format!("kazoo={python} '{KAZOO}'"), format!("curator={CURATOR}"));
-    let words = ["run", scenario.to_str().unwrap(), "--driver", &kazoo, "--driver", &curator];
-    let output = bench.output(&[&words[..], &["--data-dir", "data", "--no-floor"]].concat());
+    let scenario = format!("name = \"mixed\"\nstrategies = [{strategies}]\n{ONE_SERVER}");
+    let output = bench.run_with(&[&kazoo, &curator], &scenario, &[]);
     let trials = bench.stored().trials;
     let is_violated = |other: &str| {
         let of = |trial: &&Trial| trial.spec.strategy.label.starts_with(&format!("kazoo:Lock+{other} "));
@@ -471,14 +440,13 @@ fn what_is_wrong_with_a_driver_is_told_before_anything_is_started() {
     let bench = Bench::new();
     let text = |strategy: &str| format!("name = \"x\"\nstrategies = [{strategy}]\n{ONE_SERVER}");
     let validate = |strategy: &str, driver: Option<&str>| {
-        let scenario = bench.scenario(&text(strategy));
-        let mut words = vec!["validate", scenario.to_str().unwrap()];
+        bench.scenario(&text(strategy));
+        let mut words = vec!["validate", "scenario.toml"];
         words.extend(driver.iter().flat_map(|driver| ["--driver", driver]));
         let output = bench.output(&words);
         (output.status.code(), stderr(&output))
     };
-    std::fs::write(bench.path("liar.py"), LIAR).unwrap();
-    let liar = Some("liar=python3 liar.py");
+    let liar = Some(liar(&bench, LIAR));
     let (code, said) = validate("{ driver = \"liar\", lock = \"Lock\" }", None);
     assert!(code == Some(2) && said.contains("unknown driver `liar`"), "{said}");
     assert!(said.contains("scenario.toml:2:") && said.contains("--driver liar=COMMAND"), "{said}");
@@ -513,10 +481,7 @@ fn a_trial_in_which_its_driver_fails_does_not_count_and_the_others_go_on() {
     let locked = format!("locked={python} locked.py");
     let text =
         "name = \"fails\"\nstrategies = [\"dies:Lock\", \"babbles:Lock\", \"locked:Lock\", \"kazoo\"]\n";
-    let scenario = bench.scenario(&format!("{text}{ONE_SERVER}"));
-    let mut words = vec!["run", scenario.to_str().unwrap(), "--data-dir", "data", "--no-floor"];
-    words.extend([&dies, &babbles, &locked].into_iter().flat_map(|driver| ["--driver", driver]));
-    let output = bench.output(&words);
+    let output = bench.run_with(&[&dies, &babbles, &locked], &format!("{text}{ONE_SERVER}"), &[]);
     // It is not known what its figures would have been, as of any invalid trial.
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     let trials = bench.stored().trials;
@@ -539,15 +504,13 @@ fn a_trial_in_which_its_driver_fails_does_not_count_and_the_others_go_on() {
 
 #[test]
 fn what_a_fault_kills_has_not_failed() {
-    let Some(python) = foreign::python() else { return };
+    let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let fault = "[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"500ms\"\n";
-    let scenario = bench.scenario(&format!(
+    let scenario = format!(
         "name = \"crash\"\nstrategies = [\"kazoo:Lock\"]\nsession_timeout = \"2s\"\n{ONE_SERVER}{fault}"
-    ));
-    let kazoo = format!("kazoo={python} '{KAZOO}'");
-    let words = ["run", scenario.to_str().unwrap(), "--driver", &kazoo, "--data-dir", "data", "--no-floor"];
-    let output = bench.output(&words);
+    );
+    let output = bench.run_with(&[&kazoo], &scenario, &[]);
     let trials = bench.stored().trials;
     assert!(trials[0].unsound().is_none() && trials[0].faults[0].proved, "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -594,11 +557,11 @@ fn another_systems_lock_is_marked_wherever_it_is_shown_and_judged_by_what_was_se
     let bench = Bench::new();
     std::fs::write(bench.path("files.py"), FILES).unwrap();
     let files = format!("files=python3 files.py {}", bench.path(".").display());
-    let scenario = bench.scenario(&format!(
+    bench.scenario(&format!(
         "name = \"others\"\nstrategies = [\"files:Flock\", \"baton\"]\n\
          gate = [\"throughput of 'files:Flock' > 1/s\"]\n{ONE_SERVER}"
     ));
-    let path = scenario.to_str().unwrap();
+    let path = "scenario.toml";
     let output =
         bench.drawn(&["run", path, "--driver", &files, "--data-dir", "data", "--no-floor", "--history"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -642,8 +605,8 @@ fn what_does_not_touch_another_systems_lock_is_refused_and_its_processes_are_kil
     let files = format!("files=python3 files.py {}", bench.path(".").display());
     let with = |command: &str, faults: &str| {
         let text = "name = \"others\"\nstrategies = [\"files:Flock\"]\n";
-        let scenario = bench.scenario(&format!("{text}{ONE_SERVER}{faults}"));
-        let mut words = vec![command, scenario.to_str().unwrap(), "--driver", &files];
+        bench.scenario(&format!("{text}{ONE_SERVER}{faults}"));
+        let mut words = vec![command, "scenario.toml", "--driver", &files];
         words.extend(["--data-dir", "data", "--no-floor"].iter().filter(|_| command == "run"));
         let output = bench.output(&words);
         (output.status.code(), stderr(&output))
@@ -671,23 +634,18 @@ fn what_does_not_touch_another_systems_lock_is_refused_and_its_processes_are_kil
 
 #[test]
 fn a_semaphore_holds_with_as_many_inside_as_it_has_leases_and_no_more() {
-    let Some(python) = foreign::python() else { return };
+    let Some(kazoo) = foreign::kazoo() else { return };
     let bench = Bench::new();
     let lies = LIAR.replace(
         "\"cancel\": \"none\"",
         "\"cancel\": \"none\", \"leases\": \"n\", \"parameters\": {\"n\": {\"default\": 2}}",
     );
-    std::fs::write(bench.path("liar.py"), lies).unwrap();
-    let scenario = bench.scenario(&format!(
+    let scenario = format!(
         "name = \"leases\"\nstrategies = [{{ driver = \"kazoo\", lock = \"Semaphore\", max_leases = 2 }}, \"liar:Lock\"]\n\
          {}",
         ONE_SERVER.replace("3ms", "100ms").replace("2s", "4s")
-    ));
-    let kazoo = format!("kazoo={python} '{KAZOO}'");
-    let mut words =
-        vec!["run", scenario.to_str().unwrap(), "--driver", &kazoo, "--driver", "liar=python3 liar.py"];
-    words.extend(["--data-dir", "data", "--no-floor"]);
-    let output = bench.output(&words);
+    );
+    let output = bench.run_with(&[&kazoo, liar(&bench, &lies)], &scenario, &[]);
     let trials = bench.stored().trials;
     let kazoo = trial_of(&trials, "kazoo:Semaphore max_leases=2");
     assert_eq!((kazoo.most_inside, &kazoo.judged.verdict), (2, &Verdict::Held), "{}", stderr(&output));
@@ -704,11 +662,9 @@ fn contenders_are_spread_over_as_many_processes_as_the_scenario_says_and_the_tri
     let bench = Bench::new();
     let started = format!("kazoo=sh -c 'echo started >> started; exec {python} {KAZOO}'");
     let run = |strategy: &str| {
-        let scenario = bench.scenario(&format!("name = \"shared\"\nstrategies = [{strategy}]\n{ONE_SERVER}"));
-        let words =
-            ["run", scenario.to_str().unwrap(), "--driver", &started, "--data-dir", "data", "--no-floor"];
+        let scenario = format!("name = \"shared\"\nstrategies = [{strategy}]\n{ONE_SERVER}");
         // Counting would start as many once more.
-        let output = bench.output(&[&words[..], &["--counting", "never"]].concat());
+        let output = bench.run_with(&[&started], &scenario, &NOT_COUNTED);
         // Of a busy host's trial it may be unknown whether the lock held.
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", stderr(&output));
         let trial = bench.stored().trials.remove(0);
@@ -792,10 +748,10 @@ fn drivers_encrypt_their_connections_as_the_suite_does() {
     words.extend(["--driver", &curator].iter().filter(|_| has_curator));
     let output = bench.output(&words);
     // And a driver that can't is not tried.
-    std::fs::write(bench.path("liar.py"), LIAR).unwrap();
+    let liar = liar(&bench, LIAR);
     let plain = bench.scenario(&format!("name = \"tls\"\nstrategies = [\"liar:Lock\"]\n{load}"));
     let mut words = vec!["run", plain.to_str().unwrap(), "--connect", connect, "--no-floor"];
-    words.extend(["--tls-ca", ca.to_str().unwrap(), "--driver", "liar=python3 liar.py"]);
+    words.extend(["--tls-ca", ca.to_str().unwrap(), "--driver", liar]);
     let refused = bench.output(&words);
     encrypts.kill().unwrap();
     encrypts.wait().unwrap();

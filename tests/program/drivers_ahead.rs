@@ -1,6 +1,5 @@
 //! Acquires that are sent ahead to a driver: nothing of what was done is lost, however the load ends, and a lie is found.
 
-use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -8,9 +7,8 @@ use zklockbench::record::Trial;
 use zklockbench::world::zk::{Access, Target};
 
 use crate::support::program::{Bench, signal, stderr};
-use crate::support::{ensemble, skip};
+use crate::support::{ensemble, foreign};
 
-const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
 const CONTENDERS: u64 = 4;
 
 /// A lock of its own process, which takes acquires ahead, holds back what it has to say, and counts its grants. Of 50 acquires one
@@ -86,14 +84,13 @@ pathlib.Path("granted").write_text(str(granted[0]))
 "#;
 
 fn in_process(more: &str) -> (Bench, Trial, String) {
-    let bench = Bench::new();
-    let scenario = bench.scenario(&format!(
+    let bench = Bench::with(&format!(
         "name = \"ahead\"\nstrategies = [\"own:Lock\"]\ncontenders = {CONTENDERS}\nhold = \"0ms\"\nduration = \"2s\"\n\
          warm_up = \"300ms\"\nrepetitions = 1\n[ensemble]\nservers = 1\n"
     ));
     std::fs::write(bench.path("own.py"), IN_PROCESS).unwrap();
     let driver = format!("own=python3 own.py {more}");
-    let words = ["run", scenario.to_str().unwrap(), "--driver", &driver, "--data-dir", "data", "--no-floor"];
+    let words = ["run", "scenario.toml", "--driver", &driver, "--data-dir", "data", "--no-floor"];
     let output = bench.output(&[&words[..], &["--counting", "never"]].concat());
     let trial = bench.stored().trials.remove(0);
     let said = stderr(&output);
@@ -146,20 +143,16 @@ fn changes(connect: &str, path: &str, ended: impl Fn() -> bool, hundred: impl Fn
 #[test]
 #[ignore = "long: Java is started, and runs end twice"]
 fn as_many_of_curators_acquisitions_are_recorded_as_the_server_has_seen_also_when_a_run_is_interrupted() {
-    if !Path::new("/usr/share/java/curator-recipes.jar").exists() {
-        return skip::skipped("this machine has no Curator in /usr/share/java");
-    }
     for is_interrupted in [false, true] {
         let bench = Bench::new();
+        let Some(driver) = foreign::curator(&bench.path("cache")) else { return };
         let connect = ensemble::place_on_shared();
         let lasts = if is_interrupted { 60 } else { 2 };
-        let scenario = bench.scenario(&format!(
+        bench.scenario(&format!(
             "name = \"ahead\"\nstrategies = [\"curator:InterProcessMutex\"]\ncontenders = {CONTENDERS}\nhold = \"0ms\"\n\
              duration = \"{lasts}s\"\nwarm_up = \"300ms\"\nrepetitions = 1\n"
         ));
-        let driver = format!("curator=env XDG_CACHE_HOME={} '{CURATOR}'", bench.path("cache").display());
-        let words =
-            ["run", scenario.to_str().unwrap(), "--connect", &connect, "--run-id", "ahead", "--no-floor"];
+        let words = ["run", "scenario.toml", "--connect", &connect, "--run-id", "ahead", "--no-floor"];
         let child = bench.watch(&[&words[..], &["--counting", "never", "--driver", &driver]].concat());
         let pid = child.pid();
         let path = "/zklockbench/ahead/t000/lock-0";

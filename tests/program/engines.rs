@@ -134,8 +134,7 @@ fn worker(connect: &str, run_id: &str, before: &str) -> String {
 #[test]
 #[ignore = "long: Slurm has to be started"]
 fn slurm_starts_four_workers_and_what_goes_wrong_with_one_ends_all() {
-    let bench = Bench::new();
-    bench.scenario(SCENARIO);
+    let bench = Bench::with(SCENARIO);
     let Some(slurm) = Slurm::start(&bench.path("slurm")) else { return };
     let connect = ensemble::place_on_shared();
     let merge = |name: &str| bench.output(&["merge", &format!("results/{name}")]);
@@ -176,8 +175,7 @@ fn slurm_starts_four_workers_and_what_goes_wrong_with_one_ends_all() {
 #[test]
 #[ignore = "long: an image is built"]
 fn four_containers_with_the_environment_of_an_indexed_job_make_one_run() {
-    let bench = Bench::new();
-    bench.scenario(SCENARIO);
+    let bench = Bench::with(SCENARIO);
     let Some(_docker) = available() else { return };
     let Some(image) = suite_image(&bench) else { return };
     let connect = ensemble::place_on_shared();
@@ -190,15 +188,8 @@ fn four_containers_with_the_environment_of_an_indexed_job_make_one_run() {
         let index = format!("JOB_COMPLETION_INDEX={index}");
         let mut command = Command::new("docker");
         command.args(["run", "--rm", "--network", "host", "--volume", &mount, "--volume", &scenario]);
-        command.args([
-            "--env",
-            &index,
-            "--env",
-            "ZKLOCKBENCH_WORKERS=4",
-            "--env",
-            "ZKLOCKBENCH_RUN_ID=job",
-            &image,
-        ]);
+        let variables: [&str; 3] = [&index, "ZKLOCKBENCH_WORKERS=4", "ZKLOCKBENCH_RUN_ID=job"];
+        command.args(variables.into_iter().flat_map(|variable| ["--env", variable])).arg(&image);
         command.args([
             "worker",
             "/scenario.toml",

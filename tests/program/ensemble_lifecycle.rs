@@ -4,7 +4,7 @@ use crate::support::ensemble;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::program::{Bench, eventually, executable, signal, stderr, stdout};
+use crate::support::program::{Bench, eventually, executable, signal, stderr};
 use rustix::process::Signal;
 use zklockbench::world::ensemble::{NICER_BY, roles};
 use zklockbench::world::zk::{Access, Target};
@@ -69,11 +69,10 @@ async fn a_closed_ensemble_leaves_no_process_and_no_data() {
 #[test]
 fn ctrl_c_ends_servers_that_are_held_still_too() {
     // Given a run, one of whose servers is stopped
-    let bench = Bench::new();
-    let scenario = bench.scenario(
+    let bench = Bench::with(
         "name = \"long\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"10m\"\nwarm_up = \"0s\"\n",
     );
-    let run = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let run = bench.listen(bench.typed("run scenario.toml --data-dir data"));
     eventually("three servers were started", Duration::from_secs(30), || bench.servers().len() == 3);
     signal(bench.servers()[0], Signal::STOP);
     // When the run is interrupted
@@ -86,14 +85,11 @@ fn ctrl_c_ends_servers_that_are_held_still_too() {
 #[test]
 fn without_zookeeper_the_error_names_every_place_and_every_way_to_install_it() {
     let bench = Bench::new();
-    let scenario =
-        bench.scenario("name = \"x\"\nstrategies = [\"polling\"]\ncontenders = [2]\nduration = \"1s\"\n");
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--zookeeper-home", "/nowhere"]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let (_, said) = bench.ends(3, "run quick --zookeeper-home /nowhere");
     for part in
         ["--zookeeper-home = /nowhere", "apt-get install", "brew install", "--compose docker/compose.3.yaml"]
     {
-        assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
+        assert!(said.contains(part), "{part}: {said}");
     }
     assert!(bench.results().is_empty());
 }
@@ -109,7 +105,7 @@ fn a_release_of_the_tarballs_layout_is_started_from_zookeeper_home() {
     assert!(output.status.success(), "{}", stderr(&output));
     let command = std::fs::read(format!("/proc/{}/cmdline", bench.servers()[0])).unwrap();
     assert!(String::from_utf8_lossy(&command).contains("release/lib/*"));
-    assert!(bench.output(&["ensemble", "down"]).status.success());
+    bench.shows("ensemble down");
 }
 
 #[test]
@@ -128,10 +124,9 @@ fn a_java_that_fails_is_reported_with_what_it_said() {
 #[test]
 fn a_kept_ensemble_is_up_until_down() {
     let bench = Bench::new();
-    assert_eq!(bench.output(&["ensemble", "status"]).status.code(), Some(3));
+    bench.ends(3, "ensemble status");
     // Given an ensemble that was started to stay
-    let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
-    assert!(up.status.success(), "{}", stderr(&up));
+    let up = bench.shows("ensemble up --servers 3 --data-dir data");
     assert_eq!(bench.servers().len(), 3);
     // Then all threads of its servers give way to the generator
     let ours = niceness(std::process::id());
@@ -141,28 +136,26 @@ fn a_kept_ensemble_is_up_until_down() {
         assert!(!theirs.is_empty() && theirs.iter().all(|nice| *nice == nicest), "{theirs:?} of {ours:?}");
     }
     // And it has a leader, and a second `up` finds it rather than starting another
-    let status = stdout(&bench.output(&["ensemble", "status"]));
+    let status = bench.shows("ensemble status");
     assert!(status.contains("leader") && status.contains("follower"), "{status}");
-    let again = bench.output(&["ensemble", "up", "--servers", "3"]);
-    assert_eq!(stdout(&again), stdout(&up));
-    assert_eq!(bench.output(&["ensemble", "up", "--servers", "1"]).status.code(), Some(3));
+    assert_eq!(bench.shows("ensemble up --servers 3"), up);
+    bench.ends(3, "ensemble up --servers 1");
     // Or says why it is not the one that is asked for
-    assert!(bench.output(&["ensemble", "up", "--data-dir", "data"]).status.success());
-    let elsewhere = bench.output(&["ensemble", "up", "--data-dir", "/"]);
-    assert_eq!(elsewhere.status.code(), Some(3), "{}", stderr(&elsewhere));
-    assert!(stderr(&elsewhere).contains("not below /; stop it first"), "{}", stderr(&elsewhere));
+    bench.shows("ensemble up --data-dir data");
+    let (_, elsewhere) = bench.ends(3, "ensemble up --data-dir /");
+    assert!(elsewhere.contains("not below /; stop it first"), "{elsewhere}");
     // And a run of that size uses it and leaves no node on it
-    let scenario = bench.scenario(
+    bench.scenario(
         "name = \"kept\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2]\nhold = \"200ms\"\nacquisitions = 8\n",
     );
-    let run = bench.output(&["run", scenario.to_str().unwrap(), "--no-progress"]);
-    assert!(run.status.success(), "{}", stderr(&run));
+    bench.shows("run scenario.toml --no-progress");
     assert_eq!(bench.stored().run.ensemble.kind, "kept");
-    let clean = bench.output(&["clean", "--connect", stdout(&up).trim()]);
-    assert!(stderr(&clean).contains("no run left anything behind"), "{}{}", stdout(&clean), stderr(&clean));
+    let (_, cleaned) = bench.ends(0, &format!("clean --connect '{}'", up.trim()));
+    assert!(cleaned.contains("no run left anything behind"), "{cleaned}");
     // When it is ended, nothing is left of it
-    assert!(bench.output(&["ensemble", "down"]).status.success());
+    bench.shows("ensemble down");
     eventually("no server is left", Duration::from_secs(5), || bench.servers().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 0);
-    assert!(bench.output(&["ensemble", "down"]).status.success(), "down twice is no error");
+    // And a second time is no error
+    bench.shows("ensemble down");
 }

@@ -1,15 +1,12 @@
 //! A run ends with what its gates came to, and is compared with a baseline.
 
-use std::path::Path;
 use std::process::Output;
 
-use serde_json::Value;
-
-use crate::support::ensemble;
 use crate::support::program::{Bench, stderr, stdout};
+use crate::support::{ensemble, run_dirs};
 use zklockbench::answer::gate::Outcome;
 use zklockbench::report::Summary;
-use zklockbench::results::{digest_of, read};
+use zklockbench::results::read;
 
 const SCENARIO: &str = "name = \"gated\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"30ms\"\n\
     acquisitions = 20\nrepetitions = 1\n[[gate]]\nname = \"nobody else\"\nrequire = \"violations == 0\"\n";
@@ -29,9 +26,9 @@ fn run_as(bench: &Bench, name: &str, more: &[&str]) -> Output {
 }
 
 fn run(bench: &Bench, more: &[&str]) -> Output {
-    let scenario = bench.scenario(SCENARIO);
+    bench.scenario(SCENARIO);
     let connect = ensemble::place_on_shared();
-    let mut arguments = vec!["run", scenario.to_str().unwrap(), "--connect", &connect, "--no-progress"];
+    let mut arguments = vec!["run", "scenario.toml", "--connect", &connect, "--no-progress"];
     arguments.extend(more);
     bench.output(&arguments)
 }
@@ -52,46 +49,32 @@ fn a_run_exits_with_what_its_gates_came_to() {
     // One that must fail
     let fails = run_as(&bench, "fails", &["--gate", "throughput > 1000000/s"]);
     assert_eq!(fails.status.code(), Some(1), "{}", stderr(&fails));
-    assert!(stdout(&fails).contains("FAILED   throughput > 1000000/s"), "{}", stdout(&fails));
-    assert!(
-        stdout(&fails).starts_with("FAILED: throughput > 1000000/s: predecessor-watch, 3 contenders: "),
-        "{}",
-        stdout(&fails)
-    );
+    let said = stdout(&fails);
+    assert!(said.contains("FAILED   throughput > 1000000/s"), "{said}");
+    assert!(said.starts_with("FAILED: throughput > 1000000/s: predecessor-watch, 3 contenders: "), "{said}");
     assert_eq!(gates(&bench, "fails")[0].word(), "FAILED");
     // One that can no longer pass, in a run that is to end then
-    let aborts = run_as(
-        &bench,
-        "aborts",
-        &["--gate", "every throughput > 1000000/s", "--abort-on-fail", "--set", "repetitions=3"],
-    );
+    let gate = ["--gate", "every throughput > 1000000/s", "--abort-on-fail", "--set", "repetitions=3"];
+    let aborts = run_as(&bench, "aborts", &gate);
     assert_eq!(aborts.status.code(), Some(1), "{}", stderr(&aborts));
     let said = stdout(&aborts);
-    assert!(
-        said.contains("The run ended early: gate `every throughput > 1000000/s` can no longer pass"),
-        "{said}"
-    );
+    let early = "The run ended early: gate `every throughput > 1000000/s` can no longer pass";
+    assert!(said.contains(early), "{said}");
     assert!(said.contains("1 of 3 trials ran"), "{said}");
     // One that cannot be decided: 60 waits have no such percentile
     let unknown = run_as(&bench, "unknown", &["--gate", "wait.p99.9 < 1s"]);
     assert_eq!(unknown.status.code(), Some(4), "{}", stderr(&unknown));
-    assert!(
-        stdout(&unknown)
-            .contains("needs 10000 samples in each repetition, and half of them have at most 60 samples"),
-        "{}",
-        stdout(&unknown)
-    );
+    let said = stdout(&unknown);
+    let few = "needs 10000 samples in each repetition, and half of them have at most 60 samples";
+    assert!(said.contains(few), "{said}");
     // The store, and a run that is compared with it: a single repetition shows nothing
     for (name, commit) in [("passes", "abc123"), ("fails", "def456")] {
-        let path = bench.path("results").join(name);
-        let added = bench.output(&["baseline", "add", path.to_str().unwrap(), "--commit", commit]);
-        assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+        bench.shows(&format!("baseline add results/{name} --commit {commit}"));
     }
-    let listed = stdout(&bench.output(&["baseline", "list"]));
+    let listed = bench.shows("baseline list");
     assert!(listed.contains("abc123") && listed.contains("def456"), "{listed}");
-    let trend = bench.output(&["baseline", "trend", "--figure", "wait.p50", "--svg", "trend.svg"]);
-    assert_eq!(trend.status.code(), Some(0), "{}", stderr(&trend));
-    assert!(stdout(&trend).contains("wait.p50 over 2 runs"), "{}", stdout(&trend));
+    let trend = bench.shows("baseline trend --figure wait.p50 --svg trend.svg");
+    assert!(trend.contains("wait.p50 over 2 runs"), "{trend}");
     assert!(std::fs::read_to_string(bench.path("trend.svg")).unwrap().contains("def456"));
     let compared = run_as(&bench, "compared", &["--baseline", "baselines"]);
     assert_eq!(compared.status.code(), Some(4), "{}{}", stdout(&compared), stderr(&compared));
@@ -108,13 +91,8 @@ fn a_run_exits_with_what_its_gates_came_to() {
 #[test]
 fn a_pipeline_goes_on_with_a_warning_without_a_baseline_and_with_one_of_another_processor() {
     let bench = Bench::new();
-    let gated = [
-        "--baseline",
-        "baselines",
-        "--baseline-optional",
-        "--gate",
-        "throughput not regressed by 25% against baseline",
-    ];
+    let gate = "throughput not regressed by 25% against baseline";
+    let gated = ["--baseline", "baselines", "--baseline-optional", "--gate", gate];
     let first = run_as(&bench, "first", &gated);
     assert_eq!(first.status.code(), Some(0), "{}{}", stdout(&first), stderr(&first));
     assert!(stderr(&first).contains("no baseline to compare with (there is none yet)"), "{}", stderr(&first));
@@ -124,25 +102,14 @@ fn a_pipeline_goes_on_with_a_warning_without_a_baseline_and_with_one_of_another_
         "the gate about the baseline has not passed, it was not judged"
     );
     // Given a baseline of this processor, the gate is judged: one repetition shows nothing
-    let added = bench.output(&["baseline", "add", "results/first", "--commit", "abc123"]);
-    assert_eq!(added.status.code(), Some(0), "{}", stderr(&added));
+    bench.shows("baseline add results/first --commit abc123");
     assert_eq!(run_as(&bench, "second", &gated).status.code(), Some(4));
     // And one of another processor is none
     let store = std::fs::read_dir(bench.path("baselines")).unwrap().next().unwrap().unwrap().path();
-    changed(&store.join("run.json"), |run| run["host"]["cpu"] = "a slower one".into());
+    run_dirs::change(&store, |run| run["host"]["cpu"] = "a slower one".into());
     let third = run_as(&bench, "third", &gated);
     assert_eq!(third.status.code(), Some(0), "{}{}", stdout(&third), stderr(&third));
     assert!(stderr(&third).contains("a slower one against"), "{}", stderr(&third));
-}
-
-/// Changes a `run.json`, as if it had been written like that.
-fn changed(path: &Path, change: impl FnOnce(&mut Value)) {
-    let mut run: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    change(&mut run);
-    run["digest"] = "0".repeat(64).into();
-    let text = serde_json::to_string_pretty(&run).unwrap() + "\n";
-    let digest = digest_of(text.as_bytes());
-    std::fs::write(path, text.replace(&"0".repeat(64), &digest)).unwrap();
 }
 
 #[test]

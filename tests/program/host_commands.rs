@@ -60,8 +60,7 @@ fn servers(bench: &Bench, connect: &str) -> Vec<Server> {
 #[test]
 #[ignore = "long: three servers of its own, for half a minute"]
 fn faults_of_servers_are_done_by_commands_and_proved_by_the_servers_themselves() {
-    let bench = Bench::new();
-    bench.scenario(SCENARIO);
+    let bench = Bench::with(SCENARIO);
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
     assert!(up.status.success(), "{}", stderr(&up));
     let told = stdout(&up);
@@ -80,11 +79,10 @@ fn faults_of_servers_are_done_by_commands_and_proved_by_the_servers_themselves()
         .collect();
     std::fs::write(bench.path("hosts.toml"), hosts).unwrap();
     // When a scenario breaks servers
-    let run = ["run", "scenario.toml", "--connect", &connect, "--no-progress", "--allow-faults"];
-    let refused = bench.output(&run);
-    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("--hosts FILE"), "{}", stderr(&refused));
-    let output = bench.output(&[&run[..], &["--hosts", "hosts.toml"]].concat());
+    let run = format!("run scenario.toml --connect {connect} --no-progress --allow-faults");
+    let refused = bench.refuses(&run);
+    assert!(refused.contains("--hosts FILE"), "{refused}");
+    let output = bench.typed(&format!("{run} --hosts hosts.toml")).output().unwrap();
     // Then both took effect and were undone, as the servers show, and the lock was judged
     let stored = bench.stored();
     let faults = &stored.trials[0].faults;
@@ -105,21 +103,10 @@ fn faults_of_servers_are_done_by_commands_and_proved_by_the_servers_themselves()
 
 #[test]
 fn commands_that_lead_nowhere_are_refused_or_leave_the_trial_unknown() {
-    let bench = Bench::new();
-    bench.scenario(SCENARIO);
+    let bench = Bench::with(SCENARIO);
     let told = |hosts: &str| {
         std::fs::write(bench.path("hosts.toml"), hosts).unwrap();
-        let output = bench.output(&[
-            "run",
-            "scenario.toml",
-            "--connect",
-            "127.0.0.1:1",
-            "--hosts",
-            "hosts.toml",
-            "--allow-faults",
-        ]);
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-        stderr(&output)
+        bench.refuses("run scenario.toml --connect 127.0.0.1:1 --hosts hosts.toml --allow-faults")
     };
     assert!(told("[hosts.server-1]\nkill = \"true\"\n").contains("has `kill` and no `start`"));
     assert!(told("[hosts.server-2]\n").contains("[hosts.server-2] is no server"));

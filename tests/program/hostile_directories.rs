@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use serde_json::json;
 
 use crate::support::program::{Bench, measured, stdout};
-use crate::support::{records, run_dirs};
+use crate::support::records;
+use crate::support::run_dirs::{self, change, sha256};
 
 /// How long a reader may take to refuse, and how much memory.
 const WITHIN: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ const HOSTILE: [(&str, &str, Damage); 22] = [
     ("a trial is nested a hundred thousand deep", "000.json", |dir| {
         let text = "[".repeat(100_000);
         fs::write(dir.join("trials/000.json"), &text).unwrap();
-        change(dir, |run| run["files"]["trials/000.json"] = json!(hexadecimal(text.as_bytes())));
+        change(dir, |run| run["files"]["trials/000.json"] = json!(sha256(text.as_bytes())));
     }),
     ("run.json is nested a hundred thousand deep", "run.json", |dir| {
         fs::write(dir.join("run.json"), "{\"a\":".repeat(100_000)).unwrap();
@@ -96,12 +96,11 @@ fn every_reader_refuses_every_hostile_directory_within_a_second() {
     let bench = Bench::new();
     for (what, named, damage) in HOSTILE {
         // Given a run that was sound before
-        let parent = tempfile::tempdir().unwrap();
-        let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(1)]);
+        let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         damage(&dir);
         let dir = dir.to_str().unwrap();
-        let scenario = bench.scenario(SCENARIO);
-        let run = ["run", scenario.to_str().unwrap(), "--baseline", dir];
+        bench.scenario(SCENARIO);
+        let run = ["run", "scenario.toml", "--baseline", dir];
         for arguments in readers(dir).into_iter().chain([run.to_vec()]) {
             // When it is read
             let ended = measured(bench.command(&arguments));
@@ -143,8 +142,7 @@ fn a_file_of_several_readers_that_is_a_pipe_or_endless_is_refused_too() {
     let damages: [(&str, Damage); 2] =
         [("a pipe", |path| pipe(path)), ("an endless device", |path| symlink("/dev/zero", path).unwrap())];
     for (what, damage) in damages {
-        let place = tempfile::tempdir().unwrap();
-        let sound = run_dirs::publish(place.path(), &[records::trial(0)]);
+        let (place, sound) = run_dirs::published(&[records::trial(0)]);
         damage(&sound.join("summary.json"));
         let sweep = place.path().join("sweep");
         fs::create_dir(&sweep).unwrap();
@@ -178,8 +176,7 @@ fn a_file_of_several_readers_that_is_a_pipe_or_endless_is_refused_too() {
 #[test]
 fn a_page_replaces_what_lies_in_its_place_and_writes_into_nothing_else() {
     let bench = Bench::new();
-    let place = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(place.path(), &[records::trial(0)]);
+    let (place, dir) = run_dirs::published(&[records::trial(0)]);
     let (page, far) = (dir.join("report.html"), place.path().join("far"));
     fs::write(&far, "precious").unwrap();
     let in_its_place: [Damage; 3] = [
@@ -262,19 +259,7 @@ fn readers(dir: &str) -> [Vec<&str>; 7] {
         vec!["export", dir, "--junit", "junit.xml"],
         vec!["articles", dir],
         vec!["baseline", "add", dir, "--commit", "abc"],
-        vec![
-            "plan",
-            "--clients",
-            "5",
-            "--rate",
-            "5/s",
-            "--hold",
-            "5ms",
-            "--slo",
-            "wait.p99 < 1s",
-            "--from",
-            dir,
-        ],
+        vec!["plan", "--clients=5", "--rate=5/s", "--hold=5ms", "--slo=wait.p99 < 1s", "--from", dir],
     ]
 }
 
@@ -294,22 +279,7 @@ fn hollow(path: &Path) {
 }
 
 fn list(dir: &Path, name: &str) {
-    change(dir, |run| run["files"][name] = json!(hexadecimal(b"")));
-}
-
-/// Changes run.json, with the digest that belongs to it.
-fn change(dir: &Path, with: impl FnOnce(&mut Value)) {
-    let path = dir.join("run.json");
-    let mut run: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    with(&mut run);
-    let blank = "0".repeat(64);
-    run["digest"] = json!(blank);
-    let text = serde_json::to_string_pretty(&run).unwrap();
-    fs::write(path, text.replace(&blank, &hexadecimal(text.as_bytes()))).unwrap();
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    change(dir, |run| run["files"][name] = json!(sha256(b"")));
 }
 
 /// The beginning of a compressed histogram: so many bytes of counts are to follow, for values up to that one.
@@ -337,5 +307,5 @@ fn replace_histograms(dir: &Path, histogram: &[u8]) {
     let encoded = base64::engine::general_purpose::STANDARD.encode(histogram);
     let line = format!("Tag=wait,0.0,1.0,1.0,{encoded}\n");
     fs::write(dir.join("trials/000.hlog"), &line).unwrap();
-    change(dir, |run| run["files"]["trials/000.hlog"] = json!(hexadecimal(line.as_bytes())));
+    change(dir, |run| run["files"]["trials/000.hlog"] = json!(sha256(line.as_bytes())));
 }

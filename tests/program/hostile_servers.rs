@@ -107,8 +107,7 @@ fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
 
 #[test]
 fn a_server_that_announces_two_gigabytes_is_refused_by_name_of_the_limit_and_costs_no_memory() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SCENARIO);
+    let bench = Bench::with(SCENARIO);
     let announced = "the server announced a reply of 2147483647 bytes, and more than 16 MiB are not read";
     for (lie, told) in [
         (Lie::Everywhere, announced),
@@ -119,7 +118,7 @@ fn a_server_that_announces_two_gigabytes_is_refused_by_name_of_the_limit_and_cos
         let address = liar(lie);
         for arguments in [
             vec!["clean", "--connect", &address],
-            vec!["run", scenario.to_str().unwrap(), "--connect", &address, "--no-progress"],
+            vec!["run", "scenario.toml", "--connect", &address, "--no-progress"],
         ] {
             let ended = measured(bench.command(&arguments));
             let case = format!("{lie:?}: {}: {}", arguments[0], ended.said);
@@ -152,14 +151,13 @@ fn an_identity_goes_to_no_address_that_only_a_scenario_names() {
     // Given a scenario that names an address, where somebody listens
     let bench = Bench::new();
     let (address, heard) = spy();
-    let scenario = bench.scenario(&format!("{SCENARIO}[ensemble]\nconnect = \"{address}\"\n"));
-    let scenario = scenario.to_str().unwrap();
+    bench.scenario(&format!("{SCENARIO}[ensemble]\nconnect = \"{address}\"\n"));
     std::fs::write(bench.path("identity"), "bench:hunter2\n").unwrap();
     let over = ["--over", "contenders=1..4"];
     for arguments in [
-        vec!["run", scenario],
-        vec!["ab", scenario, "--b", "hold=3ms"],
-        [&["sweep", scenario][..], &over].concat(),
+        vec!["run", "scenario.toml"],
+        vec!["ab", "scenario.toml", "--b", "hold=3ms"],
+        [&["sweep", "scenario.toml"][..], &over].concat(),
     ] {
         for (options, source) in
             [(vec![], "ZKLOCKBENCH_AUTH"), (vec!["--auth-file", "identity"], "--auth-file")]

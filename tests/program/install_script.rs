@@ -9,30 +9,8 @@ use crate::support::program::{executable, stderr};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/install");
 /// What the script itself uses.
-const TOOLS: [&str; 22] = [
-    "bash",
-    "dirname",
-    "sed",
-    "sort",
-    "id",
-    "env",
-    "mktemp",
-    "rm",
-    "cat",
-    "uname",
-    "cargo",
-    "rustc",
-    "tar",
-    "cut",
-    "tr",
-    "grep",
-    "sha512sum",
-    "shasum",
-    "mkdir",
-    "mv",
-    "ln",
-    "readlink",
-];
+const TOOLS: &str = "bash dirname sed sort id env mktemp rm cat uname cargo rustc tar cut tr grep sha512sum shasum \
+    mkdir mv ln readlink";
 
 /// A machine of Debian's kind with nothing on its path but what the script uses.
 struct Machine {
@@ -43,7 +21,7 @@ impl Machine {
     fn bare() -> Self {
         let machine = Self { dir: tempfile::tempdir().unwrap() };
         let path = std::env::var_os("PATH").unwrap();
-        for tool in TOOLS {
+        for tool in TOOLS.split(' ') {
             let found =
                 std::env::split_paths(&path).map(|place| place.join(tool)).find(|file| file.is_file());
             if let Some(found) = found {

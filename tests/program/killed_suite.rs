@@ -114,8 +114,8 @@ fn index_of(interface: &str) -> Option<String> {
 /// Starts a run with that fault, kills it when the fault is in effect (or, where it ends by itself, under way), and sees
 /// that nothing of it lives on. Returns what the run had made.
 fn killed_during(card: &FaultCard, bench: &Bench, arguments: &[&str]) -> Made {
-    let scenario = bench.scenario(&broken_by(card));
-    let suite = bench.watch(&[&["run", scenario.to_str().unwrap()], arguments].concat());
+    bench.scenario(&broken_by(card));
+    let suite = bench.watch(&[&["run", "scenario.toml"], arguments].concat());
     let servers = || bench.servers().len();
     let mut most = 0;
     eventually(&format!("{} takes effect", card.name), STARTS_WITHIN, || {
@@ -170,8 +170,8 @@ fn of_a_run_killed_while_its_servers_are_broken_nothing_is_left_once_another_has
             assert_eq!(entries(&bench.path("results")).len(), 1, "{}", card.name);
         }
         // When one is let run to its end
-        let scenario = bench.scenario(QUICK);
-        let output = bench.output(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+        bench.scenario(QUICK);
+        let output = bench.output(&["run", "scenario.toml", "--data-dir", "data"]);
         // Then it passes, and only its results are there
         went_through(&output);
         assert!(entries(&bench.path("data")).is_empty() && family(&bench).is_empty());
@@ -218,8 +218,8 @@ fn of_runs_killed_on_an_ensemble_that_stays_the_nodes_go_with_their_sessions_and
     }
     // Then nothing is left, and a run passes
     assert_eq!(left_on(&connect), []);
-    let scenario = bench.scenario(QUICK);
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--connect", &connect]);
+    bench.scenario(QUICK);
+    let output = bench.output(&["run", "scenario.toml", "--connect", &connect]);
     went_through(&output);
     assert_eq!(left_on(&connect), []);
     assert_eq!(entries(&bench.path("results")), bench.results());

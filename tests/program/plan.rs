@@ -1,6 +1,7 @@
 //! `plan`: from the question to the verified answer.
 
 use std::path::PathBuf;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -9,20 +10,8 @@ use serde_json::Value;
 use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
-const QUESTION: [&str; 11] = [
-    "plan",
-    "--clients",
-    "20",
-    "--rate",
-    "20/s",
-    "--hold",
-    "5ms",
-    "--slo",
-    "wait.p99 < 30s",
-    // Enough for what is asked here.
-    "--simulate",
-    "2000",
-];
+/// With as many simulations as are enough for what is asked here.
+const QUESTION: &str = "plan --clients 20 --rate 20/s --hold 5ms --slo 'wait.p99 < 30s' --simulate 2000";
 
 /// A run of which a plan can be made.
 const KNOWN: &str = "name = \"known\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 60\nlocks = 3\n\
@@ -32,88 +21,79 @@ fn example() -> String {
     format!("{}/results/example", env!("CARGO_MANIFEST_DIR"))
 }
 
-fn asked(bench: &Bench, more: &[&str]) -> std::process::Output {
-    bench.output(&[&QUESTION, more].concat())
+fn asked(bench: &Bench, more: &str) -> Output {
+    bench.typed(&format!("{QUESTION} {more}")).output().unwrap()
+}
+
+/// The answer that it prints; the objective holds, or the host was too slow to tell.
+fn answered(output: &Output) -> Value {
+    went_through(output);
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
 fn nonsense_gets_a_clear_answer_before_anything_is_started() {
     let bench = Bench::new();
     let example = example();
-    let plan = |words: &[&str]| {
-        let output = bench.output(&[&["plan"], words].concat());
-        (output.status.code(), stderr(&output))
-    };
-    let with = |clients, rate, hold, slo| {
-        plan(&["--clients", clients, "--rate", rate, "--hold", hold, "--slo", slo])
-    };
-    for ((code, told), says) in [
-        (with("400", "60/s", "20ms", "wait.p99<1s"), "spread them over at least 2 locks"),
-        (with("-4", "5/s", "20ms", "wait.p99<1s"), "-4"),
-        (with("0", "5/s", "20ms", "wait.p99<1s"), "0 is not in"),
-        (with("4", "-5/s", "20ms", "wait.p99<1s"), "out of range"),
-        (with("4", "5/h", "20ms", "wait.p99<1s"), "write e.g. 50/s"),
-        (with("4", "5/s", "0ms", "wait.p99<1s"), "more than 0"),
-        (with("4", "5/s", "20", "wait.p99<1s"), "no unit"),
-        (with("4", "5/s", "20ms", "handoff.p50<1s"), "does not predict handoff.p50"),
-        (with("4", "5/s", "20ms", "fast"), "--slo"),
+    for (typed, says) in [
         (
-            plan(&[&QUESTION[1..], &["--strategies", "predecesor-watch"]].concat()),
-            "did you mean `predecessor-watch`",
+            "plan --clients 400 --rate 60/s --hold 20ms --slo 'wait.p99<1s'",
+            "spread them over at least 2 locks",
         ),
-        (plan(&[&QUESTION[1..], &["--strategies", "no-lock"]].concat()), "isn't exclusive"),
-        (plan(&[&QUESTION[1..], &["--from", "absent"]].concat()), "name a directory with results"),
-        (plan(&[&QUESTION[1..], &["--arrivals", "poison"]].concat()), "poisson"),
-        (with("4", "5/s", "{ gamma = 3 }", "wait.p99<1s"), "unknown distribution `gamma`"),
+        ("plan --clients -4 --rate 5/s --hold 20ms --slo 'wait.p99<1s'", "-4"),
+        ("plan --clients 0 --rate 5/s --hold 20ms --slo 'wait.p99<1s'", "0 is not in"),
+        ("plan --clients 4 --rate -5/s --hold 20ms --slo 'wait.p99<1s'", "out of range"),
+        ("plan --clients 4 --rate 5/h --hold 20ms --slo 'wait.p99<1s'", "write e.g. 50/s"),
+        ("plan --clients 4 --rate 5/s --hold 0ms --slo 'wait.p99<1s'", "more than 0"),
+        ("plan --clients 4 --rate 5/s --hold 20 --slo 'wait.p99<1s'", "no unit"),
+        ("plan --clients 4 --rate 5/s --hold 20ms --slo 'handoff.p50<1s'", "does not predict handoff.p50"),
+        ("plan --clients 4 --rate 5/s --hold 20ms --slo fast", "--slo"),
         (
-            plan(&["--clients", "4", "--rate", "5/s", "--holds", "absent.csv", "--slo", "wait.p99<1s"]),
-            "absent.csv",
+            "plan --clients 4 --rate 5/s --hold '{ gamma = 3 }' --slo 'wait.p99<1s'",
+            "unknown distribution `gamma`",
         ),
-        (plan(&["--slo", "wait.p99<1s"]), "--from-scenario"),
-        (plan(&["--from-scenario", "batch", "--slo", "wait.p99<1s"]), "a plan is about a load that goes on"),
-        (plan(&["--from-scenario", "quick", "--rate", "5/s", "--slo", "wait.p99<1s"]), "cannot be used with"),
-        (plan(&[&QUESTION[1..], &["--round-trip", "2s"]].concat()), "give 0.1ms to 1s"),
-        (plan(&[&QUESTION[1..], &["--servers", "2"]].concat()), "is not one of 1, 3, 5"),
-        (plan(&[&QUESTION[1..], &["--locks", "1,2,4"]].concat()), "it says how many locks would do"),
+        ("plan --clients 4 --rate 5/s --holds absent.csv --slo 'wait.p99<1s'", "absent.csv"),
+        ("plan --slo 'wait.p99<1s'", "--from-scenario"),
+        ("plan --from-scenario batch --slo 'wait.p99<1s'", "a plan is about a load that goes on"),
+        ("plan --from-scenario quick --rate 5/s --slo 'wait.p99<1s'", "cannot be used with"),
+    ] {
+        let told = bench.refuses(typed);
+        assert!(told.contains(says), "{typed}: {told}");
+    }
+    for (more, says) in [
+        ("--strategies predecesor-watch".to_owned(), "did you mean `predecessor-watch`"),
+        ("--strategies no-lock".to_owned(), "isn't exclusive"),
+        ("--from absent".to_owned(), "name a directory with results"),
+        ("--arrivals poison".to_owned(), "poisson"),
+        ("--round-trip 2s".to_owned(), "give 0.1ms to 1s"),
+        ("--servers 2".to_owned(), "is not one of 1, 3, 5"),
+        ("--locks 1,2,4".to_owned(), "it says how many locks would do"),
+        (format!("--from '{example}' --servers 5"), "with --from nothing is measured"),
         (
-            plan(&[&QUESTION[1..], &["--from", &example, "--servers", "5"]].concat()),
-            "with --from nothing is measured",
-        ),
-        (
-            plan(&[&QUESTION[1..], &["--from", &example, "--round-trip", "5ms"]].concat()),
+            format!("--from '{example}' --round-trip 5ms"),
             "nothing was added to its round trips, and the question adds 5 ms",
         ),
-        (
-            plan(&[&QUESTION[1..], &["--round-trip", "5ms", "--connect", "127.0.0.1:1"]].concat()),
-            "--allow-faults",
-        ),
+        ("--round-trip 5ms --connect 127.0.0.1:1".to_owned(), "--allow-faults"),
     ] {
-        assert_eq!(code, Some(2), "{told}");
-        assert!(told.contains(says), "{says}: {told}");
+        let told = bench.refuses(&format!("{QUESTION} {more}"));
+        assert!(told.contains(says), "{more}: {told}");
     }
     assert!(bench.results().is_empty());
     // And where there is no ensemble, that is said
-    let (code, told) = plan(&[&QUESTION[1..], &["--connect", "127.0.0.1:1"]].concat());
-    assert_eq!(code, Some(3), "{told}");
+    bench.ends(3, &format!("{QUESTION} --connect 127.0.0.1:1"));
 }
 
 #[test]
 fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     // Given a run of the load
     let connect = ensemble::place_on_shared();
-    let bench = Bench::new();
-    let scenario = bench.scenario(KNOWN);
-    let run = bench.output(&["run", scenario.to_str().unwrap(), "--connect", &connect, "--out", "known"]);
-    went_through(&run);
+    let bench = Bench::with(KNOWN);
+    let run = bench.typed(&format!("run scenario.toml --connect {connect} --out known")).output();
+    went_through(&run.unwrap());
     // When a plan is made from it and verified for two seconds
-    let output = asked(
-        &bench,
-        &["--from", "known", "--verify", "--verify-for", "2s", "--connect", &connect, "--json"],
-    );
+    let verified = format!("--from known --verify --verify-for 2s --connect {connect} --json");
     // Then it holds, or the host was too slow to tell
-    let code = output.status.code();
-    assert!(code == Some(0) || code == Some(4), "{code:?} {}", stderr(&output));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let printed = answered(&asked(&bench, &verified));
     let schema: Value = serde_json::from_slice(&bench.output(&["schema", "plan"]).stdout).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let wrong: Vec<String> = validator.iter_errors(&printed["plan"]).map(|error| error.to_string()).collect();
@@ -136,23 +116,19 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     );
     assert_eq!(page.contains("role=\"img\""), !answer["prediction"].is_null());
     std::fs::remove_file(dir.join("report.html")).unwrap();
-    let again = bench.output(&["report", dir.to_str().unwrap()]);
-    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    bench.shows(&format!("report '{}'", dir.display()));
     assert_eq!(std::fs::read_to_string(dir.join("report.html")).unwrap(), page);
-    // And from the plan itself follows what it was answered from, without what verified it
-    let plan = dir.to_str().unwrap();
     // The same results answer for the load of a scenario: a few hot locks, and holds of which some are long
-    let hot = bench.path("hot.toml");
     std::fs::write(
-        &hot,
+        bench.path("hot.toml"),
         "name = \"hot\"\nstrategies = [\"baton\"]\ncontenders = 20\nload = \"open\"\nrate = 40\nlocks = 10\npopularity = { zipf = 1.0 }\n\
          hold = { measured = [\"2ms\", \"2ms\", \"20ms\"] }\nduration = \"10s\"\n",
     )
     .unwrap();
-    let words =
-        ["plan", "--from-scenario", hot.to_str().unwrap(), "--slo", "wait.p99 < 30s", "--simulate", "2000"];
-    let of_scenario = bench.output(&[&words[..], &["--from", "known", "--json"]].concat());
-    let told: Value = serde_json::from_str(&stdout(&of_scenario)).unwrap();
+    let of_scenario =
+        "plan --from-scenario hot.toml --slo 'wait.p99 < 30s' --simulate 2000 --from known --json";
+    let of_scenario = bench.typed(of_scenario).output().unwrap();
+    let told: Value = serde_json::from_slice(&of_scenario.stdout).unwrap();
     let question = &told["plan"]["question"];
     assert_eq!(
         (&question["clients"], &question["locks"], &question["hold_us"]),
@@ -164,11 +140,12 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
         assert!(answer["prediction"]["wait_p99"]["middle"].as_f64().unwrap() > 1_000.0, "{answer}");
         assert!(!told["plan"]["map"].as_array().unwrap().is_empty(), "{told}");
     }
-    let again = asked(&bench, &["--from", plan, "--json"]);
+    // And from the plan itself follows what it was answered from, without what verified it
+    let again = asked(&bench, &format!("--from '{}' --json", dir.display()));
     let again: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(again["plan"]["answers"], printed["plan"]["answers"]);
     // And for people it says the same in words
-    let told = stdout(&asked(&bench, &["--from", "known"]));
+    let told = stdout(&asked(&bench, "--from known"));
     assert!(told.contains("predecessor-watch: ") && told.contains("! not known: "), "{told}");
 }
 
@@ -177,22 +154,17 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
 fn a_plan_at_a_distance_is_answered_from_runs_at_that_distance_only_and_verified_there() {
     // Given a run whose round trips take 6 ms longer
     let connect = ensemble::place_on_shared();
-    let bench = Bench::new();
-    let scenario = bench.scenario(
+    let bench = Bench::with(
         "name = \"far\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 20\nload = \"open\"\nrate = 40\nlocks = 2\n\
          hold = \"5ms\"\nduration = \"3s\"\nwarm_up = \"500ms\"\nwarm_up_at_most = \"500ms\"\nrepetitions = 4\n\
          [[fault]]\nkind = \"delay\"\nat = \"0s\"\nduration = \"3s\"\nlatency = \"3ms\"\n",
     );
-    let scenario = scenario.to_str().unwrap();
-    let run = bench.output(&["run", scenario, "--connect", &connect, "--allow-faults", "--out", "far"]);
-    went_through(&run);
-    // When the question has the same distance
-    let place = ["--verify", "--verify-for", "3s", "--connect", &connect, "--allow-faults", "--json"];
-    let output = asked(&bench, &[&["--from", "far", "--round-trip", "6ms"], &place[..]].concat());
-    // Then it is answered and verified at that distance
-    let code = output.status.code();
-    assert!(code == Some(0) || code == Some(4), "{code:?} {}", stderr(&output));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let run = format!("run scenario.toml --connect {connect} --allow-faults --out far");
+    went_through(&bench.typed(&run).output().unwrap());
+    // When the question has the same distance, then it is answered and verified at that distance
+    let verified = "--verify --verify-for 3s --allow-faults --json";
+    let asked_there = format!("--from far --round-trip 6ms {verified} --connect {connect}");
+    let printed = answered(&asked(&bench, &asked_there));
     let answer = &printed["plan"]["answers"][0];
     assert_eq!(printed["plan"]["left_out"], Value::Array(Vec::new()), "{answer}");
     if !answer["prediction"].is_null() {
@@ -203,11 +175,9 @@ fn a_plan_at_a_distance_is_answered_from_runs_at_that_distance_only_and_verified
         assert!(measured > 12_000.0, "{verified}");
     }
     // And any other distance is refused
-    for (other, says) in [(vec![], "adds nothing"), (vec!["--round-trip", "50ms"], "adds 50 ms")] {
-        let output = asked(&bench, &[&["--from", "far"], other.as_slice()].concat());
-        assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains("6 ms was added to its round trips"), "{}", stderr(&output));
-        assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    for (other, says) in [("", "adds nothing"), ("--round-trip 50ms", "adds 50 ms")] {
+        let said = bench.refuses(&format!("{QUESTION} --from far {other}"));
+        assert!(said.contains("6 ms was added to its round trips") && said.contains(says), "{said}");
     }
 }
 
@@ -217,17 +187,11 @@ fn an_interrupt_while_a_plan_is_verified_leaves_the_answer() {
     let connect = ensemble::place_on_shared();
     let bench = Bench::new();
     let example = example();
-    let words = [
-        "--from",
-        &example,
-        "--strategies",
-        "predecessor-watch",
-        "--verify",
-        "--connect",
-        &connect,
-        "--json",
-    ];
-    let child = bench.spawn(&[&QUESTION, &words[..]].concat());
+    let typed = format!(
+        "{QUESTION} --from '{example}' --strategies predecessor-watch --verify --connect {connect} --json"
+    );
+    let mut command = bench.typed(&typed);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let is_its_log = |name: &str| name.ends_with("-verify-1.txt");
     let logs = |plan: &PathBuf| std::fs::read_dir(plan.join("logs")).into_iter().flatten().flatten();
     let verifies = || {
@@ -254,24 +218,9 @@ fn an_interrupt_while_a_plan_is_verified_leaves_the_answer() {
 fn what_failures_cost_is_measured_for_each_kind_and_told() {
     // When things are broken once of each kind, under a load of two locks
     let bench = Bench::new();
-    let words = [
-        "--strategies",
-        "predecessor-watch",
-        "--locks",
-        "2",
-        "--failures",
-        "1",
-        "--verify",
-        "--verify-for",
-        "10s",
-        "--data-dir",
-        "data",
-        "--json",
-    ];
-    let output = asked(&bench, &words);
-    let code = output.status.code();
-    assert!(code == Some(0) || code == Some(4), "{code:?} {}", stderr(&output));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let broken = "--strategies predecessor-watch --locks 2 --failures 1";
+    let printed =
+        answered(&asked(&bench, &format!("{broken} --verify --verify-for 10s --data-dir data --json")));
     let costs = printed["plan"]["answers"][0]["failures"].as_array().unwrap();
     let of = |kind: &str| {
         costs
@@ -303,28 +252,17 @@ fn what_failures_cost_is_measured_for_each_kind_and_told() {
 #[test]
 #[ignore = "long: a plan measures for minutes"]
 fn a_plan_for_clients_that_come_back_is_verified_by_that_very_load() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(
+    let bench = Bench::with(
         "name = \"workers\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 10\nload = \"closed\"\n\
          think = { exponential = { mean = \"100ms\" } }\nhold = { exponential = { mean = \"10ms\" } }\n\
          duration = \"60s\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\n[[client]]\nshare = 8\n\
          [[client]]\nshare = 2\nthink = \"300ms\"\nhold = \"30ms\"\n",
     );
-    let words = ["plan", "--from-scenario", scenario.to_str().unwrap(), "--slo", "wait.p99 < 1s"];
-    let how = [
-        "--strategies",
-        "predecessor-watch",
-        "--simulate",
-        "4000",
-        "--verify",
-        "--data-dir",
-        "data",
-        "--json",
-    ];
-    let output = bench.output(&[&words[..], &how[..]].concat());
-    let code = output.status.code();
-    assert!(code == Some(0) || code == Some(4), "{code:?} {}", stderr(&output));
-    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mut command = bench.typed(
+        "plan --from-scenario scenario.toml --slo 'wait.p99 < 1s' --strategies predecessor-watch --simulate 4000 --verify \
+         --data-dir data --json",
+    );
+    let printed = answered(&command.output().unwrap());
     let plan = &printed["plan"];
     let answer = &plan["answers"][0];
     assert!(answer["headroom"]["clients"].as_u64().is_some_and(|clients| clients >= 10), "{answer}");

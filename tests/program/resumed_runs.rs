@@ -341,9 +341,8 @@ fn a_run_is_resumed_by_one_only_as_it_was_started_and_states_that_it_was() {
 #[test]
 fn of_a_run_that_was_killed_clean_sees_that_its_sessions_are_gone() {
     let connect = ensemble::place_on_shared();
-    let bench = Bench::new();
-    let scenario = bench.scenario(SCENARIO);
-    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--run-id", NAME, "--connect", &connect]);
+    let bench = Bench::with(SCENARIO);
+    let child = bench.watch(&["run", "scenario.toml", "--run-id", NAME, "--connect", &connect]);
     let left = || {
         let target = Target { connect: connect.clone(), access: Access::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

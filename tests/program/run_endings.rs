@@ -29,10 +29,15 @@ duration = \"500ms\"
 ensemble = { servers = 1 }
 ";
 
-/// Starts a long run on servers of its own, and waits until it is measuring.
+/// Starts a run on servers of its own.
+fn started(bench: &Bench, scenario: &str) -> Watched {
+    bench.scenario(scenario);
+    bench.listen(bench.typed("run scenario.toml --data-dir data"))
+}
+
+/// Starts a long one, and waits until it is measuring.
 fn measuring(bench: &Bench) -> Watched {
-    let scenario = bench.scenario(LONG);
-    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let child = started(bench, LONG);
     eventually("the servers are warm", Duration::from_secs(90), || child.has_said("the first trial begins"));
     eventually("contenders queue up", Duration::from_secs(60), || queued(&bench.client_ports()) > 1);
     std::thread::sleep(Duration::from_secs(1));
@@ -68,12 +73,10 @@ fn left_on(connect: &str) -> usize {
 
 #[test]
 fn a_normal_end_leaves_whole_results_and_no_server() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
+    let bench = Bench::with(SHORT);
     // Warming up is most of what it costs, and each server's share of that is the same.
     let servers = depth::of("1", "3");
-    let mut command =
-        bench.command(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--servers", servers]);
+    let mut command = bench.typed(&format!("run scenario.toml --data-dir data --servers {servers}"));
     command.env_remove("ZKLOCKBENCH_COLD").env_remove("ZKLOCKBENCH_NO_CHARTS");
     let output = command.output().unwrap();
     went_through(&output);
@@ -95,16 +98,13 @@ fn a_normal_end_leaves_whole_results_and_no_server() {
     ] {
         assert!(dir.join(file).is_file(), "{file}");
     }
-    assert!(
-        stdout(&output).contains(&dir.display().to_string().split("results/").last().unwrap().to_owned())
-    );
+    assert!(stdout(&output).contains(dir.file_name().unwrap().to_str().unwrap()), "{}", stdout(&output));
 }
 
-#[test]
-fn ctrl_c_keeps_partial_results_and_exits_with_130() {
+fn keeps_partial_results_and_exits_with_130(sent: Signal) {
     let bench = Bench::new();
     let child = measuring(&bench);
-    signal(child.pid(), Signal::INT);
+    signal(child.pid(), sent);
     let (code, said) = child.end();
     assert_eq!(code, Some(130), "{said}");
     no_server_is_left(&bench);
@@ -112,13 +112,13 @@ fn ctrl_c_keeps_partial_results_and_exits_with_130() {
 }
 
 #[test]
+fn ctrl_c_keeps_partial_results_and_exits_with_130() {
+    keeps_partial_results_and_exits_with_130(Signal::INT);
+}
+
+#[test]
 fn sigterm_does_the_same() {
-    let bench = Bench::new();
-    let child = measuring(&bench);
-    signal(child.pid(), Signal::TERM);
-    assert_eq!(child.end().0, Some(130));
-    no_server_is_left(&bench);
-    is_partial(&bench);
+    keeps_partial_results_and_exits_with_130(Signal::TERM);
 }
 
 #[test]
@@ -140,8 +140,7 @@ fn a_second_ctrl_c_stops_at_once() {
 fn two_signals_at_once_leave_the_trials_that_had_ended() {
     // Given a run whose first trial has ended
     let bench = Bench::new();
-    let scenario = bench.scenario(&format!("{SHORT}repetitions = 100\n"));
-    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let child = started(&bench, &format!("{SHORT}repetitions = 100\n"));
     let has_one = || {
         let mut below = bench.path("results").read_dir().into_iter().flatten().flatten();
         // The second is not written before the run knows of the first.
@@ -165,21 +164,15 @@ fn two_signals_at_once_leave_the_trials_that_had_ended() {
 fn a_full_disk_costs_neither_the_trials_that_had_ended_nor_the_table() {
     use std::process::Command;
     let bench = Bench::new();
-    let (out, scenario) = (bench.path("small"), bench.scenario(SHORT));
+    let out = bench.path("small");
+    bench.scenario(SHORT);
     std::fs::create_dir(&out).unwrap();
     let mount = |arguments: &[&str]| Command::new("mount").args(arguments).arg(&out).status();
     if !mount(&["-t", "tmpfs", "-o", "size=160k", "tmpfs"]).is_ok_and(|status| status.success()) {
         return skipped("a small file system cannot be mounted here");
     }
     // (Charts and page are what fills it.)
-    let output = bench.drawn(&[
-        "run",
-        scenario.to_str().unwrap(),
-        "--data-dir",
-        "data",
-        "--out",
-        out.to_str().unwrap(),
-    ]);
+    let output = bench.drawn(&["run", "scenario.toml", "--data-dir", "data", "--out", "small"]);
     let left = std::fs::read_dir(&out).unwrap().flatten().next().map(|entry| entry.path());
     let read = left.map(|dir| bench.output(&["check", dir.to_str().unwrap()]));
     assert!(Command::new("umount").arg(&out).status().unwrap().success());
@@ -193,8 +186,7 @@ fn a_full_disk_costs_neither_the_trials_that_had_ended_nor_the_table() {
 #[test]
 fn ctrl_c_while_the_servers_start_leaves_nothing() {
     let bench = Bench::new();
-    let scenario = bench.scenario(LONG);
-    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    let child = started(&bench, LONG);
     eventually("a server was started", Duration::from_secs(30), || !bench.servers().is_empty());
     signal(child.pid(), Signal::INT);
     assert_eq!(child.end().0, Some(130));
@@ -213,8 +205,8 @@ fn kill_9_leaves_no_server_and_nothing_that_looks_whole_and_the_next_run_tidies_
     assert!(bench.results().is_empty());
     assert_eq!(std::fs::read_dir(bench.path("data")).unwrap().count(), 1);
     // When another one runs
-    let scenario = bench.scenario(SHORT);
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--data-dir", "data"]);
+    bench.scenario(SHORT);
+    let output = bench.typed("run scenario.toml --data-dir data").output().unwrap();
     // Then the data of the first are gone as well
     went_through(&output);
     assert!(stdout(&output).contains("servers not warmed up"), "{}", stdout(&output));
@@ -238,10 +230,9 @@ fn an_ensemble_that_goes_away_ends_the_run_with_an_error_and_what_was_measured()
 #[test]
 fn on_somebody_elses_ensemble_an_interrupted_run_leaves_no_node() {
     let connect = ensemble::place_on_shared();
-    let bench = Bench::new();
-    let scenario = bench.scenario(LONG);
-    let arguments = ["run", scenario.to_str().unwrap(), "--connect", &connect, "--run-id", "interrupted"];
-    let child = bench.watch(&arguments);
+    let bench = Bench::with(LONG);
+    let child =
+        bench.listen(bench.typed(&format!("run scenario.toml --connect {connect} --run-id interrupted")));
     eventually("its node is there", Duration::from_secs(20), || left_on(&connect) > 0);
     std::thread::sleep(Duration::from_secs(2));
     signal(child.pid(), Signal::INT);
@@ -253,12 +244,11 @@ fn on_somebody_elses_ensemble_an_interrupted_run_leaves_no_node() {
 #[test]
 fn a_run_goes_on_until_its_figures_are_as_precise_as_asked_or_it_has_repeated_enough() {
     // Given a scenario of one repetition, which says nothing of how precise it is
-    let bench = Bench::new();
-    let scenario = bench.scenario(
+    let bench = Bench::with(
         "name = \"precise\"\nstrategies = [\"predecessor-watch\", \"baton\"]\ncontenders = 3\nhold = \"50ms\"\n\
          duration = \"1s\"\nrepetitions = 1\nprecision = \"20%\"\nrepetitions_at_most = 6\n[ensemble]\nservers = 1\n",
     );
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--json"]);
+    let output = bench.typed("run scenario.toml --data-dir data --json").output().unwrap();
     let said = stderr(&output);
     // Then rounds of both strategies are added, three at least
     let stored = bench.stored();

@@ -24,9 +24,8 @@ servers = 3
 #[test]
 fn servers_that_stand_still_in_one_repetition_of_three_leave_all_three_and_the_result_shows_it() {
     // Given a run in its second repetition
-    let bench = Bench::new();
-    let scenario = bench.scenario(THREE);
-    let child = bench.watch(&["run", scenario.to_str().unwrap(), "--data-dir", "data", "--no-progress"]);
+    let bench = Bench::with(THREE);
+    let child = bench.watch(&["run", "scenario.toml", "--data-dir", "data", "--no-progress"]);
     eventually("one repetition has ended", Duration::from_secs(90), || child.has_said("[1/3]"));
     std::thread::sleep(Duration::from_millis(1_500));
     // When all servers stand still for a while
@@ -114,12 +113,11 @@ async fn contenders_whom_no_server_lets_in_are_told_and_the_run_is_not_green() {
         others.extend(fill(server, but).await);
     }
     // When 50 contenders come, and six others leave while they wait
-    let bench = Bench::new();
-    let scenario = bench.scenario(
+    let bench = Bench::with(
         "name = \"crowd\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 50\nhold = \"20ms\"\n\
          duration = \"2s\"\nrepetitions = 1\nsession_timeout = \"4s\"\n",
     );
-    let arguments = ["run", scenario.to_str().unwrap(), "--connect", &local.connect(), "--no-progress"];
+    let arguments = ["run", "scenario.toml", "--connect", &local.connect(), "--no-progress"];
     let child = bench.watch(&arguments);
     tokio::time::sleep(Duration::from_secs(3)).await;
     for _ in 0..6 {

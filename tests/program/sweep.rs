@@ -21,35 +21,26 @@ fn finished(directory: &Path) -> SweepFile {
 
 #[test]
 fn nonsense_is_told_what_to_change_before_anything_starts() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let scenario = scenario.to_str().unwrap();
-    let over = |text: &'static str| ["--over", text];
-    let cases: [(&[&str], &str); 13] = [
-        (&[], "--over"),
-        (&over("contenders=0..5"), "give 1 to 10000"),
-        (&over("contenders=10..1"), "write the smaller end first"),
-        (&over("threads=1..2"), "there is no variable `threads`"),
-        (&over("rate=1..10"), "the scenario's load is closed"),
-        (&["--over", "servers=1,3", "--connect", "zk:2181"], "leave --connect and --compose out"),
-        (&["--over", "locks=1..4", "--over", "locks=2,3"], "is given twice"),
-        (&["--over", "contenders=1..4", "--contenders", "3"], "it is what is swept"),
-        (&["--over", "contenders=1..4", "--objective", "wiat.p99 < 1s"], "did you mean `wait`?"),
-        (&["--over", "contenders=1..4", "--repetitions", "3"], "until it is precise enough"),
-        (&["--over", "contenders=1..4", "--budget", "0s"], "give 1s to"),
-        (&["--over", "contenders=1..4", "--strategies", "batton"], "baton"),
-        (&["--over", "locks=1..4", "--contenders", "1,2"], "has 2 numbers of contenders"),
-    ];
-    for (words, told) in cases {
-        let output = bench.output(&[&["sweep", scenario], words].concat());
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains(told), "{words:?}: {said}");
+    let bench = Bench::with(SHORT);
+    for (typed, told) in [
+        ("scenario.toml", "--over"),
+        ("scenario.toml --over contenders=0..5", "give 1 to 10000"),
+        ("scenario.toml --over contenders=10..1", "write the smaller end first"),
+        ("scenario.toml --over threads=1..2", "there is no variable `threads`"),
+        ("scenario.toml --over rate=1..10", "the scenario's load is closed"),
+        ("scenario.toml --over servers=1,3 --connect zk:2181", "leave --connect and --compose out"),
+        ("scenario.toml --over locks=1..4 --over locks=2,3", "is given twice"),
+        ("scenario.toml --over contenders=1..4 --contenders 3", "it is what is swept"),
+        ("scenario.toml --over contenders=1..4 --objective 'wiat.p99 < 1s'", "did you mean `wait`?"),
+        ("scenario.toml --over contenders=1..4 --repetitions 3", "until it is precise enough"),
+        ("scenario.toml --over contenders=1..4 --budget 0s", "give 1s to"),
+        ("scenario.toml --over contenders=1..4 --strategies batton", "baton"),
+        ("scenario.toml --over locks=1..4 --contenders 1,2", "has 2 numbers of contenders"),
+        ("--resume nowhere", "nowhere is not the directory of a sweep: it has no sweep.json"),
+    ] {
+        let said = bench.refuses(&format!("sweep {typed}"));
+        assert!(said.contains(told), "{typed}: {said}");
     }
-    let output = bench.output(&["sweep", "--resume", "nowhere"]);
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("nowhere is not the directory of a sweep: it has no sweep.json"), "{said}");
     assert!(bench.results().is_empty());
 }
 
@@ -126,19 +117,9 @@ fn a_sweep_that_others_may_have_written_goes_on_only_where_the_command_line_says
 #[test]
 fn a_sweep_that_was_killed_goes_on_and_repeats_nothing() {
     // Given a sweep over three values that is killed after its second run
-    let bench = Bench::new();
-    let scenario = bench.scenario(SHORT);
-    let words = [
-        "sweep",
-        scenario.to_str().unwrap(),
-        "--over",
-        "contenders=1,2,4",
-        "--data-dir",
-        "data",
-        "--budget",
-        "2m",
-    ];
-    let child = bench.watch(&words);
+    let bench = Bench::with(SHORT);
+    let typed = "sweep scenario.toml --over contenders=1,2,4 --data-dir data --budget 2m";
+    let child = bench.listen(bench.typed(typed));
     eventually("the third run has begun", Duration::from_secs(90), || child.has_said("[3]"));
     signal(child.pid(), Signal::KILL);
     let _ = child.end();
@@ -201,17 +182,8 @@ fn a_thousand_contenders_and_four_strategies_take_less_than_fifteen_minutes() {
     let bench = Bench::new();
     let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/sweep-contenders.toml");
     let began = std::time::Instant::now();
-    let output = bench.output(&[
-        "sweep",
-        scenario,
-        "--over",
-        "contenders=1..1000",
-        "--data-dir",
-        "data",
-        "--budget",
-        "6m",
-    ]);
-    went_through(&output);
+    let typed = format!("sweep '{scenario}' --over contenders=1..1000 --data-dir data --budget 6m");
+    went_through(&bench.typed(&typed).output().unwrap());
     assert!(began.elapsed() < Duration::from_secs(15 * 60));
     let file = finished(&bench.results().pop().unwrap());
     assert_eq!(file.findings.len(), 4);

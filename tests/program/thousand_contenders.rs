@@ -8,13 +8,12 @@ use crate::support::program::{Bench, measured_within, stderr};
 #[test]
 #[ignore = "long: half a minute of both processors"]
 fn they_connect_within_ten_seconds_in_under_300_megabytes_without_an_error() {
-    let bench = Bench::new();
-    let scenario = bench.scenario(
+    let bench = Bench::with(
         "name = \"thousand\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1000\nhold = \"0ms\"\n\
          duration = \"3s\"\nramp_up = \"5s\"\nsession_timeout = \"30s\"\n",
     );
     let connect = ensemble::shared();
-    let output = bench.output(&["run", scenario.to_str().unwrap(), "--connect", connect, "--no-progress"]);
+    let output = bench.output(&["run", "scenario.toml", "--connect", connect, "--no-progress"]);
     assert!(!stderr(&output).contains("error"), "{}", stderr(&output));
     let trial = &bench.stored().trials[0];
     assert_eq!(trial.sessions.opened, 1000);
@@ -34,20 +33,12 @@ const EACH_KB: u64 = 60;
 fn the_memory_of_two_thousand_does_not_grow_with_the_lists_that_each_of_them_reads() {
     const CONTENDERS: u64 = 2_000;
     for strategy in ["predecessor-watch", "baton"] {
-        let bench = Bench::new();
-        let scenario = bench.scenario(&format!(
+        let bench = Bench::with(&format!(
             "name = \"crowd\"\nstrategies = [\"{strategy}\"]\ncontenders = {CONTENDERS}\nhold = \"0ms\"\n\
              duration = \"5s\"\nramp_up = \"10s\"\nwarm_up = \"15s\"\nsession_timeout = \"60s\"\nrepetitions = 1\n",
         ));
         let connect = ensemble::shared();
-        let run = bench.command(&[
-            "run",
-            scenario.to_str().unwrap(),
-            "--connect",
-            connect,
-            "--no-progress",
-            "--no-floor",
-        ]);
+        let run = bench.typed(&format!("run scenario.toml --connect {connect} --no-progress --no-floor"));
         let ended = measured_within(run, Duration::from_secs(180));
         assert_eq!(bench.stored().trials[0].sessions.opened, CONTENDERS, "{}", ended.said);
         let most = ALONE_KB + CONTENDERS * EACH_KB;

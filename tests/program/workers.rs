@@ -119,8 +119,7 @@ async fn four_workers_make_the_load_of_one_arrival_by_arrival_and_the_servers_co
     let local = ensemble::start(3).await;
     let connect = local.connect();
     let measured = move || {
-        let bench = Bench::new();
-        bench.scenario(OPEN);
+        let bench = Bench::with(OPEN);
         // When the same load is made by one worker and by four
         let runs = [1, 4].map(|of| {
             let name = format!("by-{of}");
@@ -151,8 +150,7 @@ async fn four_workers_make_the_load_of_one_arrival_by_arrival_and_the_servers_co
 
 #[test]
 fn the_merge_of_one_part_is_that_part_byte_for_byte() {
-    let bench = Bench::new();
-    bench.scenario(CLOSED);
+    let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "alone", of: 1 };
     job.run().iter().for_each(went_through);
@@ -166,8 +164,7 @@ fn the_merge_of_one_part_is_that_part_byte_for_byte() {
 
 #[test]
 fn a_lock_that_holds_across_workers_is_held_by_the_transactions_of_all_and_nothing_is_left_behind() {
-    let bench = Bench::new();
-    bench.scenario(CLOSED);
+    let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "held", of: 4 };
     job.run().iter().for_each(went_through);
@@ -271,8 +268,7 @@ fn what_several_workers_cannot_make_is_refused_before_anything_is_asked_of_the_e
 #[test]
 #[ignore = "long"]
 fn a_worker_that_comes_later_is_waited_for_and_one_that_never_comes_ends_the_others() {
-    let bench = Bench::new();
-    bench.scenario(&CLOSED.replace("\"2s\"", "\"1s\""));
+    let bench = Bench::with(&CLOSED.replace("\"2s\"", "\"1s\""));
     let connect = ensemble::place_on_shared();
     // Given one that comes 3 s after the others
     let job = Job { bench: &bench, connect: &connect, name: "late", of: 3 };
@@ -296,8 +292,7 @@ fn a_worker_that_comes_later_is_waited_for_and_one_that_never_comes_ends_the_oth
 
 #[test]
 fn another_program_or_another_scenario_is_refused_by_all_before_the_load() {
-    let bench = Bench::new();
-    bench.scenario(CLOSED);
+    let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     // Given a program that is not quite the same
     let other = bench.path("other");
@@ -320,8 +315,8 @@ fn another_program_or_another_scenario_is_refused_by_all_before_the_load() {
 
 /// Kills worker 2 of three at a moment that this function chooses; the others then end as failed, and say who is missing.
 fn killed(name: &str, moment: impl FnOnce(&Job<'_>)) {
-    let bench = Bench::new();
-    bench.scenario(&CLOSED.replace("= \"500ms\"", "= \"3s\"").replace("hold = \"5ms\"", "hold = \"50ms\""));
+    let bench =
+        Bench::with(&CLOSED.replace("= \"500ms\"", "= \"3s\"").replace("hold = \"5ms\"", "hold = \"50ms\""));
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name, of: 3 };
     let workers = job.start_all();
@@ -360,8 +355,7 @@ fn a_worker_that_is_killed_while_its_contenders_hold_fails_the_run() {
 #[test]
 #[ignore = "long"]
 fn a_worker_that_is_killed_before_the_others_have_come_fails_the_run_before_it_begins() {
-    let bench = Bench::new();
-    bench.scenario(CLOSED);
+    let bench = Bench::with(CLOSED);
     let connect = ensemble::place_on_shared();
     let job = Job { bench: &bench, connect: &connect, name: "before", of: 3 };
     // Given two of three that wait for the third, of which one dies
@@ -382,8 +376,7 @@ fn follow(bench: &Bench, job: &str, connect: &str) -> Child {
 #[test]
 #[ignore = "long"]
 fn a_sweep_is_made_by_workers_that_follow_it_until_it_ends() {
-    let bench = Bench::new();
-    bench.scenario(&CLOSED.replace("\"2s\"", "\"1s\""));
+    let bench = Bench::with(&CLOSED.replace("\"2s\"", "\"1s\""));
     let connect = ensemble::place_on_shared();
     // When a sweep shares its load
     let follower = follow(&bench, "swept", &connect);

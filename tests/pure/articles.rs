@@ -11,8 +11,8 @@ use zklockbench::answer::articles::{
 };
 use zklockbench::record::{
     Accounting, Behaviour, Bystander, Calibration, Change, Counted, Counting, FaultRecord, FencingCounts,
-    Left, NodeSize, Numbers, OneShot, Raced, RawRequest, RequestFigures, Saturation, ServerFigures, Stuck,
-    Tally, Timing, Trial, UpdateOrder, WatchCell, WatchedBy,
+    Left, NodeSize, Numbers, OneShot, Raced, RawRequest, RequestFigures, Saturation, ServerFigures, Tally,
+    Timing, Trial, UpdateOrder, WatchCell, WatchedBy,
 };
 use zklockbench::results::{self, StoredRun};
 use zklockbench::scenario::{Distribution, Stop};
@@ -20,6 +20,8 @@ use zklockbench::words::catalog::ParamValue;
 use zklockbench::words::catalog::fault::FaultChoice;
 use zklockbench::words::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildren, GetDataWatch};
 use zklockbench::words::measure::{Counts, Measure, Notifications, Outcome, Woken, new_histogram};
+
+use crate::support::views;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -123,12 +125,17 @@ fn claim(number: u8, evidence: &Evidence) -> Decision {
     decide(evidence).into_iter().find(|claim| claim.number == number).unwrap()
 }
 
-/// Each way in which a claim can be decided, by evidence that was made for it.
-fn decided(number: u8, ways: Vec<(&str, Evidence, Answer)>) {
-    for (what, evidence, answer) in ways {
-        let decision = claim(number, &evidence);
-        assert_eq!(decision.answer, answer, "claim {number}, {what}: {}", decision.sentence);
-        assert_ne!(decision.sentence, LACKING, "claim {number}, {what}");
+struct Claim(u8);
+
+impl Claim {
+    /// Each way in which it can be decided, by evidence that was made for it.
+    fn is_decided(&self, ways: Vec<(&str, Evidence, Answer)>) {
+        let Self(number) = *self;
+        for (what, evidence, answer) in ways {
+            let decision = claim(number, &evidence);
+            assert_eq!(decision.answer, answer, "claim {number}, {what}: {}", decision.sentence);
+            assert_ne!(decision.sentence, LACKING, "claim {number}, {what}");
+        }
     }
 }
 
@@ -145,23 +152,13 @@ fn told(trial: &mut Trial, waiters: u64) {
 }
 
 fn fault(kind: &str) -> FaultRecord {
+    let fault = views::fault(kind, 1_000_000);
     FaultRecord {
-        number: 1,
-        kind: kind.into(),
-        label: kind.into(),
-        target: String::new(),
         asked_us: 0,
         effective_us: Some(0),
         ended_us: Some(1),
-        proved: true,
-        proof: String::new(),
-        left: None,
-        elected_us: None,
-        longest_gap_us: Some(1_000_000),
-        wait_p99: None,
-        disturbance: None,
-        meanwhile: None,
-        recovered_us: Some(1_000_000),
+        longest_gap_us: fault.recovered_us,
+        ..fault
     }
 }
 
@@ -222,15 +219,12 @@ fn waits(few: u64, many: u64, queue: u64) -> Evidence {
 
 #[test]
 fn claim_1_the_wait_of_some_grows_if_it_is_far_longer_than_in_a_queue_of_as_many() {
-    decided(
-        1,
-        vec![
-            ("far longer", waits(100, 900, 100), Confirmed),
-            ("shorter", waits(10, 90, 100), Refuted),
-            ("a little longer", waits(10, 150, 100), NotDecided),
-            ("no longer than of two", waits(900, 900, 100), NotDecided),
-        ],
-    );
+    Claim(1).is_decided(vec![
+        ("far longer", waits(100, 900, 100), Confirmed),
+        ("shorter", waits(10, 90, 100), Refuted),
+        ("a little longer", waits(10, 150, 100), NotDecided),
+        ("no longer than of two", waits(900, 900, 100), NotDecided),
+    ]);
     let figure = claim(1, &waits(100, 900, 100))
         .figures
         .into_iter()
@@ -247,14 +241,11 @@ fn claim_2_no_release_wakes_more_than_the_next() {
         let batch = run("articles-batch", vec![queue("predecessor-watch"), queue("curator-mutex")]);
         of_runs(vec![batch, run("articles-waits", vec![closed])])
     };
-    decided(
-        2,
-        vec![
-            ("one each", batch_and_load(19, 1), Confirmed),
-            ("a release that woke two", batch_and_load(19, 2), Refuted),
-            ("a batch with too many", batch_and_load(25, 1), Refuted),
-        ],
-    );
+    Claim(2).is_decided(vec![
+        ("one each", batch_and_load(19, 1), Confirmed),
+        ("a release that woke two", batch_and_load(19, 2), Refuted),
+        ("a batch with too many", batch_and_load(25, 1), Refuted),
+    ]);
 }
 
 #[test]
@@ -267,7 +258,7 @@ fn claim_3_a_waiter_sends_nothing_beyond_the_model() {
             vec![with(trial("curator-mutex", 20), |trial| trial.accounting = vec![line])],
         )
     };
-    decided(3, vec![("as modelled", batch(98), Confirmed), ("more", batch(101), Refuted)]);
+    Claim(3).is_decided(vec![("as modelled", batch(98), Confirmed), ("more", batch(101), Refuted)]);
 }
 
 #[test]
@@ -276,29 +267,23 @@ fn claims_4_21_and_33_are_about_what_curator_was_seen_to_do() {
         let facts = json!({ "inOrder": order, "ownersTold": owners, "nextEntered": entered, "holderTold": told, "holderBelieves": !told });
         of_curator(json!({ "queue": facts }))
     };
-    decided(
-        4,
-        vec![
-            ("all of it", queue(true, 3, true, true), Confirmed),
-            ("nobody is told", queue(true, 3, true, false), HoldsWhen),
-            ("not in order", queue(false, 3, true, true), Refuted),
-            ("an owner is missing", queue(true, 2, true, true), Refuted),
-            ("nobody enters", queue(true, 3, false, true), Refuted),
-        ],
-    );
+    Claim(4).is_decided(vec![
+        ("all of it", queue(true, 3, true, true), Confirmed),
+        ("nobody is told", queue(true, 3, true, false), HoldsWhen),
+        ("not in order", queue(false, 3, true, true), Refuted),
+        ("an owner is missing", queue(true, 2, true, true), Refuted),
+        ("nobody enters", queue(true, 3, false, true), Refuted),
+    ]);
     let no_node = |thrown: bool, alive: bool, retried: bool| {
         let facts = json!({ "thrownWithoutRetries": thrown, "sessionLived": alive, "acquiredWithRetries": retried, "nodesCreated": 2 });
         of_curator(json!({ "noNode": facts }))
     };
-    decided(
-        21,
-        vec![
-            ("thrown", no_node(true, true, true), Refuted),
-            ("thrown for good", no_node(true, true, false), Refuted),
-            ("not thrown", no_node(false, true, true), Confirmed),
-            ("session lost", no_node(true, false, true), NotDecided),
-        ],
-    );
+    Claim(21).is_decided(vec![
+        ("thrown", no_node(true, true, true), Refuted),
+        ("thrown for good", no_node(true, true, false), Refuted),
+        ("not thrown", no_node(false, true, true), Confirmed),
+        ("session lost", no_node(true, false, true), NotDecided),
+    ]);
     let removed = |set: u64, foreground: u64, background: u64| {
         let step = |left: u64| json!({ "set": set, "left": left });
         of_curator(json!({
@@ -306,16 +291,13 @@ fn claims_4_21_and_33_are_about_what_curator_was_seen_to_do() {
             "mutex": step(0), "semaphore": step(1),
         }))
     };
-    decided(
-        33,
-        vec![
-            ("in the foreground only", removed(1, 0, 1), Confirmed),
-            ("in neither", removed(1, 1, 1), Refuted),
-            ("in both", removed(1, 0, 0), Refuted),
-            ("the other way round", removed(1, 1, 0), Refuted),
-            ("nothing set", removed(0, 0, 0), NotDecided),
-        ],
-    );
+    Claim(33).is_decided(vec![
+        ("in the foreground only", removed(1, 0, 1), Confirmed),
+        ("in neither", removed(1, 1, 1), Refuted),
+        ("in both", removed(1, 0, 0), Refuted),
+        ("the other way round", removed(1, 1, 0), Refuted),
+        ("nothing set", removed(0, 0, 0), NotDecided),
+    ]);
 }
 
 #[test]
@@ -331,14 +313,11 @@ fn claims_5_and_35_compare_with_a_lock_in_redis() {
         });
         of_runs(vec![run("articles-redis", vec![lives]), run("redis-primary-dies", vec![dies])])
     };
-    decided(
-        5,
-        vec![
-            ("broken by a failover", redis(0, 1), HoldsWhen),
-            ("broken without one", redis(1, 1), Refuted),
-            ("not broken", redis(0, 0), NotDecided),
-        ],
-    );
+    Claim(5).is_decided(vec![
+        ("broken by a failover", redis(0, 1), HoldsWhen),
+        ("broken without one", redis(1, 1), Refuted),
+        ("not broken", redis(0, 0), NotDecided),
+    ]);
     let cost = |wait: [u64; 2], served: [u64; 2]| {
         let of = |label: &'static str, at: usize| {
             let free = six(move |number| {
@@ -359,14 +338,11 @@ fn claims_5_and_35_compare_with_a_lock_in_redis() {
         let both = [of("curator:InterProcessMutex", 0), of("redis:SetNx (not ZooKeeper)", 1)];
         of_run("articles-redis", both.concat())
     };
-    decided(
-        35,
-        vec![
-            ("slower both ways", cost([1_000, 300], [1_000, 2_000]), Confirmed),
-            ("slower where it is free", cost([1_000, 300], [2_000, 1_000]), HoldsWhen),
-            ("faster", cost([300, 1_000], [2_000, 1_000]), Refuted),
-        ],
-    );
+    Claim(35).is_decided(vec![
+        ("slower both ways", cost([1_000, 300], [1_000, 2_000]), Confirmed),
+        ("slower where it is free", cost([1_000, 300], [2_000, 1_000]), HoldsWhen),
+        ("faster", cost([300, 1_000], [2_000, 1_000]), Refuted),
+    ]);
 }
 
 #[test]
@@ -381,14 +357,11 @@ fn claim_7_needs_acquisitions_by_two_of_three_and_none_by_one() {
     let as_claimed = || played(100_000, 4_100_000, Some(1));
     // A trial beside one that is as claimed.
     let majority = |other: Trial| of_run("articles-majority", vec![as_claimed(), other]);
-    decided(
-        7,
-        vec![
-            ("as claimed", majority(as_claimed()), Confirmed),
-            ("stopped with two", majority(played(3_000_000, 4_100_000, Some(1))), Refuted),
-            ("went on with one", majority(played(100_000, 100_000, Some(1))), Refuted),
-        ],
-    );
+    Claim(7).is_decided(vec![
+        ("as claimed", majority(as_claimed()), Confirmed),
+        ("stopped with two", majority(played(3_000_000, 4_100_000, Some(1))), Refuted),
+        ("went on with one", majority(played(100_000, 100_000, Some(1))), Refuted),
+    ]);
     let never_back = claim(7, &majority(played(100_000, 4_100_000, None)));
     assert_eq!(never_back.answer, NotDecided);
 }
@@ -414,16 +387,13 @@ fn claim_8_asks_whether_sessions_go_on_while_their_server_is_dead() {
         });
         of_run("articles-server-killed", vec![trial])
     };
-    decided(
-        8,
-        vec![
-            ("elsewhere", killed(0, 100_000, 1), Confirmed),
-            ("places lost", killed(0, 100_000, 30), HoldsWhen),
-            ("sessions lost", killed(4, 100_000, 0), Refuted),
-            ("only when it is back", killed(0, 4_000_000, 0), Refuted),
-            ("hard to say", killed(0, 3_500_000, 0), NotDecided),
-        ],
-    );
+    Claim(8).is_decided(vec![
+        ("elsewhere", killed(0, 100_000, 1), Confirmed),
+        ("places lost", killed(0, 100_000, 30), HoldsWhen),
+        ("sessions lost", killed(4, 100_000, 0), Refuted),
+        ("only when it is back", killed(0, 4_000_000, 0), Refuted),
+        ("hard to say", killed(0, 3_500_000, 0), NotDecided),
+    ]);
 }
 
 #[test]
@@ -457,15 +427,12 @@ fn claim_9_needs_hosts_of_their_own() {
         Evidence { calibrations: vec![of(0, 1), of(1, 3), of(2, 5)], ..Evidence::default() }
     };
     let (rise, fall) = ([10.0, 30.0, 50.0], [9.0, 6.0, 3.0]);
-    decided(
-        9,
-        vec![
-            ("as claimed", servers(false, rise, fall), Confirmed),
-            ("reads don't rise", servers(false, fall, fall), HoldsWhen),
-            ("writes rise", servers(false, rise, rise), Refuted),
-            ("on one host", servers(true, rise, fall), NotDecided),
-        ],
-    );
+    Claim(9).is_decided(vec![
+        ("as claimed", servers(false, rise, fall), Confirmed),
+        ("reads don't rise", servers(false, fall, fall), HoldsWhen),
+        ("writes rise", servers(false, rise, rise), Refuted),
+        ("on one host", servers(true, rise, fall), NotDecided),
+    ]);
 }
 
 #[test]
@@ -482,15 +449,12 @@ fn claim_14_compares_a_dead_holders_lock_with_its_session_timeout() {
         evidence
     };
     let right = Left { ephemeral_taken: true, persistent_taken: false, looked_us: 6_000_000 };
-    decided(
-        14,
-        vec![
-            ("as claimed", crashed(2_100_000, right), Confirmed),
-            ("far too late", crashed(9_000_000, right), NotDecided),
-            ("it stays", crashed(2_100_000, Left { ephemeral_taken: false, ..right }), Refuted),
-            ("a persistent node goes", crashed(2_100_000, Left { persistent_taken: true, ..right }), Refuted),
-        ],
-    );
+    Claim(14).is_decided(vec![
+        ("as claimed", crashed(2_100_000, right), Confirmed),
+        ("far too late", crashed(9_000_000, right), NotDecided),
+        ("it stays", crashed(2_100_000, Left { ephemeral_taken: false, ..right }), Refuted),
+        ("a persistent node goes", crashed(2_100_000, Left { persistent_taken: true, ..right }), Refuted),
+    ]);
 }
 
 #[test]
@@ -499,14 +463,11 @@ fn claim_16_is_about_a_thousand() {
         let trial = with(trial("parent-watch", contenders), |trial| told(trial, told_of));
         of_run("articles-herd-1000", vec![trial])
     };
-    decided(
-        16,
-        vec![
-            ("a thousand", herd(1_000, 499_500), Confirmed),
-            ("some were not told", herd(1_000, 499_000), Refuted),
-            ("too few", herd(20, 190), NotDecided),
-        ],
-    );
+    Claim(16).is_decided(vec![
+        ("a thousand", herd(1_000, 499_500), Confirmed),
+        ("some were not told", herd(1_000, 499_000), Refuted),
+        ("too few", herd(20, 190), NotDecided),
+    ]);
 }
 
 #[test]
@@ -532,15 +493,12 @@ fn claim_17_needs_a_delay_on_servers_of_their_own_that_is_more_than_noise() {
     let clear = [1_300.0, 1_280.0, 1_410.0, 1_250.0, 1_330.0, 1_500.0, 1_270.0, 1_290.0];
     let none = [1_040.0, 990.0, 1_050.0, 1_010.0, 970.0, 1_060.0, 1_030.0, 1_020.0];
     let noise = [3_000.0, 950.0, 1_800.0, 1_040.0, 990.0, 1_600.0, 900.0, 2_400.0];
-    decided(
-        17,
-        vec![
-            ("a delay that every round shows", delayed(true, &clear), Confirmed),
-            ("none", delayed(true, &none), Refuted),
-            ("noise", delayed(true, &noise), NotDecided),
-            ("processors shared", delayed(false, &clear), NotDecided),
-        ],
-    );
+    Claim(17).is_decided(vec![
+        ("a delay that every round shows", delayed(true, &clear), Confirmed),
+        ("none", delayed(true, &none), Refuted),
+        ("noise", delayed(true, &noise), NotDecided),
+        ("processors shared", delayed(false, &clear), NotDecided),
+    ]);
 }
 
 #[test]
@@ -552,7 +510,7 @@ fn claim_18_is_refuted_by_an_early_entry() {
         });
         of_run("articles-waiter-leaves", vec![class, trial("predecessor-watch", 6)])
     };
-    decided(18, vec![("early", leaves(3), Refuted), ("none seen", leaves(0), NotDecided)]);
+    Claim(18).is_decided(vec![("early", leaves(3), Refuted), ("none seen", leaves(0), NotDecided)]);
 }
 
 #[test]
@@ -571,15 +529,12 @@ fn claim_19_holds_only_while_waits_are_shorter_than_the_session_timeout() {
             run("articles-wait-too-limited", vec![of(2, gave_up)]),
         ])
     };
-    decided(
-        19,
-        vec![
-            ("gives up later", class(5, 3, 0), HoldsWhen),
-            ("never gives up", class(5, 0, 0), Confirmed),
-            ("not everybody", class(4, 3, 0), Refuted),
-            ("two inside", class(5, 3, 1), Refuted),
-        ],
-    );
+    Claim(19).is_decided(vec![
+        ("gives up later", class(5, 3, 0), HoldsWhen),
+        ("never gives up", class(5, 0, 0), Confirmed),
+        ("not everybody", class(4, 3, 0), Refuted),
+        ("two inside", class(5, 3, 1), Refuted),
+    ]);
 }
 
 #[test]
@@ -596,15 +551,12 @@ fn claims_20_and_32_count_the_originals_requests_on_the_wire() {
         });
         of_run("curator-reentrant", vec![trial])
     };
-    decided(
-        20,
-        vec![
-            ("one each", turns(10, 10, 0), Confirmed),
-            ("one for each release", turns(10, 30, 0), Refuted),
-            ("entered too early", turns(10, 10, 1), Refuted),
-        ],
-    );
-    decided(32, vec![("three", turns(10, 10, 0), Confirmed), ("more", turns(30, 10, 0), Refuted)]);
+    Claim(20).is_decided(vec![
+        ("one each", turns(10, 10, 0), Confirmed),
+        ("one for each release", turns(10, 30, 0), Refuted),
+        ("entered too early", turns(10, 10, 1), Refuted),
+    ]);
+    Claim(32).is_decided(vec![("three", turns(10, 10, 0), Confirmed), ("more", turns(30, 10, 0), Refuted)]);
 }
 
 #[test]
@@ -626,17 +578,14 @@ fn claim_22_compares_watches_left_with_races_lost() {
         ];
         of_run("articles-waits", both)
     };
-    decided(
-        22,
-        vec![
-            ("one each, and none", left([5, 5], [4, 0]), Confirmed),
-            ("getData as well", left([5, 5], [4, 4]), Refuted),
-            ("none", left([5, 0], [4, 0]), Refuted),
-            ("no race lost", left([0, 0], [4, 0]), NotDecided),
-            ("none of getData's", left([5, 5], [0, 0]), NotDecided),
-            ("not the same", left([5, 3], [4, 0]), NotDecided),
-        ],
-    );
+    Claim(22).is_decided(vec![
+        ("one each, and none", left([5, 5], [4, 0]), Confirmed),
+        ("getData as well", left([5, 5], [4, 4]), Refuted),
+        ("none", left([5, 0], [4, 0]), Refuted),
+        ("no race lost", left([0, 0], [4, 0]), NotDecided),
+        ("none of getData's", left([5, 5], [0, 0]), NotDecided),
+        ("not the same", left([5, 3], [4, 0]), NotDecided),
+    ]);
 }
 
 #[test]
@@ -650,14 +599,11 @@ fn claim_23_asks_whether_nodes_outlive_connections() {
         });
         of_run("articles-disconnected", vec![trial])
     };
-    decided(
-        23,
-        vec![
-            ("kept", resets(0, 1), Refuted),
-            ("places lost", resets(0, 30), NotDecided),
-            ("sessions lost", resets(4, 0), NotDecided),
-        ],
-    );
+    Claim(23).is_decided(vec![
+        ("kept", resets(0, 1), Refuted),
+        ("places lost", resets(0, 30), NotDecided),
+        ("sessions lost", resets(4, 0), NotDecided),
+    ]);
 }
 
 #[test]
@@ -677,15 +623,12 @@ fn claim_24_is_about_time_and_about_the_order_of_those_that_come_one_after_the_o
             run("articles-order", vec![of(20, apart)]),
         ])
     };
-    decided(
-        24,
-        vec![
-            ("in order", polling(20, 60_000_000, 0), HoldsWhen),
-            ("in none", polling(20, 60_000_000, 4), Confirmed),
-            ("too late", polling(20, 101_000_000, 4), Refuted),
-            ("not all", polling(19, 60_000_000, 4), Refuted),
-        ],
-    );
+    Claim(24).is_decided(vec![
+        ("in order", polling(20, 60_000_000, 0), HoldsWhen),
+        ("in none", polling(20, 60_000_000, 4), Confirmed),
+        ("too late", polling(20, 101_000_000, 4), Refuted),
+        ("not all", polling(19, 60_000_000, 4), Refuted),
+    ]);
 }
 
 const CLASSES: [&str; 3] = [
@@ -719,27 +662,21 @@ fn costs(classes: [u64; 3], recipes: [u64; 3]) -> Evidence {
 
 #[test]
 fn claims_25_and_26_hold_where_the_cells_of_contenders_and_hold_say() {
-    decided(
-        25,
-        vec![
-            ("everywhere", costs([100, 40, 5], [100, 40, 5]), Confirmed),
-            ("nowhere", costs([20, 39, 30], [20, 39, 30]), Refuted),
-            ("the second", costs([24, 22, 5], [24, 22, 5]), HoldsWhen),
-            ("the first", costs([24, 10, 9], [24, 10, 9]), HoldsWhen),
-            ("both, but not of the classes", costs([24, 22, 5], [100, 40, 5]), HoldsWhen),
-        ],
-    );
+    Claim(25).is_decided(vec![
+        ("everywhere", costs([100, 40, 5], [100, 40, 5]), Confirmed),
+        ("nowhere", costs([20, 39, 30], [20, 39, 30]), Refuted),
+        ("the second", costs([24, 22, 5], [24, 22, 5]), HoldsWhen),
+        ("the first", costs([24, 10, 9], [24, 10, 9]), HoldsWhen),
+        ("both, but not of the classes", costs([24, 22, 5], [100, 40, 5]), HoldsWhen),
+    ]);
     let half = claim(25, &costs([24, 22, 5], [24, 22, 5])).sentence;
     assert!(half.contains("the first ≫ holds in 0 of 1 cells, the second in 1"), "{half}");
-    decided(
-        26,
-        vec![
-            ("most", costs([100, 20, 5], [100, 20, 5]), Confirmed),
-            ("little", costs([24, 22, 5], [24, 22, 5]), Refuted),
-            ("of the classes only", costs([100, 20, 5], [24, 22, 5]), HoldsWhen),
-            ("of the recipes only", costs([24, 22, 5], [100, 20, 5]), HoldsWhen),
-        ],
-    );
+    Claim(26).is_decided(vec![
+        ("most", costs([100, 20, 5], [100, 20, 5]), Confirmed),
+        ("little", costs([24, 22, 5], [24, 22, 5]), Refuted),
+        ("of the classes only", costs([100, 20, 5], [24, 22, 5]), HoldsWhen),
+        ("of the recipes only", costs([24, 22, 5], [100, 20, 5]), HoldsWhen),
+    ]);
 }
 
 #[test]
@@ -778,16 +715,13 @@ fn claim_28_compares_what_the_articles_classes_lose() {
         let safety = run("articles-safety", vec![of(("curator-mutex", 0))]);
         of_runs(vec![run("articles-reliability", trials.collect()), safety])
     };
-    decided(
-        28,
-        vec![
-            ("as claimed", classes(&[[50, 10, 5], [60, 11, 6]]), Confirmed),
-            ("about as many", classes(&[[30, 30, 40], [31, 30, 40]]), Refuted),
-            ("predecessor loses more", classes(&[[90, 10, 20], [90, 11, 21]]), Refuted),
-            ("as many", classes(&[[90, 10, 10]]), NotDecided),
-            ("now the one, now the other", classes(&[[50, 10, 5], [50, 40, 45]]), NotDecided),
-        ],
-    );
+    Claim(28).is_decided(vec![
+        ("as claimed", classes(&[[50, 10, 5], [60, 11, 6]]), Confirmed),
+        ("about as many", classes(&[[30, 30, 40], [31, 30, 40]]), Refuted),
+        ("predecessor loses more", classes(&[[90, 10, 20], [90, 11, 21]]), Refuted),
+        ("as many", classes(&[[90, 10, 10]]), NotDecided),
+        ("now the one, now the other", classes(&[[50, 10, 5], [50, 40, 45]]), NotDecided),
+    ]);
 }
 
 #[test]
@@ -808,16 +742,13 @@ fn claim_29_asks_whom_a_later_arrival_has_overtaken() {
             [of("ephemeral-node owner=value wait=retry", retry, 10), of("predecessor-watch", queue, uneven)];
         of_run("articles-waits", both.concat())
     };
-    decided(
-        29,
-        vec![
-            ("fair and unfair", fairness(400, 0, 10), Confirmed),
-            ("both fair", fairness(0, 0, 10), Refuted),
-            ("both unfair", fairness(400, 400, 10), Refuted),
-            ("uneven", fairness(400, 0, 500), Refuted),
-            ("on the limit", fairness(50, 0, 10), NotDecided),
-        ],
-    );
+    Claim(29).is_decided(vec![
+        ("fair and unfair", fairness(400, 0, 10), Confirmed),
+        ("both fair", fairness(0, 0, 10), Refuted),
+        ("both unfair", fairness(400, 400, 10), Refuted),
+        ("uneven", fairness(400, 0, 500), Refuted),
+        ("on the limit", fairness(50, 0, 10), NotDecided),
+    ]);
 }
 
 #[test]
@@ -825,17 +756,7 @@ fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
     let lost = |with_guid: usize, without: usize, proved: bool| {
         let of = |name: &str, stuck: usize, proved: bool| {
             with(trial(name, 5), |trial| {
-                let one = Stuck {
-                    contender: 0,
-                    lock: 0,
-                    waited_us: 1,
-                    node: None,
-                    position: None,
-                    blocked_by: None,
-                    blocker: None,
-                    watches: Vec::new(),
-                };
-                trial.stuck = vec![one; stuck];
+                trial.stuck = vec![views::stuck(0); stuck];
                 trial.faults = vec![FaultRecord { proved, ..fault("drop-reply") }];
             })
         };
@@ -844,16 +765,13 @@ fn claim_30_asks_who_is_stuck_with_and_without_a_guid() {
         let others = [of("curator-mutex", with_guid, proved), of("predecessor-watch", without, proved)];
         of_run("articles-reply-lost", [as_claimed, others].concat())
     };
-    decided(
-        30,
-        vec![
-            ("without one", lost(0, 5, true), Confirmed),
-            ("with one, too", lost(2, 5, true), Refuted),
-            ("nobody", lost(0, 0, true), Refuted),
-            ("only some", lost(0, 3, true), Refuted),
-            ("no reply lost", lost(0, 5, false), NotDecided),
-        ],
-    );
+    Claim(30).is_decided(vec![
+        ("without one", lost(0, 5, true), Confirmed),
+        ("with one, too", lost(2, 5, true), Refuted),
+        ("nobody", lost(0, 0, true), Refuted),
+        ("only some", lost(0, 3, true), Refuted),
+        ("no reply lost", lost(0, 5, false), NotDecided),
+    ]);
 }
 
 #[test]
@@ -876,16 +794,16 @@ fn claims_31_and_34_count_entries_beside_lost_holders_and_what_the_token_stopped
         let zombie = run("articles-zombie", vec![of("local-then-remote"), of("curator-mutex")]);
         of_runs(vec![zombie, run("articles-safety", vec![of("curator-mutex")])])
     };
-    decided(31, vec![("beside one", zombie(1, 0, 2), Refuted), ("beside none", zombie(0, 0, 2), NotDecided)]);
-    decided(
-        34,
-        vec![
-            ("stopped", zombie(1, 0, 2), HoldsWhen),
-            ("passed", zombie(1, 0, 1), HoldsWhen),
-            ("nobody beside", zombie(0, 0, 2), Confirmed),
-            ("violated", zombie(1, 1, 2), Refuted),
-        ],
-    );
+    Claim(31).is_decided(vec![
+        ("beside one", zombie(1, 0, 2), Refuted),
+        ("beside none", zombie(0, 0, 2), NotDecided),
+    ]);
+    Claim(34).is_decided(vec![
+        ("stopped", zombie(1, 0, 2), HoldsWhen),
+        ("passed", zombie(1, 0, 1), HoldsWhen),
+        ("nobody beside", zombie(0, 0, 2), Confirmed),
+        ("violated", zombie(1, 1, 2), Refuted),
+    ]);
     assert!(claim(34, &zombie(1, 0, 1)).sentence.contains("2 of 4 stale writes passed"));
 }
 
@@ -901,23 +819,17 @@ fn claims_36_and_37_count_creates_and_notifications_of_the_races() {
         });
         of_run("articles-batch", vec![trial])
     };
-    decided(
-        36,
-        vec![
-            // The directory's is one more.
-            ("one each", race(21, 190, 210, 0), Confirmed),
-            ("one more", race(22, 190, 210, 0), Refuted),
-            ("two inside", race(21, 190, 210, 1), Refuted),
-        ],
-    );
-    decided(
-        37,
-        vec![
-            ("all", race(20, 190, 210, 0), Confirmed),
-            ("not all told", race(20, 19, 210, 0), Refuted),
-            ("not all again", race(20, 190, 200, 0), Refuted),
-        ],
-    );
+    Claim(36).is_decided(vec![
+        // The directory's is one more.
+        ("one each", race(21, 190, 210, 0), Confirmed),
+        ("one more", race(22, 190, 210, 0), Refuted),
+        ("two inside", race(21, 190, 210, 1), Refuted),
+    ]);
+    Claim(37).is_decided(vec![
+        ("all", race(20, 190, 210, 0), Confirmed),
+        ("not all told", race(20, 19, 210, 0), Refuted),
+        ("not all again", race(20, 190, 200, 0), Refuted),
+    ]);
 }
 
 #[test]
@@ -932,22 +844,16 @@ fn claims_38_39_and_40_look_into_shared_locks() {
         });
         of_run("articles-shared", vec![trial])
     };
-    decided(
-        38,
-        vec![
-            ("several", shared(7, 0, 0), Confirmed),
-            ("never", shared(1, 0, 0), NotDecided),
-            ("a writer, too", shared(7, 1, 0), Refuted),
-        ],
-    );
-    decided(
-        40,
-        vec![
-            ("all", shared(7, 0, 0), Confirmed),
-            ("all but one", shared(7, 0, 1), HoldsWhen),
-            ("less than half", shared(7, 0, 60), Refuted),
-        ],
-    );
+    Claim(38).is_decided(vec![
+        ("several", shared(7, 0, 0), Confirmed),
+        ("never", shared(1, 0, 0), NotDecided),
+        ("a writer, too", shared(7, 1, 0), Refuted),
+    ]);
+    Claim(40).is_decided(vec![
+        ("all", shared(7, 0, 0), Confirmed),
+        ("all but one", shared(7, 0, 1), HoldsWhen),
+        ("less than half", shared(7, 0, 60), Refuted),
+    ]);
     let group = |small: u64, large: u64| {
         let of = |label: &'static str, contenders: usize, served: u64| {
             six(move |number| {
@@ -961,15 +867,12 @@ fn claims_38_39_and_40_look_into_shared_locks() {
         let improved = [of("shared-predecessor-watch", 2, 2_000), of("shared-predecessor-watch", 100, 2_000)];
         of_run("articles-shared", [first.concat(), improved.concat()].concat())
     };
-    decided(
-        39,
-        vec![
-            ("as claimed", group(2_000, 1_000), Confirmed),
-            ("slower in the small group", group(1_500, 1_000), Refuted),
-            ("not slower in the large one", group(2_000, 1_900), Refuted),
-            ("on the limit", group(2_000, 1_399), NotDecided),
-        ],
-    );
+    Claim(39).is_decided(vec![
+        ("as claimed", group(2_000, 1_000), Confirmed),
+        ("slower in the small group", group(1_500, 1_000), Refuted),
+        ("not slower in the large one", group(2_000, 1_900), Refuted),
+        ("on the limit", group(2_000, 1_399), NotDecided),
+    ]);
 }
 
 #[test]
@@ -978,67 +881,51 @@ fn claims_about_zookeeper_itself_follow_from_what_was_tried() {
         node_size: Some(NodeSize { accepted_bytes: accepted, refused_bytes: accepted + 1 }),
         ..Behaviour::default()
     };
-    let tried = |behaviour: Behaviour| of_behaviour(behaviour);
-    decided(
-        6,
-        vec![
-            ("a little short of a mebibyte", tried(size(1_048_500)), Confirmed),
-            ("more", tried(size(2_000_000)), Refuted),
-            ("less", tried(size(900_000)), Refuted),
-        ],
-    );
+    Claim(6).is_decided(vec![
+        ("a little short of a mebibyte", of_behaviour(size(1_048_500)), Confirmed),
+        ("more", of_behaviour(size(2_000_000)), Refuted),
+        ("less", of_behaviour(size(900_000)), Refuted),
+    ]);
     let order = |out_of_order: u64, logs: u64, logged_otherwise: u64| {
         let order =
             UpdateOrder { sessions: 12, directories: 4, changes: 600, out_of_order, logs, logged_otherwise };
-        tried(Behaviour { order: Some(order), ..Behaviour::default() })
+        of_behaviour(Behaviour { order: Some(order), ..Behaviour::default() })
     };
-    decided(
-        10,
-        vec![
-            ("one order", order(0, 3, 0), Confirmed),
-            ("not rising", order(1, 3, 0), Refuted),
-            ("logged otherwise", order(0, 3, 2), Refuted),
-            ("no logs", order(0, 0, 0), NotDecided),
-        ],
-    );
+    Claim(10).is_decided(vec![
+        ("one order", order(0, 3, 0), Confirmed),
+        ("not rising", order(1, 3, 0), Refuted),
+        ("logged otherwise", order(0, 3, 2), Refuted),
+        ("no logs", order(0, 0, 0), NotDecided),
+    ]);
     let third = |third: i64| {
         let numbers = Some(Numbers { second: 1, children_then: 1, third });
-        tried(Behaviour { numbers, ..Behaviour::default() })
+        of_behaviour(Behaviour { numbers, ..Behaviour::default() })
     };
-    decided(
-        11,
-        vec![
-            ("the counter", third(2), Refuted),
-            ("the count", third(1), Confirmed),
-            ("neither", third(0), Refuted),
-        ],
-    );
+    Claim(11).is_decided(vec![
+        ("the counter", third(2), Refuted),
+        ("the count", third(1), Confirmed),
+        ("neither", third(0), Refuted),
+    ]);
     let once = |changes: u64, events: u64| {
-        tried(Behaviour { one_shot: Some(OneShot { changes, events }), ..Behaviour::default() })
+        of_behaviour(Behaviour { one_shot: Some(OneShot { changes, events }), ..Behaviour::default() })
     };
-    decided(
-        13,
-        vec![
-            ("once", once(5, 1), Confirmed),
-            ("always", once(5, 5), Refuted),
-            ("one change", once(1, 1), NotDecided),
-        ],
-    );
+    Claim(13).is_decided(vec![
+        ("once", once(5, 1), Confirmed),
+        ("always", once(5, 5), Refuted),
+        ("one change", once(1, 1), NotDecided),
+    ]);
     let raced = |listed: u64, notified: u64, lost: u64, control_lost: u64| {
         let of =
             |listed, notified, lost| Some(Raced { rounds: listed + notified + lost, listed, notified, lost });
         let (raced, raced_apart) = (of(listed, notified, lost), of(100, 200 - control_lost, control_lost));
-        tried(Behaviour { raced, raced_apart, ..Behaviour::default() })
+        of_behaviour(Behaviour { raced, raced_apart, ..Behaviour::default() })
     };
-    decided(
-        15,
-        vec![
-            ("none lost", raced(100, 200, 0, 20), Confirmed),
-            ("one lost", raced(100, 199, 1, 20), Refuted),
-            ("all on one side", raced(0, 300, 0, 20), NotDecided),
-            ("nothing could be lost", raced(100, 200, 0, 0), NotDecided),
-        ],
-    );
+    Claim(15).is_decided(vec![
+        ("none lost", raced(100, 200, 0, 20), Confirmed),
+        ("one lost", raced(100, 199, 1, 20), Refuted),
+        ("all on one side", raced(0, 300, 0, 20), NotDecided),
+        ("nothing could be lost", raced(100, 200, 0, 0), NotDecided),
+    ]);
 }
 
 #[test]
@@ -1056,14 +943,11 @@ fn claim_12_depends_on_which_watch_sees_which_change() {
     let real = |watch, change| {
         change == Change::Deleted || (watch == WatchedBy::GetChildren) == (change != Change::DataSet)
     };
-    decided(
-        12,
-        vec![
-            ("as it is", matrix(real), HoldsWhen),
-            ("all", matrix(|_, _| true), Confirmed),
-            ("data set tells nobody", matrix(|_, change| change != Change::DataSet), Refuted),
-        ],
-    );
+    Claim(12).is_decided(vec![
+        ("as it is", matrix(real), HoldsWhen),
+        ("all", matrix(|_, _| true), Confirmed),
+        ("data set tells nobody", matrix(|_, change| change != Change::DataSet), Refuted),
+    ]);
 }
 
 #[test]

@@ -207,14 +207,8 @@ fn gates_and_comments_make_no_other_scenario_of_it_and_another_hold_does() {
 
 /// A trend of the throughput over runs that take so many times as long, each of a commit of its own.
 pub fn over(times: &[f64]) -> Trend {
-    let scope = Scope { strategy: None, contenders: None };
-    let mut trend = Trend::new(figures::THROUGHPUT.figure(), scope);
-    for (at, times) in times.iter().enumerate() {
-        let mut trial = records::trial(0);
-        trial.measured_us = (2_500_000.0 * times * (1.0 + 0.002 * (at % 3) as f64)) as u64;
-        trend.add(&format!("commit{at}"), &records::stored(&records::run(1), &[trial]));
-    }
-    trend.concluded(0.05)
+    let times: Vec<_> = times.iter().copied().map(Some).collect();
+    trend(figures::THROUGHPUT.figure(), &times).concluded(0.05)
 }
 
 #[test]

@@ -5,14 +5,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use zklockbench::answer::compare::{Ask, Loaded, Regression, Side, compare};
-use zklockbench::answer::gate;
+use zklockbench::answer::compare::{Ask, Regression, Side, compare};
+use zklockbench::answer::gate::Outcome;
 use zklockbench::record::Trial;
 use zklockbench::record::figures;
 use zklockbench::report::Gated;
 use zklockbench::report::ci::{Check, CheckKind, CiReport, Live, github, junit, openmetrics, trackers};
 use zklockbench::results;
-use zklockbench::scenario::gate::Scope;
 use zklockbench::words::measure::Measure;
 use zklockbench::words::verdict::Verdict;
 
@@ -42,16 +41,8 @@ fn example() -> CiReport {
     shown::ci_report(&stored, &Gated { gates, baseline: None })
 }
 
-fn gate(text: &str, verdict: Verdict) -> gate::Outcome {
-    let check = gate::Check {
-        strategy: "polling".into(),
-        contenders: 20,
-        verdict: verdict.clone(),
-        observed: None,
-        limit: None,
-        sentence: "what was observed".into(),
-    };
-    gate::Outcome { gate: text.into(), name: None, scope: Scope::default(), verdict, checks: vec![check] }
+fn gate(text: &str, verdict: Verdict) -> Outcome {
+    shown::gate(text, ("polling", 20), "what was observed", verdict)
 }
 
 /// The document of trials whose strategy, reasons and scenario have that hostile name: one that holds, one that does not,
@@ -195,9 +186,7 @@ fn side(name: &str, strategies: &[(&str, f64)]) -> Side {
     };
     let each = strategies.iter().cycle().take(10 * strategies.len()).enumerate();
     let trials: Vec<Trial> = each.map(trial).collect();
-    let mut stored = records::stored(&records::run(trials.len()), &trials);
-    stored.run.digest = name.into();
-    Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
+    records::side(name, &trials)
 }
 
 /// One that regressed, one that is the same, one that only the base has, with a hostile name.

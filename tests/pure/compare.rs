@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use zklockbench::answer::compare::{
-    Ask, Comparison, ComparisonVerdict, Loaded, Regression, Row, Side, compare,
-};
+use zklockbench::answer::compare::{Ask, Comparison, ComparisonVerdict, Regression, Row, Side, compare};
 use zklockbench::record::figures;
 use zklockbench::record::{Accounting, Counted, Trial};
 use zklockbench::report;
@@ -14,17 +12,11 @@ use zklockbench::scenario::{Distribution, Load};
 use zklockbench::words::error::{Error, Exit};
 use zklockbench::words::measure::Measure;
 
+use crate::support::records::side;
 use crate::support::{records, run_dirs};
 
 /// By how much the repetitions of a side differ by themselves.
 const NOISE: [f64; 10] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 0.985, 1.008];
-
-fn side(name: &str, trials: &[Trial]) -> Side {
-    let mut stored = records::stored(&records::run(trials.len()), trials);
-    stored.run.digest = name.to_owned();
-    let path = PathBuf::from(name);
-    Side { path: path.clone(), runs: vec![Loaded { path, stored }] }
-}
 
 /// A side whose repetitions take so many times as long as they would, each with its own noise.
 pub fn taking(name: &str, times: f64, count: usize) -> Side {
@@ -42,7 +34,7 @@ fn refused(base: &Side, new: &Side) -> String {
     error.to_string()
 }
 
-fn row<'a>(compared: &'a Comparison, figure: &str) -> &'a Row {
+pub fn row<'a>(compared: &'a Comparison, figure: &str) -> &'a Row {
     compared
         .rows
         .iter()

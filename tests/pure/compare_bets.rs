@@ -4,8 +4,8 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use zklockbench::answer::compare::{
-    About, Ask, Comparison, Limits, Loaded, Method, Regression, Role, Row, Runs, Scale, Side, Terms, Test,
-    compare, judge_family, power,
+    About, Ask, Limits, Loaded, Method, Regression, Role, Row, Runs, Scale, Side, Terms, Test, compare,
+    judge_family, power,
 };
 use zklockbench::record::{Better, Reading, Trial, figures};
 use zklockbench::report::{self, Style};
@@ -13,23 +13,14 @@ use zklockbench::scenario::{Late, Load};
 use zklockbench::words::error::Exit;
 use zklockbench::words::measure::{Counts, Measure, Outcome};
 
+use crate::compare::{compared, row};
 use crate::support::{depth, records};
-
-fn row<'a>(compared: &'a Comparison, figure: &str) -> &'a Row {
-    compared.rows.iter().find(|row| row.figure == figure).unwrap_or_else(|| panic!("no {figure}"))
-}
-
-fn compared(base: &Side, new: &Side) -> Comparison {
-    compare(base, new, &Ask::default()).unwrap()
-}
 
 /// A run of seven repetitions, each with its own noise.
 fn run(name: &str, times: f64) -> Loaded {
     const NOISE: [f64; 7] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995];
     let trials: Vec<Trial> = (0..7).map(|at| records::trial_taking(at, times * NOISE[at])).collect();
-    let mut stored = records::stored(&records::run(trials.len()), &trials);
-    stored.run.digest = name.to_owned();
-    Loaded { path: name.into(), stored }
+    records::side(name, &trials).runs.remove(0)
 }
 
 fn side(name: &str, runs: &[f64]) -> Side {
@@ -306,16 +297,10 @@ fn shedding(index: usize, dropped: u64) -> Trial {
     trial
 }
 
-fn of_trials(name: &str, trials: &[Trial]) -> Side {
-    let mut stored = records::stored(&records::run(trials.len()), trials);
-    stored.run.digest = name.to_owned();
-    Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
-}
-
 #[test]
 fn a_lock_that_sheds_arrivals_has_regressed_although_those_that_it_serves_wait_less() {
     let shed = |name: &str, dropped: u64| {
-        of_trials(name, &(0..8).map(|at| shedding(at, dropped + at as u64)).collect::<Vec<_>>())
+        records::side(name, &(0..8).map(|at| shedding(at, dropped + at as u64)).collect::<Vec<_>>())
     };
     let found = compared(&shed("base", 10), &shed("new", 200));
     assert_eq!(row(&found, "wait.p50").compared.regression, Regression::No);
@@ -341,7 +326,7 @@ fn acquires_that_time_out_and_errors_where_there_were_none_are_regressions() {
                 (errors > 0).then(|| ("create: connection loss".to_owned(), errors)).into_iter().collect();
             trial
         };
-        of_trials(name, &(0..7).map(failing).collect::<Vec<_>>())
+        records::side(name, &(0..7).map(failing).collect::<Vec<_>>())
     };
     let base = failing("base", None, 0);
     for (new, figure) in
@@ -370,7 +355,7 @@ fn noisy(name: &str, strategies: usize, times: f64, deviation: f64, random: &mut
             trial
         })
         .collect();
-    of_trials(name, &trials)
+    records::side(name, &trials)
 }
 
 #[test]

@@ -13,7 +13,7 @@ use zklockbench::words::measure::RequestKind;
 use zklockbench::words::spool::Sorted;
 use zklockbench::words::verdict::Verdict;
 
-use crate::support::records;
+use crate::support::{records, views};
 
 const NAME: &str = "trial 0 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders)";
 
@@ -46,27 +46,73 @@ fn unknown(why: &str) -> Verdict {
 fn fault(proved: bool, proof: &str, left: Option<&str>) -> FaultRecord {
     FaultRecord {
         number: 2,
-        kind: "kill".into(),
-        label: "kill leader".into(),
-        target: "server 1 (leader)".into(),
         asked_us: 0,
         effective_us: None,
         ended_us: None,
         proved,
         proof: proof.into(),
         left: left.map(str::to_owned),
-        elected_us: None,
         longest_gap_us: None,
-        wait_p99: None,
-        disturbance: None,
-        meanwhile: None,
         recovered_us: None,
+        ..views::fault("kill leader", 0)
     }
 }
 
+/// That somebody lost holds with its session.
+fn lose(trial: &mut Trial) {
+    trial.whole.lost_while_held = 2;
+}
+
+/// What may become of a sound trial, and the verdict on it then.
 #[test]
-fn a_trial_in_which_contenders_waited_for_each_other_and_nothing_happened_is_held() {
-    assert_eq!(after(|_| {}), Verdict::Held);
+fn one_change_of_a_sound_trial_decides_its_verdict() {
+    let few = "only 30 of 50 contenders took part: the others got no session";
+    let cases: [(&str, fn(&mut Trial), Verdict); 8] = [
+        ("contenders waited for each other, and nothing happened", |_| {}, Verdict::Held),
+        (
+            "some never got the lock",
+            |trial| {
+                trial.stuck = vec![stuck(7, None), stuck(1, None)];
+                trial.faults = vec![fault(true, "seen", None)];
+            },
+            violated("2 contenders are stuck although all faults are over; the first is contender 7"),
+        ),
+        (
+            "it was cut short",
+            |trial| trial.cut_short = records::interrupted(),
+            unknown("partial: interrupted"),
+        ),
+        (
+            "only some contenders took part",
+            |trial| {
+                let why = "only 30 of 50 contenders took part: the others got no session".into();
+                trial.cut_short = Some(CutShort { cause: Cause::TooFewSessions, why });
+            },
+            unknown(&format!("partial: {few}")),
+        ),
+        ("holds were lost", lose, unknown("2 holds were lost with their session")),
+        (
+            "where sessions are broken on purpose",
+            |trial| {
+                lose(trial);
+                trial.faults = vec![fault(true, "seen", None)];
+            },
+            Verdict::Held,
+        ),
+        (
+            "holders gave up their nodes before they left",
+            |trial| trial.evidence.given_up_early = 3,
+            violated("3 holders had given up their own node before the release"),
+        ),
+        (
+            "one contender, who has nobody to exclude",
+            |trial| trial.spec.contenders = 1,
+            unknown("a single contender has nobody to exclude"),
+        ),
+    ];
+    for (name, change, expected) in cases {
+        assert_eq!(after(change), expected, "{name}");
+    }
 }
 
 #[test]
@@ -108,29 +154,8 @@ fn an_entry_that_the_ensemble_saw_too_early_is_a_violation_by_either_of_its_meas
     assert_eq!(by(0, 0), Verdict::Held);
 }
 
-#[test]
-fn a_contender_that_never_got_the_lock_violates() {
-    let verdict = after(|trial| {
-        trial.stuck = vec![stuck(7, None), stuck(1, None)];
-        trial.faults = vec![fault(true, "seen", None)];
-    });
-    assert_eq!(
-        verdict,
-        violated("2 contenders are stuck although all faults are over; the first is contender 7")
-    );
-}
-
 fn stuck(contender: usize, blocker: Option<usize>) -> Stuck {
-    Stuck {
-        contender,
-        lock: 0,
-        waited_us: 1,
-        node: None,
-        position: None,
-        blocked_by: None,
-        blocker,
-        watches: Vec::new(),
-    }
+    Stuck { blocker, ..views::stuck(contender) }
 }
 
 #[test]
@@ -219,25 +244,7 @@ fn the_facts_that_a_trial_comes_with_are_judged_once_and_dropped() {
 }
 
 #[test]
-fn a_trial_that_was_cut_short_leaves_it_unknown() {
-    let verdict = after(|trial| trial.cut_short = records::interrupted());
-    assert_eq!(verdict, unknown("partial: interrupted"));
-}
-
-#[test]
-fn holds_lost_with_their_session_are_doubtful_only_where_nobody_breaks_sessions_on_purpose() {
-    let lose = |trial: &mut Trial| trial.whole.lost_while_held = 2;
-    assert_eq!(after(lose), unknown("2 holds were lost with their session"));
-    let verdict = after(|trial| {
-        lose(trial);
-        trial.faults = vec![fault(true, "seen", None)];
-    });
-    assert_eq!(verdict, Verdict::Held);
-}
-
-#[test]
 fn without_contention_there_was_nothing_to_exclude() {
-    assert_eq!(after(|trial| trial.spec.contenders = 1), unknown("a single contender has nobody to exclude"));
     let unmet = unknown(
         "too little evidence: in 900 entries nobody was seen waiting outside; use a longer hold, more \
          contenders (more than a semaphore has leases, or with writers among the readers) or servers started \
@@ -272,12 +279,6 @@ fn each_means_is_enough_by_itself_and_in_a_small_trial_half_of_those_that_could_
     let few = Evidence { entries: 5, waited: 4, seen_inside: 2, ..Evidence::default() };
     assert_eq!(with(few), Verdict::Held);
     assert!(matches!(with(Evidence { seen_inside: 1, ..few }), Verdict::Unknown(_)));
-}
-
-#[test]
-fn a_holder_that_gave_up_its_node_before_it_left_violates() {
-    let verdict = after(|trial| trial.evidence.given_up_early = 3);
-    assert_eq!(verdict, violated("3 holders had given up their own node before the release"));
 }
 
 #[test]
@@ -401,13 +402,6 @@ fn counts_that_disagree_are_doubtful_with_the_likely_cause_and_leave_the_lock_al
     assert_eq!(judge_copy(&trial).accounting, Some(Verdict::Held));
     trial.accounting = vec![line(None)];
     assert_eq!(judge_copy(&trial).accounting, None, "nobody else counted");
-}
-
-#[test]
-fn a_trial_that_only_some_contenders_took_part_in_is_unknown() {
-    let why = "only 30 of 50 contenders took part: the others got no session";
-    let cut = CutShort { cause: Cause::TooFewSessions, why: why.into() };
-    assert_eq!(after(|trial| trial.cut_short = Some(cut)), unknown(&format!("partial: {why}")));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::support::records;
 
 /// Three repetitions of `baton` and of `mutex` with 20 contenders, and of `baton` with 2. In each, a thousand waits of
 /// 30 ms and as many handoffs of 2 ms. `baton` acquires 100 times a second, `mutex` 50 times.
+#[derive(Clone)]
 struct World {
     run: Run,
     trials: Vec<Trial>,
@@ -87,6 +88,18 @@ impl World {
     fn outcome(&self, gate: &str) -> Outcome {
         self.outcomes(&[gate]).into_iter().find(|outcome| !outcome.is_of_every_run()).unwrap()
     }
+
+    /// What gates come to, each in this world after a change of its own.
+    fn check(&self, cases: &[Case]) {
+        for (gate, change, word, said) in cases {
+            let mut world = self.clone();
+            change(&mut world);
+            let outcome = world.outcome(gate);
+            let worst = outcome.checks.first().map_or("", |check| check.sentence.as_str());
+            assert_eq!(outcome.word(), *word, "{gate}: {worst}");
+            assert!(worst.contains(said), "{gate}: {worst}");
+        }
+    }
 }
 
 /// A change of the world, the word for the gate then, and a part of what is said of the worst cell.
@@ -95,14 +108,7 @@ type Case = (&'static str, fn(&mut World), &'static str, &'static str);
 fn nothing(_: &mut World) {}
 
 fn check(cases: &[Case]) {
-    for (gate, change, word, said) in cases {
-        let mut world = World::new();
-        change(&mut world);
-        let outcome = world.outcome(gate);
-        let worst = outcome.checks.first().map_or("", |check| check.sentence.as_str());
-        assert_eq!(outcome.word(), *word, "{gate}: {worst}");
-        assert!(worst.contains(said), "{gate}: {worst}");
-    }
+    World::new().check(cases);
 }
 
 #[test]
@@ -154,21 +160,11 @@ fn a_lower_bound_fails_what_it_is_beyond_and_decides_nothing_else() {
         ("wait.p99 > 50ms", |w| all(w, |t| unserved(t, 60_000)), "passed", "≥ 60"),
         ("wait.p99 > 50ms", |w| all(w, |t| unserved(t, 40_000)), "unknown", "only a lower bound"),
         // As what something is compared with, it is the other way round
-        (
-            "wait.p99 of baton at 20 contenders < 2 * wait.p99 of mutex",
-            |w| unserved_all(w.mutex()),
-            "passed",
-            "≥ 60",
-        ),
-        (
-            "wait.p99 of baton at 20 contenders > 2 * wait.p99 of mutex",
-            |w| unserved_all(w.mutex()),
-            "FAILED",
-            "≥ 60",
-        ),
+        ("wait.p99 of baton at 20 contenders < 2 * wait.p99 of mutex", mutex_unserved, "passed", "≥ 60"),
+        ("wait.p99 of baton at 20 contenders > 2 * wait.p99 of mutex", mutex_unserved, "FAILED", "≥ 60"),
         (
             "wait.p99 of baton at 20 contenders > 0.1 * wait.p99 of mutex",
-            |w| unserved_all(w.mutex()),
+            mutex_unserved,
             "unknown",
             "lower bound",
         ),
@@ -328,13 +324,13 @@ fn side(path: &str, stored: StoredRun) -> Side {
     Side { path: path.into(), runs: vec![Loaded { path: path.into(), stored }] }
 }
 
-/// The world with so many repetitions, in which all is as it was in a baseline with as many.
-fn compared(world: &mut World, repetitions: u32) {
-    let base = World::of(repetitions);
-    *world = World::of(repetitions);
-    let mut stored = records::stored(&base.run, &base.trials);
+/// A world with so many repetitions, in which all is as it was in a baseline with as many.
+fn compared(repetitions: u32) -> World {
+    let mut world = World::of(repetitions);
+    let mut stored = records::stored(&world.run, &world.trials);
     stored.run.digest = "another".into();
     world.baseline = Some(side("base", stored));
+    world
 }
 
 fn slower(world: &mut World, label: &str) {
@@ -346,166 +342,78 @@ fn base(world: &mut World) -> &mut StoredRun {
     &mut world.baseline.as_mut().unwrap().runs[0].stored
 }
 
+fn mutex_slower(world: &mut World) {
+    slower(world, "mutex");
+}
+
 #[test]
-#[allow(clippy::too_many_lines, reason = "a table")]
 fn a_baseline() {
     const GATE: &str = "wait.p99 not regressed by 5% against baseline";
-    check(&[
-        (
-            GATE,
-            |w| compared(w, 6),
-            "passed",
-            "30 ms; 30 ms in the baseline; 1 times that (between 1 and 1 with",
-        ),
-        (
-            GATE,
-            |w| {
-                compared(w, 6);
-                slower(w, "mutex");
-            },
-            "FAILED",
-            "40 ms; 30 ms in the baseline; 1.33 times",
-        ),
-        (
-            "wait.p99 of baton not regressed by 5% against baseline",
-            |w| {
-                compared(w, 6);
-                slower(w, "mutex");
-            },
-            "passed",
-            "30 ms",
-        ),
-        (
-            "wait.p99 not regressed by 50% against baseline",
-            |w| {
-                compared(w, 6);
-                slower(w, "mutex");
-            },
-            "passed",
-            "40 ms",
-        ),
-        (
-            "throughput not regressed by 5% against baseline",
-            |w| {
-                compared(w, 6);
-                all(w, |t| t.measured_us *= 2);
-            },
-            "FAILED",
-            "0.5 times",
-        ),
-        (
-            "throughput not regressed by 5% against baseline",
-            |w| {
-                compared(w, 6);
-                all(w, |t| t.measured_us /= 2);
-            },
-            "passed",
-            "2 times",
-        ),
+    const THROUGHPUT: &str = "throughput not regressed by 5% against baseline";
+    compared(6).check(&[
+        (GATE, nothing, "passed", "30 ms; 30 ms in the baseline; 1 times that (between 1 and 1 with"),
+        (GATE, mutex_slower, "FAILED", "40 ms; 30 ms in the baseline; 1.33 times"),
+        ("wait.p99 of baton not regressed by 5% against baseline", mutex_slower, "passed", "30 ms"),
+        ("wait.p99 not regressed by 50% against baseline", mutex_slower, "passed", "40 ms"),
+        (THROUGHPUT, |w| all(w, |t| t.measured_us *= 2), "FAILED", "0.5 times"),
+        (THROUGHPUT, |w| all(w, |t| t.measured_us /= 2), "passed", "2 times"),
         // What the load generator itself adds is no regression
         (
             GATE,
             |w| {
-                compared(w, 6);
-                slower(w, "mutex");
+                mutex_slower(w);
                 base(w).trials.iter_mut().for_each(|t| t.health.lag_share = Some(0.02));
                 all(w, |t| t.health.lag_share = Some(0.19));
             },
             "unknown",
             "the load generator's own lag rose from 2 % to 19 %",
         ),
-        // Nothing to compare with, or not enough of it
-        (GATE, nothing, "unknown", "there is no baseline: give one with --baseline"),
+        // Not enough to compare with
+        (GATE, |w| base(w).trials.truncate(6), "unknown", "base: "),
         (
             GATE,
-            |w| {
-                compared(w, 3);
-                slower(w, "mutex");
-            },
-            "unknown",
-            "3 repetitions a side",
-        ),
-        (
-            GATE,
-            |w| {
-                compared(w, 6);
-                base(w).trials.truncate(6);
-            },
+            |w| base(w).trials.iter_mut().for_each(|t| t.cut_short = records::interrupted()),
             "unknown",
             "base: ",
         ),
-        (
-            GATE,
-            |w| {
-                compared(w, 6);
-                base(w).trials.iter_mut().for_each(|t| t.cut_short = records::interrupted());
-            },
-            "unknown",
-            "base: ",
-        ),
-        (
-            GATE,
-            |w| {
-                compared(w, 6);
-                cut_baton(w);
-            },
-            "unknown",
-            "partial",
-        ),
+        (GATE, cut_baton, "unknown", "partial"),
         // What was lost is compared as a share of all, and told as one
         (
             "timed_out not regressed by 5% against baseline",
-            |w| {
-                compared(w, 6);
-                w.trials.iter_mut().for_each(|trial| timed_out(trial, 400));
-            },
+            |w| all(w, |trial| timed_out(trial, 400)),
             "FAILED",
             "0 % of all in the baseline; 28.6 % more of all",
         ),
         // Of other circumstances
         (
             GATE,
-            |w| {
-                compared(w, 6);
-                base(w).run.run.host.cores = 64;
-            },
+            |w| base(w).run.run.host.cores = 64,
             "unknown",
             "cannot be compared with the baseline: processors: 64 x",
         ),
         (
             GATE,
-            |w| {
-                compared(w, 6);
-                base(w).trials.iter_mut().for_each(|t| t.spec.load = Load::Batch);
-            },
+            |w| base(w).trials.iter_mut().for_each(|t| t.spec.load = Load::Batch),
             "unknown",
             "batch load against",
         ),
-        // Counts that a batch determines need no repetitions
-        (
-            "notifications not regressed by 5% against baseline",
-            |w| batches(w, 100, 105),
-            "passed",
-            "1.05 times that",
-        ),
-        (
-            "notifications not regressed by 5% against baseline",
-            |w| batches(w, 100, 106),
-            "FAILED",
-            "1.06 times that",
-        ),
-        (
-            "notifications not regressed by 5% against baseline",
-            |w| batches(w, 0, 1),
-            "FAILED",
-            "0 in the baseline",
-        ),
+    ]);
+    check(&[(GATE, nothing, "unknown", "there is no baseline: give one with --baseline")]);
+    compared(3).check(&[(GATE, mutex_slower, "unknown", "3 repetitions a side")]);
+}
+
+#[test]
+fn counts_that_a_batch_determines_need_no_repetitions_to_be_compared_with_a_baseline() {
+    const GATE: &str = "notifications not regressed by 5% against baseline";
+    compared(1).check(&[
+        (GATE, |w| batches(w, 100, 105), "passed", "1.05 times that"),
+        (GATE, |w| batches(w, 100, 106), "FAILED", "1.06 times that"),
+        (GATE, |w| batches(w, 0, 1), "FAILED", "0 in the baseline"),
     ]);
 }
 
-/// One repetition each, in which the first had so many notifications and the second so many.
+/// A batch, which had so many notifications in the baseline and now so many.
 fn batches(world: &mut World, was: u64, is: u64) {
-    compared(world, 1);
     let notified = |trial: &mut Trial, count: u64| {
         trial.spec.load = Load::Batch;
         trial.measured.notifications.node_deleted = count;
@@ -523,8 +431,7 @@ fn batches(world: &mut World, was: u64, is: u64) {
 #[test]
 fn more_gates_against_a_baseline_raise_no_more_false_alarms() {
     // Five repetitions a side can carry six comparisons: with twelve, none of them can be significant
-    let mut world = World::new();
-    compared(&mut world, 5);
+    let mut world = compared(5);
     slower(&mut world, "mutex");
     let gate = |figure: &str| format!("{figure} not regressed by 5% against baseline");
     let words = |world: &World, figures: &[&str]| -> Vec<&str> {
@@ -597,8 +504,8 @@ fn unserved(trial: &mut Trial, us: u64) {
     trial.histograms.insert(Measure::Unserved, records::histogram(&[us; 20]));
 }
 
-fn unserved_all(trials: &mut [Trial]) {
-    trials.iter_mut().for_each(|trial| unserved(trial, 60_000));
+fn mutex_unserved(world: &mut World) {
+    world.mutex().iter_mut().for_each(|trial| unserved(trial, 60_000));
 }
 
 fn timed_out(trial: &mut Trial, times: u64) {
@@ -621,8 +528,7 @@ fn overloaded(like: &Trial) -> Trial {
 #[test]
 fn without_a_gate_about_it_the_whole_comparison_is_one() {
     let came_to = |slow: Option<&str>, repetitions: u32| -> Outcome {
-        let mut world = World::new();
-        compared(&mut world, repetitions);
+        let mut world = compared(repetitions);
         slow.into_iter().for_each(|label| slower(&mut world, label));
         let new = side("new", records::stored(&world.run, &world.trials));
         let found: Result<Comparison, Error> =

@@ -69,6 +69,11 @@ fn case_of<T>(then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
     })
 }
 
+/// Six trials that hardly differ.
+fn sound() -> Evidence {
+    Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() }
+}
+
 fn fitted(trials: &[Observation]) -> Fit {
     fit(trials).unwrap()
 }
@@ -133,14 +138,18 @@ fn answer(question: &Question, evidence: &Evidence) -> Answer {
 }
 
 fn answer_with(effort: Effort, question: &Question, evidence: &Evidence) -> Answer {
+    Answer::of("predecessor-watch", evidence, &load_of(question, ""), &question.objective, effort)
+}
+
+/// The load that is asked about, with more lines in its scenario.
+fn load_of(question: &Question, more: &str) -> PlannedLoad {
     let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
-    let load = PlannedLoad::of(&spec(&text), Order::Fifo).unwrap();
-    Answer::of("predecessor-watch", evidence, &load, &question.objective, effort)
+    PlannedLoad::of(&spec(&(text + more)), Order::Fifo).unwrap()
 }
 
 #[test]
 fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_locks_it_would() {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), watches: true, ..Evidence::default() };
+    let evidence = Evidence { watches: true, ..sound() };
     // Given 20 ms of hold and 4 ms of handoff: a lock takes 41 a second
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
     assert_eq!(holds.verdict, Verdict::Held, "{}", in_words(&holds));
@@ -157,11 +166,10 @@ fn a_load_that_fits_holds_with_room_and_one_that_does_not_says_over_how_many_loc
 
 #[test]
 fn where_only_the_mean_hold_is_known_the_answer_is_for_two_ways_in_which_holds_vary() {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), watches: true, ..Evidence::default() };
+    let evidence = Evidence { watches: true, ..sound() };
     let asked = |slo: &str, holds: Option<&str>| {
         let question = Question { holds: holds.map(str::to_owned), ..question(slo, 25.0, 1) };
-        let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
-        let load = PlannedLoad::of(&spec(&text), Order::Fifo).unwrap();
+        let load = load_of(&question, "");
         let load = if question.holds.is_none() { load.knowing_mean_only() } else { load };
         Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
     };
@@ -189,13 +197,9 @@ fn where_only_the_mean_hold_is_known_the_answer_is_for_two_ways_in_which_holds_v
 
 #[test]
 fn a_map_says_what_to_take_at_other_rates_and_nothing_of_what_was_not_measured() {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let evidence = sound();
     let question = question("wait.p99 < 500ms", 20.0, 1);
-    let load = PlannedLoad::of(
-        &spec(&question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0))),
-        Order::Fifo,
-    );
-    let load = load.unwrap();
+    let load = load_of(&question, "");
     let answer = Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE);
     let found = map(&[Candidate::of(&answer, &evidence, &load).unwrap()], &question.objective, LITTLE);
     // Given a lock that takes 41 a second, and trials up to 105 a second over all locks
@@ -211,15 +215,14 @@ fn a_map_says_what_to_take_at_other_rates_and_nothing_of_what_was_not_measured()
     assert!((3..=4).contains(&locks(at(80.0, 800))), "{:?}", at(80.0, 800));
     // Beyond 1.3 times what was measured nothing is said
     let faster = Question { rate: 40.0, ..question };
-    let text = faster.scenario("plan", &["predecessor-watch".into()], &faster.copies(1.0));
-    let load = PlannedLoad::of(&spec(&text), Order::Fifo).unwrap();
+    let load = load_of(&faster, "");
     let found = map(&[Candidate::of(&answer, &evidence, &load).unwrap()], &faster.objective, LITTLE);
     assert_eq!(found.last().unwrap().take, MapChoice::NotKnown);
 }
 
 #[test]
 fn measured_holds_are_simulated_as_they_are() {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let evidence = sound();
     // Given nine short holds to one that is long, of 20 ms on average
     let measured = format!("{{ measured = [{}\"110ms\"] }}", "\"10ms\", ".repeat(9));
     let question = Question { holds: Some(measured), ..question("wait.p99 < 2s", 25.0, 1) };
@@ -230,7 +233,7 @@ fn measured_holds_are_simulated_as_they_are() {
 
 #[test]
 fn beyond_what_a_lock_can_do_nothing_holds_however_long_a_wait_may_be() {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let evidence = sound();
     // Given 20 ms of hold and 4 ms of handoff: a lock takes 41 a second
     for rate in [43.0, 46.0, 50.0] {
         for slo in ["wait.p99 < 60s", "wait.p99 < 3600s", "throughput > 30/s"] {
@@ -243,13 +246,11 @@ fn beyond_what_a_lock_can_do_nothing_holds_however_long_a_wait_may_be() {
 
 #[test]
 fn of_locks_of_which_one_is_asked_for_more_than_it_can_do_nothing_holds_although_the_others_are_idle() {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let evidence = sound();
     let asked = question("wait.p50 < 1s", 103.0, 10);
     let question = Question { clients: 2_000, hold: Duration::from_millis(30), ..asked };
     let answer = |popularity: &str| {
-        let text = question.scenario("plan", &["predecessor-watch".into()], &question.copies(1.0));
-        let spec = spec(&format!("{text}popularity = {popularity}\n"));
-        let load = PlannedLoad::of(&spec, Order::Fifo).unwrap();
+        let load = load_of(&question, &format!("popularity = {popularity}\n"));
         Answer::of("predecessor-watch", &evidence, &load, &question.objective, LITTLE)
     };
     // Given ten locks that take 29 a second each, and are asked for 103 a second alike, or one of them for nearly half of that
@@ -323,10 +324,7 @@ fn without_enough_or_sound_trials_nothing_is_promised() {
         in_words(&unsure)
     );
     assert!(in_words(&unsure).contains("6 of 6 trials do not count"), "{}", in_words(&unsure));
-    let far = answer(
-        &question("wait.p99 < 5s", 900.0, 100),
-        &Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() },
-    );
+    let far = answer(&question("wait.p99 < 5s", 900.0, 100), &sound());
     assert!(
         far.prediction.is_none() && in_words(&far).contains("more than was measured"),
         "{}",
@@ -336,14 +334,14 @@ fn without_enough_or_sound_trials_nothing_is_promised() {
 
 #[test]
 fn the_same_question_has_the_same_answer() {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let evidence = sound();
     let ask = || answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
     assert_eq!(ask(), ask());
 }
 
 #[test]
 fn the_curve_goes_from_a_quarter_of_the_rate_through_the_answer_to_where_the_objective_breaks() {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let evidence = sound();
     // Given a load that fits
     let holds = answer(&question("wait.p99 < 500ms", 20.0, 1), &evidence);
     // Then the curve rises to where it would not
@@ -412,7 +410,7 @@ fn only_what_delays_everybody_throughout_is_a_distance() {
 
 #[test]
 fn the_room_has_an_interval_that_holds_it_and_is_narrower_the_longer_a_trial_is() {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), ..Evidence::default() };
+    let evidence = sound();
     let width = |arrivals: f64| {
         let effort = Effort { arrivals, ..LITTLE };
         let room = answer_with(effort, &question("wait.p99 < 500ms", 20.0, 1), &evidence).headroom.unwrap();
@@ -564,7 +562,7 @@ fn whether_the_objective_holds_with_a_server_missing_takes_as_many_waits_as_its_
 
 /// What is said of so many clients that come back after 180 ms on average and hold for 20.
 fn closed(slo: &str, clients: usize) -> Answer {
-    let evidence = Evidence { trials: trials(1, 6, 0.02), watches: true, ..Evidence::default() };
+    let evidence = Evidence { watches: true, ..sound() };
     let text = format!(
         "name = \"plan\"\nstrategies = [\"predecessor-watch\"]\ncontenders = {clients}\nload = \"closed\"\n\
          think = {{ exponential = {{ mean = \"180ms\" }} }}\nhold = {{ exponential = {{ mean = \"20ms\" }} }}\n\

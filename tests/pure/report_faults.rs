@@ -252,32 +252,19 @@ fn recorded() -> Trial {
         Some(EnsembleOrder { checked: 300, overlaps: 1, too_early: 2, ..EnsembleOrder::default() });
     trial.orphans = Some(0);
     trial.faults = vec![FaultRecord {
-        number: 1,
-        kind: "crash".into(),
-        label: "crash holder".into(),
-        target: "contender 2 (holder)".into(),
         asked_us: 500_000,
         effective_us: Some(501_000),
         ended_us: Some(700_000),
-        proved: true,
-        proof: "its session is gone".into(),
-        left: None,
         elected_us: Some(370_000),
         longest_gap_us: Some(900_000),
-        wait_p99: None,
-        disturbance: None,
-        meanwhile: None,
-        recovered_us: Some(800_000),
+        ..fault("crash holder", 800_000)
     }];
     trial.stuck = vec![Stuck {
-        contender: 1,
-        lock: 0,
-        waited_us: 13_000_000,
         node: Some("n-0000000012".into()),
         position: Some(2),
         blocked_by: Some("n-0000000010 (session 0x7, contender 0)".into()),
-        blocker: None,
         watches: vec!["/r/n-0000000011".into()],
+        ..stuck(1)
     }];
     trial
 }

@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use regex::Regex;
-use zklockbench::answer::gate::{Check, Outcome};
 use zklockbench::record::{Calibration, RunOutcome};
 use zklockbench::report::ci::github;
 use zklockbench::report::document::Document;
 use zklockbench::report::{self, Gated, RunReport, Style, View, page};
 use zklockbench::results::{self, StoredRun};
-use zklockbench::scenario::gate::Scope;
 use zklockbench::words::verdict::Verdict;
 
 use crate::support::ranked::{Lock, around, lock, stored, unknown, violated};
@@ -26,17 +24,7 @@ struct Case {
 }
 
 fn gate(verdict: Verdict) -> Gated {
-    let check = Check {
-        strategy: "a".into(),
-        contenders: 3,
-        verdict: verdict.clone(),
-        observed: None,
-        limit: None,
-        sentence: "0.6 times the baseline's 500/s".into(),
-    };
-    let scope = Scope::default();
-    let gate = "throughput within 20 %".into();
-    let outcome = Outcome { gate, name: None, scope, verdict, checks: vec![check] };
+    let outcome = shown::gate("throughput within 20 %", ("a", 3), "0.6 times the baseline's 500/s", verdict);
     Gated { gates: vec![outcome], baseline: Some("baselines/main".into()) }
 }
 

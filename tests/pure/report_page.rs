@@ -5,14 +5,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use regex::Regex;
-use zklockbench::answer::gate::{Check, Outcome};
+use zklockbench::answer::gate::Outcome;
 use zklockbench::record::Trial;
 use zklockbench::report::Gated;
 use zklockbench::report::html::{self, STYLE};
 use zklockbench::report::page::{Source, document, side_by_side};
 use zklockbench::report::{RunReport, View};
 use zklockbench::results::{self, StoredRun};
-use zklockbench::scenario::gate::Scope;
 use zklockbench::words::measure::{Histogram, Measure, Woken, new_histogram};
 use zklockbench::words::verdict::Verdict;
 
@@ -53,42 +52,25 @@ fn all<'a>(pattern: &str, text: &'a str) -> Vec<&'a str> {
 }
 
 fn gated(verdict: Verdict) -> Gated {
-    let check = Check {
-        strategy: "baton".into(),
-        contenders: 20,
-        verdict: verdict.clone(),
-        observed: None,
-        limit: None,
-        sentence: "throughput regressed; 0.6 times that".into(),
-    };
-    let outcome = Outcome {
-        gate: Outcome::NO_REGRESSION.into(),
-        name: None,
-        scope: Scope::default(),
-        verdict,
-        checks: vec![check],
-    };
+    let sentence = "throughput regressed; 0.6 times that";
+    let outcome = shown::gate(Outcome::NO_REGRESSION, ("baton", 20), sentence, verdict);
     Gated { gates: vec![outcome], baseline: Some("baselines/main".into()) }
-}
-
-fn page_of(stored: &StoredRun, gated: &Gated) -> String {
-    shown::page(stored, gated)
 }
 
 #[test]
 fn the_page_of_a_failed_gate_is_red_and_shows_the_gate_first_and_the_baseline() {
     let run = example("example");
     let badge = |page: &str| all("(?s)<h1>(.*?)</h1>", page)[0].to_owned();
-    assert!(badge(&page_of(&run, &Gated::default())).contains("✓ held"));
+    assert!(badge(&shown::page(&run, &Gated::default())).contains("✓ held"));
     let why = vec!["throughput regressed".to_owned()];
-    let failed = page_of(&run, &gated(Verdict::Violated(why.clone())));
+    let failed = shown::page(&run, &gated(Verdict::Violated(why.clone())));
     assert!(badge(&failed).contains("✗ gate FAILED"), "{}", badge(&failed));
     let first = all("(?s)<ul class=\"headline\">(.*?)</li>", &failed)[0];
     assert!(first.contains("FAILED: nothing regressed against baseline: baton"), "{first}");
     for told in ["0.6 times that", "baselines/main"] {
         assert!(failed.contains(told), "{told}");
     }
-    assert!(badge(&page_of(&run, &gated(Verdict::Unknown(why)))).contains("? gate unknown"));
+    assert!(badge(&shown::page(&run, &gated(Verdict::Unknown(why)))).contains("? gate unknown"));
 }
 
 #[test]

@@ -24,6 +24,12 @@ fn only<'v>(view: &'v mut View<'static>) -> &'v mut Trial {
     view.cells[0].trials[0].to_mut()
 }
 
+/// The lines of the first table.
+fn table(shown: &str) -> Vec<&str> {
+    let from_heading = shown.lines().skip_while(|line| !line.starts_with("strategy"));
+    from_heading.take_while(|line| !line.is_empty()).collect()
+}
+
 fn words<'a>(table: &'a str, text: &str) -> Vec<&'a str> {
     table.lines().find(|line| line.contains(text)).unwrap_or_default().split_whitespace().collect()
 }
@@ -308,20 +314,26 @@ fn it_says_where_it_was_measured_and_what_a_dash_means() {
 }
 
 #[test]
-fn a_table_fits_the_terminal_and_says_which_columns_that_cost() {
-    let view = view(&FIVE, &[1, 10, 100]);
-    for width in [80, 100, 120, 160] {
-        let shown = terminal(&view, Style { colour: false, width: Some(width) });
-        let table: Vec<&str> = shown
-            .lines()
-            .skip_while(|line| !line.starts_with("strategy"))
-            .take_while(|line| !line.is_empty())
-            .collect();
-        let widest = table.iter().map(|line| line.chars().count()).max().unwrap();
-        assert!(widest <= usize::from(width), "{widest} > {width}\n{shown}");
-        assert!(table[0].contains("verdict") && table[0].contains("wait p99"));
-        assert!(shown.contains("Left out at this width: fairness"), "{shown}");
+fn a_table_fits_the_terminal_with_multiples_of_the_floor_too_and_says_which_columns_that_cost() {
+    let mut view = view(&FIVE, &[1, 10, 100]);
+    for floor in [None, Some(records::floor())] {
+        let has_floor = floor.is_some();
+        view.floor = floor;
+        for width in [80, 100, 120, 160] {
+            let shown = terminal(&view, Style { colour: false, width: Some(width) });
+            let table = table(&shown);
+            let widest = table.iter().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= usize::from(width), "{widest} > {width}\n{shown}");
+            if has_floor {
+                // The multiple goes before the handoff itself
+                assert!(table[0].contains("handoff p50") || !table[0].contains("handoff/floor"), "{shown}");
+            } else {
+                assert!(table[0].contains("verdict") && table[0].contains("wait p99"));
+                assert!(shown.contains("Left out at this width: fairness"), "{shown}");
+            }
+        }
     }
+    view.floor = None;
     assert!(!terminal(&view, PLAIN).contains("Left out"));
 }
 
@@ -367,33 +379,11 @@ fn a_row_that_lacks_a_handoff_has_a_dash_beside_the_multiples_of_others() {
 }
 
 #[test]
-fn a_table_with_multiples_fits_the_terminal_too() {
-    let mut view = view(&FIVE, &[1, 10, 100]);
-    view.floor = Some(records::floor());
-    for width in [80, 100, 120, 160] {
-        let shown = terminal(&view, Style { colour: false, width: Some(width) });
-        let table: Vec<&str> = shown
-            .lines()
-            .skip_while(|line| !line.starts_with("strategy"))
-            .take_while(|line| !line.is_empty())
-            .collect();
-        assert!(table.iter().all(|line| line.chars().count() <= usize::from(width)), "{shown}");
-        // The multiple goes before the handoff itself
-        assert!(table[0].contains("handoff p50") || !table[0].contains("handoff/floor"), "{shown}");
-    }
-}
-
-#[test]
 fn a_long_label_is_wrapped_and_the_figures_stay_whole() {
     let view = view(&["parent-watch (while_holding=relist)"], &[100]);
     let shown = terminal(&view, Style { colour: false, width: Some(80) });
-    let table: Vec<&str> = shown
-        .lines()
-        .skip_while(|line| !line.starts_with("strategy"))
-        .take_while(|line| !line.is_empty())
-        .collect();
-    assert!(table.iter().all(|line| line.chars().count() <= 80), "{shown}");
-    assert!(table.iter().any(|line| line.contains("held")), "{shown}");
+    assert!(table(&shown).iter().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(table(&shown).iter().any(|line| line.contains("held")), "{shown}");
 }
 
 #[test]

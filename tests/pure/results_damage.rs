@@ -1,7 +1,7 @@
 //! A run directory that was changed or damaged is refused, and the error names the file.
 
 use crate::support::records;
-use crate::support::run_dirs;
+use crate::support::run_dirs::{self, sha256};
 use std::fs;
 use std::path::Path;
 
@@ -13,8 +13,7 @@ use zklockbench::words::error::Error;
 ///
 /// Digests notice every damage first, so they are made anew after it where the statement is what else is noticed.
 fn told_after(damage: impl FnOnce(&Path)) -> String {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(1)]);
+    let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
     results::read(&dir).unwrap();
     damage(&dir);
     let error = results::read(&dir).unwrap_err();
@@ -31,22 +30,13 @@ fn change(dir: &Path, file: &str, pointer: &str, value: Value) {
 
 /// Makes the digests of a directory those of its files as they are now.
 fn digest_anew(dir: &Path) {
-    let path = dir.join("run.json");
-    let mut run: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    for (name, digest) in run["files"].as_object_mut().unwrap() {
-        if let Ok(bytes) = fs::read(dir.join(name)) {
-            *digest = json!(sha256(&bytes));
+    run_dirs::change(dir, |run| {
+        for (name, digest) in run["files"].as_object_mut().unwrap() {
+            if let Ok(bytes) = fs::read(dir.join(name)) {
+                *digest = json!(sha256(&bytes));
+            }
         }
-    }
-    let blank = "0".repeat(64);
-    run["digest"] = json!(blank);
-    let text = serde_json::to_string_pretty(&run).unwrap();
-    fs::write(path, text.replace(&blank, &sha256(text.as_bytes()))).unwrap();
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    use sha2::Digest as _;
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    });
 }
 
 fn set(dir: &Path, file: &str, pointer: &str, value: Value) {
@@ -56,32 +46,73 @@ fn set(dir: &Path, file: &str, pointer: &str, value: Value) {
     fs::write(path, serde_json::to_vec_pretty(&json).unwrap()).unwrap();
 }
 
-fn cut(path: &Path, keep: impl FnOnce(&str) -> usize) {
-    let text = fs::read_to_string(path).unwrap();
-    fs::write(path, &text[..keep(&text)]).unwrap();
+/// Changes a text file of the directory, and every digest so that they are right again.
+fn rewrite(dir: &Path, file: &str, with: impl FnOnce(&str) -> String) {
+    let path = dir.join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(path, with(&text)).unwrap();
+    digest_anew(dir);
 }
 
-#[test]
-fn a_truncated_json_is_told_with_its_file_and_line() {
-    let told = told_after(|dir| {
-        cut(&dir.join("trials/001.json"), |text| text.match_indices('\n').nth(9).unwrap().0);
-        digest_anew(dir);
-    });
-    assert!(told.contains("trials/001.json: EOF while parsing"), "{told}");
-    assert!(told.contains("at line 10 column"), "{told}");
-    assert!(told.contains("restore it from a copy, or run the scenario again"), "{told}");
-}
+/// What is done to a run, and what is said of it.
+const DAMAGES: [(fn(&Path), &[&str]); 11] = [
+    (
+        |dir| rewrite(dir, "trials/001.json", |text| text.lines().take(10).collect::<Vec<_>>().join("\n")),
+        &[
+            "trials/001.json: EOF while parsing",
+            "at line 10 column",
+            "restore it from a copy, or run the scenario again",
+        ],
+    ),
+    (
+        |dir| change(dir, "run.json", "/seed", json!("many")),
+        &["run.json: `seed`: invalid type: string \"many\", expected u64 at line"],
+    ),
+    (|dir| change(dir, "run.json", "/ended_at", json!("noon")), &["`noon` is not a UTC time such as"]),
+    (
+        |dir| change(dir, "run.json", "/trials", json!(1)),
+        &["trials/001.json: is one too many: run.json counts 1 trial;"],
+    ),
+    (|dir| change(dir, "run.json", "/files", json!({})), &["trials/000.json: has no digest in run.json"]),
+    (
+        |dir| {
+            fs::copy(dir.join("trials/000.json"), dir.join("trials/001.json")).unwrap();
+            digest_anew(dir);
+        },
+        &["trials/001.json: holds trial 0"],
+    ),
+    (
+        |dir| change(dir, "trials/001.json", "/schema_version", json!(3)),
+        &["trials/001.json: schema version 3, but this program reads version 2"],
+    ),
+    // Five lines of comments, then `handoff`, `request_create` and, cut, `wait`.
+    (
+        |dir| rewrite(dir, "trials/000.hlog", |text| text[..text.len() - 5].to_owned()),
+        &["trials/000.hlog: line 8: not a line of an HDR log"],
+    ),
+    (
+        |dir| {
+            let lost = |text: &str| text[..text.rfind("Tag=request_create").unwrap()].to_owned();
+            rewrite(dir, "trials/000.hlog", lost);
+        },
+        &["`request_create`: the JSON and the .hlog have other numbers"],
+    ),
+    (
+        |dir| {
+            let broken = ("Tag=wait,1.030,2.500,", "Tag=wait,1.030,2.500,1.0,!");
+            rewrite(dir, "trials/000.hlog", |text| text.replacen(broken.0, broken.1, 1));
+        },
+        &["the histogram of `wait` is not base64"],
+    ),
+    (|dir| fs::remove_dir_all(dir.join("trials")).unwrap(), &["trials: is missing"]),
+];
 
 #[test]
-fn a_value_of_the_wrong_kind_is_told_with_its_line() {
-    let told = told_after(|dir| change(dir, "run.json", "/seed", json!("many")));
-    assert!(told.contains("run.json: `seed`: invalid type: string \"many\", expected u64 at line"), "{told}");
-}
-
-#[test]
-fn a_time_that_is_no_time_is_shown_with_an_example() {
-    let told = told_after(|dir| change(dir, "run.json", "/ended_at", json!("noon")));
-    assert!(told.contains("`noon` is not a UTC time such as"), "{told}");
+fn what_is_damaged_is_told_with_its_file_and_its_place() {
+    for (damage, parts) in DAMAGES {
+        let told = told_after(damage);
+        assert!(parts.iter().all(|part| told.contains(part)), "{parts:?}: {told}");
+    }
 }
 
 #[test]
@@ -92,65 +123,6 @@ fn a_missing_file_is_named() {
     }
     let told = told_after(|dir| fs::remove_file(dir.join("trials/001.hlog")).unwrap());
     assert!(told.contains("trials/001.hlog: is missing"), "{told}");
-    let told = told_after(|dir| fs::remove_dir_all(dir.join("trials")).unwrap());
-    assert!(told.contains("trials: is missing"), "{told}");
-}
-
-#[test]
-fn a_trial_that_the_run_does_not_count_is_named() {
-    let told = told_after(|dir| change(dir, "run.json", "/trials", json!(1)));
-    assert!(told.contains("trials/001.json: is one too many: run.json counts 1 trial;"), "{told}");
-}
-
-#[test]
-fn a_trial_without_digests_is_named() {
-    let told = told_after(|dir| change(dir, "run.json", "/files", json!({})));
-    assert!(told.contains("trials/000.json: has no digest in run.json"), "{told}");
-}
-
-#[test]
-fn a_trial_in_the_place_of_another_is_named() {
-    let told = told_after(|dir| {
-        fs::copy(dir.join("trials/000.json"), dir.join("trials/001.json")).unwrap();
-        digest_anew(dir);
-    });
-    assert!(told.contains("trials/001.json: holds trial 0"), "{told}");
-}
-
-#[test]
-fn a_trial_of_a_later_version_is_refused() {
-    let told = told_after(|dir| change(dir, "trials/001.json", "/schema_version", json!(3)));
-    assert!(told.contains("trials/001.json: schema version 3, but this program reads version 2"), "{told}");
-}
-
-#[test]
-fn an_hlog_cut_within_a_line_is_told_with_that_line() {
-    let told = told_after(|dir| {
-        cut(&dir.join("trials/000.hlog"), |text| text.len() - 5);
-        digest_anew(dir);
-    });
-    // Five lines of comments, then `handoff`, `request_create` and, cut, `wait`.
-    assert!(told.contains("trials/000.hlog: line 8: not a line of an HDR log"), "{told}");
-}
-
-#[test]
-fn an_hlog_that_lost_a_whole_line_contradicts_the_json() {
-    let told = told_after(|dir| {
-        cut(&dir.join("trials/000.hlog"), |text| text.rfind("Tag=request_create").unwrap());
-        digest_anew(dir);
-    });
-    assert!(told.contains("`request_create`: the JSON and the .hlog have other numbers"), "{told}");
-}
-
-#[test]
-fn a_histogram_that_cannot_be_decoded_is_named() {
-    let told = told_after(|dir| {
-        let path = dir.join("trials/000.hlog");
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replacen("Tag=wait,1.030,2.500,", "Tag=wait,1.030,2.500,1.0,!", 1)).unwrap();
-        digest_anew(dir);
-    });
-    assert!(told.contains("the histogram of `wait` is not base64"), "{told}");
 }
 
 #[test]
@@ -177,8 +149,7 @@ fn numbers_that_cannot_both_be_true_are_told() {
 
 #[test]
 fn a_field_that_a_later_program_added_is_passed_over() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let text = fs::read_to_string(dir.join("run.json")).unwrap();
     fs::write(dir.join("run.json"), text.replacen('{', "{ \"weather\": \"fair\",", 1)).unwrap();
     digest_anew(&dir);
@@ -187,8 +158,7 @@ fn a_field_that_a_later_program_added_is_passed_over() {
 
 #[test]
 fn a_byte_that_was_changed_anywhere_is_noticed() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let mut files = vec!["run.json".to_owned()];
     files.extend(results::read(&dir).unwrap().run.files.keys().cloned());
     assert!(files.len() >= 5, "{files:?}");
@@ -263,8 +233,7 @@ fn change_text(dir: &Path, field: &str, text: &str) {
 #[test]
 fn a_hostile_run_json_is_told_with_file_and_field_by_whoever_reads_it_and_leaves_nothing() {
     for (field, text, said) in HOSTILE {
-        let parent = tempfile::tempdir().unwrap();
-        let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(1)]);
+        let (parent, dir) = run_dirs::published(&[records::trial(0), records::trial(1)]);
         change_text(&dir, field, text);
         let store = parent.path().join("store");
         let added = results::add_baseline(&store, &dir, Some("abc"), records::began());
@@ -282,8 +251,7 @@ fn a_hostile_run_json_is_told_with_file_and_field_by_whoever_reads_it_and_leaves
 
 #[test]
 fn a_run_json_that_is_cut_off_anywhere_is_told_with_its_name_and_leaves_nothing() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     let (path, store) = (dir.join("run.json"), parent.path().join("store"));
     let whole = fs::read(&path).unwrap();
     for length in (0..whole.len() - 1).step_by(97) {

@@ -55,8 +55,7 @@ fn a_trial_that_had_ended_is_taken_over_even_if_the_run_could_not_note_it_and_ha
     let parent = tempfile::tempdir().unwrap();
     let dir = killed(parent.path(), &[records::trial(0)]);
     // Given one that was written when the kill came, and one of which only a part was, with half a row
-    let other = tempfile::tempdir().unwrap();
-    let whole = run_dirs::publish(other.path(), &[records::trial(1)]);
+    let (_other, whole) = run_dirs::published(&[records::trial(1)]);
     for name in ["trials/001.json", "trials/001.hlog"] {
         fs::copy(whole.join(name), dir.join(name)).unwrap();
     }
@@ -142,8 +141,7 @@ fn what_is_not_resumed_after_all_is_as_it_was_and_nobody_else_takes_it_up_meanwh
 
 #[test]
 fn a_complete_run_is_whole_and_one_of_which_nothing_is_recorded_says_what_to_do() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let (parent, dir) = run_dirs::published(&[records::trial(0)]);
     assert!(
         matches!(RunWriter::resume(&dir), Ok(Resumed::Whole(path, _)) if path.ends_with("quick-2026-11-21T08-45-08Z"))
     );

@@ -14,11 +14,9 @@ use zklockbench::words::verdict::Verdict;
 
 #[test]
 fn a_run_that_was_published_is_read_back_as_it_was() {
-    let parent = tempfile::tempdir().unwrap();
     let trials =
         [records::trial(0), records::trial_with_a_violation(1), records::trial_without_measurements(2)];
-
-    let dir = run_dirs::publish(parent.path(), &trials);
+    let (parent, dir) = run_dirs::published(&trials);
 
     assert_eq!(dir, parent.path().join("quick-2026-11-21T08-45-08Z"));
     let read = results::read(&dir).unwrap();
@@ -45,8 +43,7 @@ fn the_histograms_come_back_whole() {
 
 #[test]
 fn what_was_not_measured_is_null_and_never_zero() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial_without_measurements(0)]);
+    let (_parent, dir) = run_dirs::published(&[records::trial_without_measurements(0)]);
 
     let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
     for field in
@@ -105,8 +102,7 @@ fn a_run_aborted_before_its_first_trial_can_still_be_read() {
 
 #[test]
 fn a_trial_that_could_not_begin_leaves_a_gap_that_the_reader_passes_over() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0), records::trial(2)]);
+    let (_parent, dir) = run_dirs::published(&[records::trial(0), records::trial(2)]);
     let indices: Vec<_> = results::read(&dir).unwrap().trials.iter().map(|trial| trial.spec.index).collect();
     assert_eq!(indices, [0, 2]);
 }
@@ -182,8 +178,7 @@ fn server_logs_are_kept_in_a_folder_of_the_run() {
 
 #[test]
 fn times_keep_their_microseconds_and_sessions_their_unit() {
-    let parent = tempfile::tempdir().unwrap();
-    let dir = run_dirs::publish(parent.path(), &[records::trial(0)]);
+    let (_parent, dir) = run_dirs::published(&[records::trial(0)]);
     let text = fs::read_to_string(dir.join("trials/000.json")).unwrap();
     assert!(text.contains("\"started_at\": \"2026-11-21T08:45:08.123456Z\""));
     let trial = &results::read(&dir).unwrap().trials[0];
@@ -202,10 +197,9 @@ fn writing_a_trial_twice_is_refused_and_names_the_file() {
 
 #[test]
 fn every_json_file_of_a_run_is_as_the_published_schemas_say() {
-    let parent = tempfile::tempdir().unwrap();
     let trials =
         [records::trial(0), records::trial_with_a_violation(1), records::trial_without_measurements(2)];
-    let dir = run_dirs::publish(parent.path(), &trials);
+    let (_parent, dir) = run_dirs::published(&trials);
     let [(run, run_schema), (_, trial_schema)] = results::schemas();
     let files = [(run, &run_schema), ("trials/000.json", &trial_schema), ("trials/001.json", &trial_schema)];
     for (name, schema) in files {

@@ -21,30 +21,15 @@ fn table(name: &str, trials: &[Trial]) -> Vec<Row> {
 }
 
 /// The columns that hold words; every other column holds numbers.
-const WORDS: [&str; 15] = [
-    "strategy",
-    "label",
-    "system",
-    "params",
-    "load",
-    "started_at",
-    "verdict",
-    "exclusion",
-    "progress",
-    "order",
-    "accounting",
-    "completeness",
-    "valid",
-    "servers_agree",
-    "cost_model_agrees",
-];
+const WORDS: &str = "strategy label system params load started_at verdict exclusion progress order accounting \
+    completeness valid servers_agree cost_model_agrees";
 
 #[test]
 fn every_trial_is_a_row_and_every_cell_is_a_word_or_a_number() {
     let rows = table("summary.csv", &[records::trial(0), records::trial_without_measurements(1)]);
     assert_eq!(rows.len(), 2);
     for (column, cell) in &rows[0] {
-        let word = WORDS.contains(&column.as_str());
+        let word = WORDS.split(' ').any(|word| word == column);
         assert!(cell.is_empty() || word != cell.parse::<f64>().is_ok(), "{column}: {cell}");
     }
 }

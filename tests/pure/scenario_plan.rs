@@ -520,22 +520,18 @@ fn the_preview_says_what_an_open_load_offers() {
 
 #[test]
 fn an_open_load_is_estimated_by_the_clock_and_by_what_it_leaves_behind() {
-    let seconds = |rate: u32| {
-        let lines =
-            format!("load = \"open\"\nduration = \"60s\"\ncontenders = 10\nhold = \"10ms\"\nrate = {rate}\n");
-        plan(&lines).trials[0].estimated_duration().as_secs()
-    };
-    // 13 ms each with the handoff: of 100 a second in 60 s, 78 s of work, of 1,000 more than the backlog may take.
-    assert_eq!((seconds(40), seconds(100), seconds(1_000)), (60, 78, 90));
-    let acquired = |rate: u32| {
+    let plan = |rate: u32| {
         let lines =
             format!("load = \"open\"\nduration = \"60s\"\ncontenders = 10\nhold = \"10ms\"\nrate = {rate}\n");
         plan(&lines)
-            .trials
-            .iter()
-            .find(|trial| trial.strategy.label == "parent-watch")
-            .unwrap()
-            .estimated_acquisitions()
+    };
+    let seconds = |rate| plan(rate).trials[0].estimated_duration().as_secs();
+    // 13 ms each with the handoff: of 100 a second in 60 s, 78 s of work, of 1,000 more than the backlog may take.
+    assert_eq!((seconds(40), seconds(100), seconds(1_000)), (60, 78, 90));
+    let acquired = |rate| {
+        let trials = plan(rate).trials;
+        let watch = trials.iter().find(|trial| trial.strategy.label == "parent-watch");
+        watch.unwrap().estimated_acquisitions()
     };
     assert!((acquired(40) - 2_400.0).abs() < 1.0 && (acquired(1_000) - 60.0 / 0.013).abs() < 1.0);
 }

@@ -31,6 +31,13 @@ impl Contender {
         Self::on((name, 0), params, scene, scene.traced().await)
     }
 
+    /// One that has the lock, as a writer.
+    pub async fn holding(name: &str, scene: &Scene) -> (Self, Held) {
+        let mut holder = Self::of(name, scene).await;
+        let held = holder.acquire(Mode::Write).await.unwrap();
+        (holder, held)
+    }
+
     /// As [`Contender::of`], by another address of the same ensemble.
     pub async fn by(connect: &str, name: &str, scene: &Scene) -> Self {
         Self::by_with(connect, name, &Params::new(), scene).await

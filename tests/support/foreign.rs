@@ -62,6 +62,25 @@ pub fn python() -> Option<&'static str> {
     found
 }
 
+/// What drives kazoo's locks.
+pub const KAZOO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/kazoo/run");
+/// What drives Curator's, which compiles itself where `XDG_CACHE_HOME` says.
+pub const CURATOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers/curator/run");
+
+/// kazoo's driver as `--driver` takes it; where it can't be had, the test is skipped.
+pub fn kazoo() -> Option<String> {
+    python().map(|python| format!("kazoo={python} '{KAZOO}'"))
+}
+
+/// Curator's driver as `--driver` takes it, with a cache there; where it can't be had, the test is skipped.
+pub fn curator(cache: &Path) -> Option<String> {
+    if !Path::new(JARS).join("curator-recipes.jar").exists() {
+        skip::skipped(format!("this machine has no Curator in {JARS}"));
+        return None;
+    }
+    Some(format!("curator=env XDG_CACHE_HOME={} '{CURATOR}'", cache.display()))
+}
+
 /// Runs a program of tests/interop.
 pub fn script(python: &str, name: &str) -> Command {
     let mut command = Command::new(python);
@@ -111,6 +130,13 @@ impl Obedient {
             lines.map_while(Result::ok).for_each(|line| listener.lock().unwrap().push(line));
         });
         Self { _process: Bounded(process), told, said }
+    }
+
+    /// Starts it, and waits until it is ready.
+    pub async fn ready(command: Command) -> Self {
+        let process = Self::start(command);
+        process.says("ready").await;
+        process
     }
 
     pub fn tell(&mut self, line: &str) {

@@ -1,11 +1,13 @@
 //! A wire to a server that falsifies one number: how many children a directory had when a queue was joined by count.
 
 use std::collections::HashSet;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+use super::proxy::next_packet;
 
 /// How the protocol numbers a multi, the results of its creates, and that of a setData.
 const MULTI: i32 = 14;
@@ -146,13 +148,4 @@ fn pass(mut from: TcpStream, mut to: TcpStream, mut look: impl FnMut(&mut [u8]))
         }
     }
     let _ = to.shutdown(Shutdown::Both);
-}
-
-fn next_packet(from: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut packet = vec![0; 4];
-    from.read_exact(&mut packet).ok()?;
-    let length = usize::try_from(number_at(&packet, 0)?).ok()?;
-    packet.resize(4 + length, 0);
-    from.read_exact(&mut packet[4..]).ok()?;
-    Some(packet)
 }

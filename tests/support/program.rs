@@ -1,6 +1,6 @@
 //! The program as a user runs it.
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -23,6 +23,13 @@ impl Bench {
         bench
     }
 
+    /// One with that as its `scenario.toml`.
+    pub fn with(scenario: &str) -> Self {
+        let bench = Self::new();
+        bench.scenario(scenario);
+        bench
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -35,10 +42,16 @@ impl Bench {
 
     /// Runs that scenario with a driver, which may build what it has to where the bench is.
     pub fn run_driven(&self, name: &str, driver: &str, scenario: &str) -> Output {
-        let scenario = self.scenario(scenario);
         let driver = format!("{name}=env XDG_CACHE_HOME={} '{driver}'", self.path("cache").display());
-        let words =
-            ["run", scenario.to_str().unwrap(), "--driver", &driver, "--data-dir", "data", "--no-floor"];
+        self.run_with(&[&driver], scenario, &[])
+    }
+
+    /// Runs that scenario on servers of its own with those drivers, as `--driver` takes them.
+    pub fn run_with(&self, drivers: &[&str], scenario: &str, more: &[&str]) -> Output {
+        self.scenario(scenario);
+        let mut words = vec!["run", "scenario.toml", "--data-dir", "data", "--no-floor"];
+        words.extend(drivers.iter().flat_map(|driver| ["--driver", driver]));
+        words.extend(more);
         self.output(&words)
     }
 
@@ -59,6 +72,33 @@ impl Bench {
 
     pub fn output(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
+    }
+
+    /// The program as it is when that is typed after its name.
+    pub fn typed(&self, line: &str) -> Command {
+        let words = shlex::split(line).unwrap();
+        self.command(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// What it shows and what it says when that is typed after its name; it has to end with that code.
+    #[track_caller]
+    pub fn ends(&self, code: i32, typed: &str) -> (String, String) {
+        let output = self.typed(typed).output().unwrap();
+        let (shown, said) = (stdout(&output), stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{typed}: {said}{shown}");
+        (shown, said)
+    }
+
+    /// What it shows when all is well.
+    #[track_caller]
+    pub fn shows(&self, typed: &str) -> String {
+        self.ends(0, typed).0
+    }
+
+    /// What it says of a mistake.
+    #[track_caller]
+    pub fn refuses(&self, typed: &str) -> String {
+        self.ends(2, typed).1
     }
 
     pub fn drawn(&self, arguments: &[&str]) -> Output {
@@ -259,6 +299,12 @@ pub fn measured(command: Command) -> Ended {
 pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
     let began = Instant::now();
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    // Read as it comes: of a pipe that is full nobody would take more.
+    let mut stderr = child.stderr.take().unwrap();
+    let listener = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        stderr.read_to_end(&mut said).map(|_| said)
+    });
     let (mut resident_kb, status) = (0, format!("/proc/{}/status", child.id()));
     while child.try_wait().unwrap().is_none() {
         let text = std::fs::read_to_string(&status).unwrap_or_default();
@@ -272,7 +318,7 @@ pub fn measured_within(mut command: Command, limit: Duration) -> Ended {
         std::thread::sleep(Duration::from_millis(2));
     }
     let took = began.elapsed();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ended { code: output.status.code(), said, took, resident_kb }
+    let code = child.wait().unwrap().code();
+    let said = String::from_utf8_lossy(&listener.join().unwrap().unwrap()).into_owned();
+    Ended { code, said, took, resident_kb }
 }

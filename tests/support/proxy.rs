@@ -349,7 +349,8 @@ fn pass(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(&[u8], bool) -> 
     let _ = to.shutdown(Shutdown::Both);
 }
 
-fn next_packet(from: &mut TcpStream) -> Option<Vec<u8>> {
+/// The next whole packet, its length included.
+pub fn next_packet(from: &mut TcpStream) -> Option<Vec<u8>> {
     let mut packet = vec![0; 4];
     from.read_exact(&mut packet).ok()?;
     let length = usize::try_from(number_at(&packet, 0)).ok()?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use zklockbench::answer::compare::{Loaded, Side};
 use zklockbench::record::{
     Accounting, Arrived, Cause, Counted, CutShort, EnsembleInfo, Evidence, Excused, FencingCounts, Floor,
     Health, Holder, HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions,
@@ -44,6 +45,13 @@ pub fn stored(run: &Run, trials: &[Trial]) -> StoredRun {
         digest: String::new(),
     };
     StoredRun::of(run, trials.to_vec())
+}
+
+/// The only run of a side of a comparison.
+pub fn side(name: &str, trials: &[Trial]) -> Side {
+    let mut stored = stored(&run(trials.len()), trials);
+    stored.run.digest = name.to_owned();
+    Side { path: name.into(), runs: vec![Loaded { path: name.into(), stored }] }
 }
 
 /// A trial of which everything takes so many times as long, with enough samples for every percentile.

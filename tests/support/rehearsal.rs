@@ -10,7 +10,7 @@ use zklockbench::words::catalog::{Mode, ParamValue, Params};
 use zklockbench::world::zk::{Sent, reactor};
 
 use crate::support::contender::{Contender, LONG, SETTLE, Waiting, settled};
-use crate::support::sessions::{Scene, scene};
+use crate::support::sessions::{Scene, on_scene, scene};
 
 /// A wait that is too short.
 const SHORT: Duration = Duration::from_millis(200);
@@ -54,8 +54,7 @@ impl Subject {
 
     /// One contender acquires and releases, with nobody else there.
     pub fn alone(&self) -> Lines {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
             let held = one.acquire(Mode::Write).await.unwrap();
             one.release(held).await.unwrap();
@@ -80,8 +79,7 @@ impl Subject {
 
     /// One contender acquires and releases so many times, by the same lock object.
     pub fn again(&self, times: usize) -> Vec<Lines> {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
             let mut turns = Vec::new();
             for _ in 0..times {
@@ -96,8 +94,7 @@ impl Subject {
 
     /// Whether it gets in on the path where a lock of another kind is held.
     pub fn is_let_in_beside(&self, other: &Self) -> bool {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut holder = other.contender(&scene).await;
             holder.acquire(Mode::Write).await.unwrap();
             let mut one = self.contender(&scene).await;
@@ -110,8 +107,7 @@ impl Subject {
     /// One contender acquires so many times before it releases as many times; another queues up meanwhile, and
     /// is not in until the last of the releases. Returns what the first one sent.
     pub fn nested(&self, depth: usize) -> Lines {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut owner = self.contender(&scene).await;
             let mut held = Vec::new();
             for _ in 0..depth {
@@ -130,8 +126,7 @@ impl Subject {
 
     /// One holds until it is asked to let go, and another waits long enough to ask it. What the two sent.
     pub fn revoked(&self) -> [Lines; 2] {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut holder = self.contender(&scene).await;
             let held = holder.acquire(Mode::Write).await.unwrap();
             let waiting = self.contender(&scene).await.queue_up().await;
@@ -147,8 +142,7 @@ impl Subject {
     /// One holds for a while; a stranger overwrites its node's data. Whether it was asked to let go, and what it
     /// sent.
     pub fn overwritten(&self, data: &[u8]) -> (bool, Lines) {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut holder = self.contender(&scene).await;
             let held = holder.acquire(Mode::Write).await.unwrap();
             let path = held.node.clone().unwrap().path;
@@ -166,8 +160,7 @@ impl Subject {
 
     /// As [`Subject::twice`], on that side.
     pub fn twice_as(&self, mode: Mode) -> (Result<Held, AcquireError>, Lines) {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
             one.acquire(mode).await.unwrap();
             one.trace.borrow_mut().clear();
@@ -191,8 +184,7 @@ impl Subject {
     /// As [`Subject::queue_of`], but they release in that order of their positions. Whoever is named must be
     /// in by then.
     pub fn queue_served<const N: usize>(&self, modes: [Mode; N], order: [usize; N]) -> [Lines; N] {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut waits: Vec<Option<Waiting>> =
                 self.line_up(&scene, &modes).await.into_iter().map(Some).collect();
             let mut lines = [const { Lines::new() }; N];
@@ -208,8 +200,7 @@ impl Subject {
     /// One holds to write and another waits to write; the holder takes the read side as well, lets the write
     /// side go, and then the read side. Until that the other is not in.
     pub fn downgrade(&self) -> Downgrade {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut owner = self.contender(&scene).await;
             let write = owner.acquire(Mode::Write).await.unwrap();
             let waiting = self.contender(&scene).await.queue_up().await;
@@ -225,8 +216,7 @@ impl Subject {
     /// One holds and the others wait; then whoever holds releases when all is quiet. The requests of the
     /// contenders in the order in which they were served.
     pub fn race<const N: usize>(&self) -> [Lines; N] {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut waits = self.line_up(&scene, &[Mode::Write; N]).await;
             let mut lines = Vec::new();
             while !waits.is_empty() {
@@ -241,8 +231,7 @@ impl Subject {
 
     /// One holds; another's patience ends. Returns what that one sent, and how many nodes were left then.
     pub fn timed_out(&self) -> (Lines, usize) {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
             let held = one.acquire(Mode::Write).await.unwrap();
             let mut other = self.contender(&scene).await;
@@ -256,8 +245,7 @@ impl Subject {
 
     /// One holds; another has much patience and gives up all the same. After how long.
     pub fn gives_up_after(&self) -> Duration {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut one = self.contender(&scene).await;
             one.acquire(Mode::Write).await.unwrap();
             let mut other = self.contender(&scene).await;
@@ -274,8 +262,7 @@ impl Subject {
 
     /// One holds and three wait; the second of them leaves. How many are inside then.
     pub fn inside_after_the_middle_has_left(&self) -> usize {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut waits = self.line_up(&scene, &[Mode::Write; 4]).await;
             let middle = waits.remove(2);
             middle.cancel.cancel();
@@ -288,8 +275,7 @@ impl Subject {
     /// One holds and three wait; the second of them leaves, then the others are served in turn. The requests
     /// of holder, first, second and third waiter.
     pub fn middle_leaves(&self) -> [Lines; 4] {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
+        on_scene(async |scene| {
             let mut waits = self.line_up(&scene, &[Mode::Write; 4]).await;
             waits[2].cancel.cancel();
             settled(&waits).await;

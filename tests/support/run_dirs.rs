@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use zklockbench::check;
 use zklockbench::record::{Run, Trial};
 use zklockbench::results::RunWriter;
@@ -11,6 +13,13 @@ use crate::support::records;
 
 pub fn publish(parent: &Path, trials: &[Trial]) -> PathBuf {
     publish_run(parent, records::run(trials.len()), trials)
+}
+
+/// The same in a directory that goes with the test.
+pub fn published(trials: &[Trial]) -> (tempfile::TempDir, PathBuf) {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = publish(parent.path(), trials);
+    (parent, dir)
 }
 
 pub fn publish_run(parent: &Path, run: Run, trials: &[Trial]) -> PathBuf {
@@ -30,4 +39,19 @@ pub fn copy(from: &Path, to: &Path) {
             fs::copy(&path, &end).unwrap();
         }
     }
+}
+
+/// Changes run.json, with the digest that belongs to it then.
+pub fn change(dir: &Path, with: impl FnOnce(&mut Value)) {
+    let path = dir.join("run.json");
+    let mut run: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    with(&mut run);
+    let blank = "0".repeat(64);
+    run["digest"] = blank.as_str().into();
+    let text = serde_json::to_string_pretty(&run).unwrap();
+    fs::write(path, text.replace(&blank, &sha256(text.as_bytes()))).unwrap();
+}
+
+pub fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -12,6 +12,9 @@ use zklockbench::words::measure::ThreadRecorder;
 use zklockbench::world::zk::{Access, Observed, Sent, Session, Target, reactor};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
+use crate::support::ensemble::shared;
+use crate::support::proxy::Proxy;
+
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Requests in the order of sending.
@@ -30,6 +33,30 @@ pub async fn scene(connect: &str) -> Scene {
     let options = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
     let (_, sequence) = outside.create("/scene-", &[], &options).await.unwrap();
     Scene { lock: format!("/scene-{sequence}"), target, outside }
+}
+
+/// Plays on the shared servers.
+pub fn on_scene<T>(play: impl AsyncFnOnce(Scene) -> T) -> T {
+    reactor::block_on(async { play(scene(shared()).await).await })
+}
+
+/// Plays there, with a wire to them that can be cut.
+pub fn behind_wire<T>(play: impl AsyncFnOnce(Scene, Proxy) -> T) -> T {
+    on_scene(async |scene| play(scene, Proxy::before(shared())).await)
+}
+
+/// Plays on a scene of its own for each of these locks.
+pub fn each_on_scene(names: &[&'static str], play: impl AsyncFn(&'static str, Scene)) {
+    for name in names.iter().copied() {
+        on_scene(async |scene| play(name, scene).await);
+    }
+}
+
+/// The same with a wire each.
+pub fn each_behind_wire(names: &[&'static str], play: impl AsyncFn(&'static str, Scene, Proxy)) {
+    for name in names.iter().copied() {
+        behind_wire(async |scene, proxy| play(name, scene, proxy).await);
+    }
 }
 
 impl Scene {

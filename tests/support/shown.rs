@@ -1,9 +1,12 @@
 //! Runs as each output shows them.
 
+use zklockbench::answer::gate::{Check, Outcome};
 use zklockbench::report::ci::CiReport;
 use zklockbench::report::page::{Source, document};
 use zklockbench::report::{self, Gated, RunReport, Style, Summary, View, html};
 use zklockbench::results::StoredRun;
+use zklockbench::scenario::gate::Scope;
+use zklockbench::words::verdict::Verdict;
 
 pub fn terminal(view: &View<'_>, style: Style) -> String {
     report::terminal(&RunReport::of(view, &Gated::default()), None, style)
@@ -25,4 +28,17 @@ pub fn page(stored: &StoredRun, gated: &Gated) -> String {
     let view = View::of(stored);
     let source = Source { name: "a-run", stored, view: &view };
     html::page(&[document(&source, &RunReport::of(&view, gated))], None)
+}
+
+/// What a gate came to, with one check of a strategy with so many contenders.
+pub fn gate(text: &str, (strategy, contenders): (&str, usize), sentence: &str, verdict: Verdict) -> Outcome {
+    let check = Check {
+        strategy: strategy.into(),
+        contenders,
+        verdict: verdict.clone(),
+        observed: None,
+        limit: None,
+        sentence: sentence.into(),
+    };
+    Outcome { gate: text.into(), name: None, scope: Scope::default(), verdict, checks: vec![check] }
 }

@@ -3,70 +3,58 @@
 use std::time::Duration;
 
 use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::{Mode, ParamValue};
+use zklockbench::words::catalog::ParamValue;
 use zklockbench::world::zk::{Failure, reactor};
 
 use crate::support::contender::{Contender, SETTLE};
 use crate::support::proxy::Proxy;
-use crate::support::sessions::scene;
+use crate::support::sessions::{behind_wire, each_behind_wire, each_on_scene, scene};
 
 const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
 #[test]
 fn a_lock_handed_over_while_the_waiter_is_cut_off_is_found_after_the_reconnection() {
-    for name in FASTER {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let proxy = Proxy::before(crate::support::ensemble::shared());
-            let mut holder = Contender::of(name, &scene).await;
-            let held = holder.acquire(Mode::Write).await.unwrap();
-            // Given a holder that was granted the lock, so that a baton's release hands on
-            let second = Contender::of(name, &scene).await.queue_up().await;
-            let third = Contender::of(name, &scene).await.queue_up().await;
-            let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
-            holder.release(held).await.unwrap();
-            second.serve().await;
-            let (mut holder, held) = third.over().await;
-            // When it releases while the one behind it is cut off
-            proxy.cut();
-            holder.release(held.unwrap()).await.unwrap();
-            reactor::sleep(SETTLE).await;
-            assert!(!waiter.is_over(), "{name}");
-            // Then that one has the lock as soon as it is back
-            proxy.mend();
-            waiter.serve().await;
-            assert_eq!(scene.nodes().await, 0, "{name}");
-        });
-    }
+    each_behind_wire(&FASTER, async |name, scene, proxy| {
+        let (mut holder, held) = Contender::holding(name, &scene).await;
+        // Given a holder that was granted the lock, so that a baton's release hands on
+        let second = Contender::of(name, &scene).await.queue_up().await;
+        let third = Contender::of(name, &scene).await.queue_up().await;
+        let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
+        holder.release(held).await.unwrap();
+        second.serve().await;
+        let (mut holder, held) = third.over().await;
+        // When it releases while the one behind it is cut off
+        proxy.cut();
+        holder.release(held.unwrap()).await.unwrap();
+        reactor::sleep(SETTLE).await;
+        assert!(!waiter.is_over(), "{name}");
+        // Then that one has the lock as soon as it is back
+        proxy.mend();
+        waiter.serve().await;
+        assert_eq!(scene.nodes().await, 0, "{name}");
+    });
 }
 
 #[test]
 fn a_reconnection_lets_nobody_in_and_forgets_nobody() {
-    for name in FASTER {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let proxy = Proxy::before(crate::support::ensemble::shared());
-            let mut holder = Contender::of(name, &scene).await;
-            let held = holder.acquire(Mode::Write).await.unwrap();
-            let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
-            proxy.cut();
-            reactor::sleep(SETTLE).await;
-            proxy.mend();
-            reactor::sleep(Duration::from_secs(2)).await;
-            assert!(!waiter.is_over(), "{name}: let in beside the holder");
-            holder.release(held).await.unwrap();
-            let waiter = waiter.serve().await;
-            // A baton's waiter, which else never asks for it, reads its own data before it waits on.
-            let kinds = waiter.kinds();
-            assert!(name != "baton" || kinds.contains(&"get_data"), "{kinds:?}");
-        });
-    }
+    each_behind_wire(&FASTER, async |name, scene, proxy| {
+        let (mut holder, held) = Contender::holding(name, &scene).await;
+        let waiter = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
+        proxy.cut();
+        reactor::sleep(SETTLE).await;
+        proxy.mend();
+        reactor::sleep(Duration::from_secs(2)).await;
+        assert!(!waiter.is_over(), "{name}: let in beside the holder");
+        holder.release(held).await.unwrap();
+        let waiter = waiter.serve().await;
+        // A baton's waiter, which else never asks for it, reads its own data before it waits on.
+        let kinds = waiter.kinds();
+        assert!(name != "baton" || kinds.contains(&"get_data"), "{kinds:?}");
+    });
 }
 
 #[test]
 fn aheads_node_is_found_again_when_the_reply_to_its_create_is_lost() {
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
-        let proxy = Proxy::before(crate::support::ensemble::shared());
+    behind_wire(async |scene, proxy| {
         let contender = Contender::by(&proxy.connect, "ahead", &scene).await;
         proxy.mute();
         let acquiring = contender.queue_up().await;
@@ -137,77 +125,61 @@ fn curators_policy_decides_whether_a_create_whose_reply_is_lost_is_looked_for() 
 
 #[test]
 fn an_unprotected_node_whose_reply_is_lost_goes_with_its_session() {
-    for name in ["baton", "ticket"] {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let proxy = Proxy::before(crate::support::ensemble::shared());
-            let contender = Contender::by(&proxy.connect, name, &scene).await;
-            proxy.mute();
-            let acquiring = contender.queue_up().await;
-            proxy.cut();
-            proxy.mend();
-            // The failure leaves it open, and so the caller ends the session.
-            let (contender, held) = acquiring.over().await;
-            let failure = held.unwrap_err();
-            assert!(
-                matches!(&failure, AcquireError::Failed(failure) if !failure.is_definite()),
-                "{failure:?}"
-            );
-            assert_eq!(scene.nodes().await, 1, "{name}");
-            contender.session.close(Duration::from_secs(10)).await;
-            assert_eq!(scene.nodes().await, 0, "{name}");
-        });
-    }
+    each_behind_wire(&["baton", "ticket"], async |name, scene, proxy| {
+        let contender = Contender::by(&proxy.connect, name, &scene).await;
+        proxy.mute();
+        let acquiring = contender.queue_up().await;
+        proxy.cut();
+        proxy.mend();
+        // The failure leaves it open, and so the caller ends the session.
+        let (contender, held) = acquiring.over().await;
+        let failure = held.unwrap_err();
+        assert!(matches!(&failure, AcquireError::Failed(failure) if !failure.is_definite()), "{failure:?}");
+        assert_eq!(scene.nodes().await, 1, "{name}");
+        contender.session.close(Duration::from_secs(10)).await;
+        assert_eq!(scene.nodes().await, 0, "{name}");
+    });
 }
 
 #[test]
 fn a_release_whose_reply_is_lost_has_handed_on_all_the_same() {
-    for name in FASTER {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let proxy = Proxy::before(crate::support::ensemble::shared());
-            let mut first = Contender::of(name, &scene).await;
-            let held = first.acquire(Mode::Write).await.unwrap();
-            let holder = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
-            let next = Contender::of(name, &scene).await.queue_up().await;
-            first.release(held).await.unwrap();
-            let (mut holder, held) = holder.over().await;
-            let held = held.unwrap();
-            proxy.mute();
-            let releasing = reactor::spawn_local(async move { holder.release(held).await });
-            next.serve().await;
-            proxy.cut();
-            proxy.mend();
-            // Ahead asks once more, as Curator does, and hears that the node has gone.
-            let released = releasing.await;
-            let is_open = released.as_ref().is_err_and(|failure| !failure.is_definite());
-            assert_eq!((is_open, released.is_ok()), (name != "ahead", name == "ahead"), "{released:?}");
-            assert_eq!(scene.nodes().await, 0, "{name}");
-        });
-    }
+    each_behind_wire(&FASTER, async |name, scene, proxy| {
+        let (mut first, held) = Contender::holding(name, &scene).await;
+        let holder = Contender::by(&proxy.connect, name, &scene).await.queue_up().await;
+        let next = Contender::of(name, &scene).await.queue_up().await;
+        first.release(held).await.unwrap();
+        let (mut holder, held) = holder.over().await;
+        let held = held.unwrap();
+        proxy.mute();
+        let releasing = reactor::spawn_local(async move { holder.release(held).await });
+        next.serve().await;
+        proxy.cut();
+        proxy.mend();
+        // Ahead asks once more, as Curator does, and hears that the node has gone.
+        let released = releasing.await;
+        let is_open = released.as_ref().is_err_and(|failure| !failure.is_definite());
+        assert_eq!((is_open, released.is_ok()), (name != "ahead", name == "ahead"), "{released:?}");
+        assert_eq!(scene.nodes().await, 0, "{name}");
+    });
 }
 
 #[test]
 fn a_holder_whose_node_has_gone_hands_nothing_on() {
-    for name in FASTER {
-        reactor::block_on(async {
-            // Given a holder whose node goes while it holds, as at its session's end, and two waiters
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let mut zombie = Contender::of(name, &scene).await;
-            let held = zombie.acquire(Mode::Write).await.unwrap();
-            let next = Contender::of(name, &scene).await.queue_up().await;
-            let last = Contender::of(name, &scene).await.queue_up().await;
-            let outside = scene.session().await;
-            outside.delete(&held.node.as_ref().unwrap().path).await.unwrap();
-            let (mut next, next_held) = next.over().await;
-            // When it releases although the next one is in already
-            zombie.release(held).await.unwrap();
-            reactor::sleep(SETTLE).await;
-            // Then nobody else is let in
-            assert!(!last.is_over(), "{name}: let in beside the holder");
-            next.release(next_held.unwrap()).await.unwrap();
-            last.serve().await;
-            assert_eq!(scene.nodes().await, 0, "{name}");
-        });
-    }
+    each_on_scene(&FASTER, async |name, scene| {
+        // Given a holder whose node goes while it holds, as at its session's end, and two waiters
+        let (mut zombie, held) = Contender::holding(name, &scene).await;
+        let next = Contender::of(name, &scene).await.queue_up().await;
+        let last = Contender::of(name, &scene).await.queue_up().await;
+        let outside = scene.session().await;
+        outside.delete(&held.node.as_ref().unwrap().path).await.unwrap();
+        let (mut next, next_held) = next.over().await;
+        // When it releases although the next one is in already
+        zombie.release(held).await.unwrap();
+        reactor::sleep(SETTLE).await;
+        // Then nobody else is let in
+        assert!(!last.is_over(), "{name}: let in beside the holder");
+        next.release(next_held.unwrap()).await.unwrap();
+        last.serve().await;
+        assert_eq!(scene.nodes().await, 0, "{name}");
+    });
 }

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 
 use zklockbench::words::measure::ThreadRecorder;
-use zklockbench::world::zk::{Failure, NodeKind, Op, reactor};
+use zklockbench::world::zk::{Failure, NodeKind, Op};
 
 use crate::support::proxy::Proxy;
-use crate::support::sessions::scene;
+use crate::support::sessions::behind_wire;
 
 /// The books and the wire, before or after a request.
 fn reading(recorder: &RefCell<ThreadRecorder>, proxy: &Proxy) -> [(u64, u64); 2] {
@@ -21,9 +21,7 @@ fn between([books, wire]: [(u64, u64); 2], [later_books, later_wire]: [(u64, u64
 
 #[test]
 fn a_multi_that_succeeds_and_one_that_is_refused_are_counted_to_the_byte() {
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
-        let proxy = Proxy::before(crate::support::ensemble::shared());
+    behind_wire(async |scene, proxy| {
         let (session, recorder) = scene.metered_by(&proxy.connect).await;
         let path = format!("{}/n-", scene.lock);
         let one = session.create(&path, b"data", NodeKind::EphemeralSequential).await.unwrap();

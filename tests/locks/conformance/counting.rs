@@ -5,13 +5,13 @@ use std::time::Duration;
 use zklockbench::lock::AcquireError;
 use zklockbench::words::catalog::{Mode, ParamValue, Params};
 use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::{NodeKind, reactor};
+use zklockbench::world::zk::NodeKind;
 
 use super::faster::{Sharer, closed_loop};
 use crate::support::contender::Contender;
 use crate::support::rehearsal::{Lines, Subject, lines, subject};
-use crate::support::sessions::{Scene, scene};
-use crate::support::{ensemble, trials};
+use crate::support::sessions::{Scene, each_on_scene, on_scene};
+use crate::support::trials;
 
 fn by_count() -> Params {
     Params::from([("join".to_owned(), ParamValue::Word("count".into()))])
@@ -23,6 +23,8 @@ fn counting(name: &'static str) -> Subject {
 
 const BARE: [&str; 3] = ["count", "baton", "predecessor-watch"];
 const MARKED: [&str; 2] = ["curator-mutex", "ahead"];
+const EACH: [&str; 6] =
+    ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"];
 
 #[test]
 fn alone_each_of_them_gets_in_by_one_request_and_leaves_by_another() {
@@ -94,8 +96,7 @@ fn the_second_who_runs_out_of_patience_leaves_no_node_and_the_third_waits_on() {
 
 #[test]
 fn a_try_for_a_lock_that_is_taken_is_answered_by_the_join_and_leaves_nothing() {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let try_lock = Params::from([("blocking".to_owned(), ParamValue::Bool(false))]);
         let mut holder = Contender::with("count", &Params::new(), &scene).await;
         let mut one = Contender::with("count", &try_lock, &scene).await;
@@ -127,11 +128,8 @@ fn a_try_for_a_lock_that_is_taken_is_answered_by_the_join_and_leaves_nothing() {
 
 #[test]
 fn the_token_is_the_transaction_that_created_the_node() {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
-        for name in
-            ["count", "curator-mutex", "curator-read-write", "ahead", "predecessor-watch", "count-semaphore"]
-        {
+    on_scene(async |scene| {
+        for name in EACH {
             let mut one = Contender::with(name, &by_count(), &scene).await;
             let node = one.acquire(Mode::Write).await.unwrap().node.unwrap();
             let found = one.session.exists(&node.path).await.unwrap().unwrap();
@@ -174,30 +172,26 @@ async fn turn_behind_another(one: Contender, scene: &Scene) -> (Contender, Lines
 
 #[test]
 fn after_three_turns_behind_others_it_creates_until_it_finds_itself_first_again() {
-    for name in MARKED {
-        reactor::block_on(async {
-            let scene = scene(ensemble::shared()).await;
-            let mut one = Contender::with(name, &by_count(), &scene).await;
-            // Given one that has been behind another three times
-            for _ in 0..3 {
-                let sent;
-                (one, sent) = turn_behind_another(one, &scene).await;
-                assert_eq!(kinds(&sent)[0], "multi", "{name}");
-            }
-            // Then it creates, behind another as well as alone
-            let (mut one, sent) = turn_behind_another(one, &scene).await;
-            assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
-            assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");
-            // And counts again, once it was alone
-            assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"], "{name}");
-        });
-    }
+    each_on_scene(&MARKED, async |name, scene| {
+        let mut one = Contender::with(name, &by_count(), &scene).await;
+        // Given one that has been behind another three times
+        for _ in 0..3 {
+            let sent;
+            (one, sent) = turn_behind_another(one, &scene).await;
+            assert_eq!(kinds(&sent)[0], "multi", "{name}");
+        }
+        // Then it creates, behind another as well as alone
+        let (mut one, sent) = turn_behind_another(one, &scene).await;
+        assert_eq!(kinds(&sent)[..2], ["create", "get_children"], "{name}");
+        assert_eq!(kinds(&turn(&mut one, &scene).await), ["create", "get_children", "delete"], "{name}");
+        // And counts again, once it was alone
+        assert_eq!(kinds(&turn(&mut one, &scene).await), ["multi", "delete"], "{name}");
+    });
 }
 
 #[test]
 fn a_bare_name_makes_it_of_use_to_be_the_second_and_not_to_find_a_strangers_node() {
-    reactor::block_on(async {
-        let scene = scene(ensemble::shared()).await;
+    on_scene(async |scene| {
         let mut one = Contender::with("predecessor-watch", &by_count(), &scene).await;
         for _ in 0..5 {
             let sent;
@@ -220,41 +214,28 @@ fn a_bare_name_makes_it_of_use_to_be_the_second_and_not_to_find_a_strangers_node
 
 #[test]
 fn who_may_not_write_to_the_directory_creates_from_then_on() {
-    for name in
-        ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"]
-    {
-        reactor::block_on(async {
-            let scene = scene(ensemble::shared()).await;
-            scene.forbid_writing().await;
-            let mut one = Contender::with(name, &by_count(), &scene).await;
-            let first = turn(&mut one, &scene).await;
-            assert_eq!(kinds(&first)[..2], ["multi", "create"], "{name}");
-            let second = turn(&mut one, &scene).await;
-            assert!(
-                kinds(&second)[0] == "create" && !kinds(&second).contains(&"multi"),
-                "{name}: {second:?}"
-            );
-            assert_eq!(scene.nodes().await, 0, "{name}");
-        });
-    }
+    each_on_scene(&EACH, async |name, scene| {
+        scene.forbid_writing().await;
+        let mut one = Contender::with(name, &by_count(), &scene).await;
+        let first = turn(&mut one, &scene).await;
+        assert_eq!(kinds(&first)[..2], ["multi", "create"], "{name}");
+        let second = turn(&mut one, &scene).await;
+        assert!(kinds(&second)[0] == "create" && !kinds(&second).contains(&"multi"), "{name}: {second:?}");
+        assert_eq!(scene.nodes().await, 0, "{name}");
+    });
 }
 
 #[test]
 fn a_directory_that_has_gone_since_the_last_turn_is_made_again() {
-    for name in
-        ["count", "predecessor-watch", "curator-mutex", "curator-read-write", "ahead", "count-semaphore"]
-    {
-        reactor::block_on(async {
-            let scene = scene(ensemble::shared()).await;
-            let mut one = Contender::with(name, &by_count(), &scene).await;
-            turn(&mut one, &scene).await;
-            scene.delete_all().await;
-            let sent = turn(&mut one, &scene).await;
-            let kinds = kinds(&sent);
-            assert_eq!((kinds[0], kinds[kinds.len() - 2]), ("multi", "multi"), "{name}: {sent:?}");
-            assert!(kinds.contains(&"create"), "{name}: {sent:?}");
-        });
-    }
+    each_on_scene(&EACH, async |name, scene| {
+        let mut one = Contender::with(name, &by_count(), &scene).await;
+        turn(&mut one, &scene).await;
+        scene.delete_all().await;
+        let sent = turn(&mut one, &scene).await;
+        let kinds = kinds(&sent);
+        assert_eq!((kinds[0], kinds[kinds.len() - 2]), ("multi", "multi"), "{name}: {sent:?}");
+        assert!(kinds.contains(&"create"), "{name}: {sent:?}");
+    });
 }
 
 /// So many turns among contenders of these locks on one queue, each joining as it says; how many each had.
@@ -346,21 +327,16 @@ fn room_that_a_later_holder_makes_is_filled_by_the_first_who_waits() {
 
 #[test]
 fn strangers_nodes_raise_the_count_and_cost_a_list_not_the_lock() {
-    reactor::block_on(async {
-        for name in
-            ["count", "curator-mutex", "curator-read-write", "ahead", "predecessor-watch", "count-semaphore"]
-        {
-            let scene = scene(ensemble::shared()).await;
-            scene.add_foreign_child().await;
-            let stranger = scene.session().await;
-            let path = format!("{}/x", scene.lock);
-            stranger.create(&path, &[], NodeKind::Ephemeral).await.unwrap();
-            let mut one = Contender::with(name, &by_count(), &scene).await;
-            let held = one.acquire(Mode::Write).await.unwrap();
-            let mut other = Contender::with(name, &by_count(), &scene).await;
-            assert!(other.acquire_within(Duration::from_millis(100), Mode::Write).await.is_err(), "{name}");
-            one.release(held).await.unwrap();
-        }
+    each_on_scene(&EACH, async |name, scene| {
+        scene.add_foreign_child().await;
+        let stranger = scene.session().await;
+        let path = format!("{}/x", scene.lock);
+        stranger.create(&path, &[], NodeKind::Ephemeral).await.unwrap();
+        let mut one = Contender::with(name, &by_count(), &scene).await;
+        let held = one.acquire(Mode::Write).await.unwrap();
+        let mut other = Contender::with(name, &by_count(), &scene).await;
+        assert!(other.acquire_within(Duration::from_millis(100), Mode::Write).await.is_err(), "{name}");
+        one.release(held).await.unwrap();
     });
 }
 

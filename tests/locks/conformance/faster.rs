@@ -9,7 +9,7 @@ use zklockbench::world::zk::reactor;
 
 use crate::support::contender::{Contender, SETTLE};
 use crate::support::rehearsal::{Lines, lines, subject};
-use crate::support::sessions::scene;
+use crate::support::sessions::{each_on_scene, on_scene};
 
 const FASTER: [&str; 3] = ["ahead", "baton", "ticket"];
 
@@ -113,77 +113,66 @@ fn who_runs_out_of_patience_leaves_no_node() {
 
 #[test]
 fn a_holder_that_dies_lets_the_next_in_and_the_others_after_it() {
-    for name in FASTER {
-        reactor::block_on(async {
-            // Given a holder that was itself handed the lock, and three behind it
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let mut first = Contender::of(name, &scene).await;
-            let held = first.acquire(Mode::Write).await.unwrap();
-            let second = Contender::of(name, &scene).await.queue_up().await;
-            let third = Contender::of(name, &scene).await.queue_up().await;
-            let (fourth, fifth) = (
-                Contender::of(name, &scene).await.queue_up().await,
-                Contender::of(name, &scene).await.queue_up().await,
-            );
-            first.release(held).await.unwrap();
-            second.serve().await;
-            let (holder, held) = third.over().await;
-            assert!(held.is_ok(), "{name}");
-            // When its session ends while it holds
-            holder.die().await;
-            // Then the others get the lock in turn
-            fourth.serve().await;
-            fifth.serve().await;
-            assert_eq!(scene.nodes().await, 0, "{name}");
-        });
-    }
+    each_on_scene(&FASTER, async |name, scene| {
+        // Given a holder that was itself handed the lock, and three behind it
+        let (mut first, held) = Contender::holding(name, &scene).await;
+        let second = Contender::of(name, &scene).await.queue_up().await;
+        let third = Contender::of(name, &scene).await.queue_up().await;
+        let (fourth, fifth) = (
+            Contender::of(name, &scene).await.queue_up().await,
+            Contender::of(name, &scene).await.queue_up().await,
+        );
+        first.release(held).await.unwrap();
+        second.serve().await;
+        let (holder, held) = third.over().await;
+        assert!(held.is_ok(), "{name}");
+        // When its session ends while it holds
+        holder.die().await;
+        // Then the others get the lock in turn
+        fourth.serve().await;
+        fifth.serve().await;
+        assert_eq!(scene.nodes().await, 0, "{name}");
+    });
 }
 
 #[test]
 fn a_waiter_that_dies_lets_nobody_in_before_the_holder_has_gone() {
-    for name in FASTER {
-        reactor::block_on(async {
-            // Given a holder and two waiters, of whom the first one's session ends
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let mut holder = Contender::of(name, &scene).await;
-            let held = holder.acquire(Mode::Write).await.unwrap();
-            let dying = Contender::of(name, &scene).await;
-            let session = dying.session.clone();
-            let waiting = dying.queue_up().await;
-            let next = Contender::of(name, &scene).await.queue_up().await;
-            drop(waiting);
-            session.close(Duration::from_secs(5)).await;
-            reactor::sleep(SETTLE).await;
-            // Then the one behind it goes on waiting
-            assert!(!next.is_over(), "{name}: let in beside the holder");
-            assert_eq!(scene.nodes().await, 2, "{name}");
-            // And gets the lock after the release
-            holder.release(held).await.unwrap();
-            next.serve().await;
-        });
-    }
+    each_on_scene(&FASTER, async |name, scene| {
+        // Given a holder and two waiters, of whom the first one's session ends
+        let (mut holder, held) = Contender::holding(name, &scene).await;
+        let dying = Contender::of(name, &scene).await;
+        let session = dying.session.clone();
+        let waiting = dying.queue_up().await;
+        let next = Contender::of(name, &scene).await.queue_up().await;
+        drop(waiting);
+        session.close(Duration::from_secs(5)).await;
+        reactor::sleep(SETTLE).await;
+        // Then the one behind it goes on waiting
+        assert!(!next.is_over(), "{name}: let in beside the holder");
+        assert_eq!(scene.nodes().await, 2, "{name}");
+        // And gets the lock after the release
+        holder.release(held).await.unwrap();
+        next.serve().await;
+    });
 }
 
 #[test]
 fn a_newcomer_that_arrives_during_a_release_is_neither_forgotten_nor_let_in_too_early() {
-    for name in FASTER {
-        reactor::block_on(async {
-            let scene = scene(crate::support::ensemble::shared()).await;
-            let mut one = Contender::of(name, &scene).await;
-            let mut other = Contender::of(name, &scene).await;
-            // Both in the same flush, in either order: the release finds nobody, or just somebody.
-            for round in 0..200 {
-                let held = one.acquire(Mode::Write).await.unwrap();
-                let newcomer = if round % 2 == 0 {
-                    futures_util::future::join(one.release(held), other.acquire(Mode::Write)).await.1.unwrap()
-                } else {
-                    futures_util::future::join(other.acquire(Mode::Write), one.release(held)).await.0.unwrap()
-                };
-                other.release(newcomer).await.unwrap();
-            }
-            assert_eq!(scene.nodes().await, 0, "{name}");
-        });
-    }
+    each_on_scene(&FASTER, async |name, scene| {
+        let mut one = Contender::of(name, &scene).await;
+        let mut other = Contender::of(name, &scene).await;
+        // Both in the same flush, in either order: the release finds nobody, or just somebody.
+        for round in 0..200 {
+            let held = one.acquire(Mode::Write).await.unwrap();
+            let newcomer = if round % 2 == 0 {
+                futures_util::future::join(one.release(held), other.acquire(Mode::Write)).await.1.unwrap()
+            } else {
+                futures_util::future::join(other.acquire(Mode::Write), one.release(held)).await.0.unwrap()
+            };
+            other.release(newcomer).await.unwrap();
+        }
+        assert_eq!(scene.nodes().await, 0, "{name}");
+    });
 }
 
 /// Acquires and releases, and looks each time whether anybody else is inside. Who rests is alone now and then.
@@ -221,8 +210,7 @@ pub(super) struct Sharer<'a> {
 /// So many handoffs in a closed loop among contenders of those locks on one queue, who rest after some; how many each
 /// acquired.
 pub(super) fn closed_loop(sharers: &[Sharer<'_>], handoffs: i32, rest: Option<Duration>) -> Vec<i32> {
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
+    on_scene(async |scene| {
         let (inside, left) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(handoffs)));
         let mut running = Vec::new();
         for Sharer { name, params } in sharers {

@@ -8,9 +8,9 @@ use zklockbench::words::verdict::Verdict;
 use zklockbench::world::zk::{Failure, NodeKind, Session, reactor};
 
 use crate::support::contender::Contender;
-use crate::support::proxy::{Fate, Proxy};
+use crate::support::proxy::Fate;
 use crate::support::rehearsal::{lines, subject};
-use crate::support::sessions::{Scene, patience, scene};
+use crate::support::sessions::{Scene, behind_wire, on_scene, patience, scene};
 use crate::support::trials;
 
 const SETTLE: Duration = Duration::from_millis(200);
@@ -49,8 +49,7 @@ fn members_are_taken_in_turn_and_released_in_reverse() {
 
 #[test]
 fn a_member_that_fails_does_not_keep_the_next_ones_from_being_tried() {
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
+    on_scene(async |scene| {
         let (session, trace) = scene.traced().await;
         // Given a member in which nobody can create a node
         let blocked = format!("{}/member-1", scene.lock);
@@ -118,8 +117,7 @@ fn at_which_member_a_contender_begins_is_told_by_its_number_and_by_nothing_that_
 
 #[test]
 fn two_that_begin_at_different_members_wait_for_each_other() {
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
+    on_scene(async |scene| {
         // Without a timeout: each has one member and one place in the other's queue, and stays so
         let (one, other) = (patience(None), patience(None));
         let blocker = block(&scene).await;
@@ -174,9 +172,7 @@ fn all_queues_are_joined_at_once_and_left_at_once() {
 fn the_token_of_locks_joined_at_once_is_the_transaction_that_made_the_nodes_however_they_were_found() {
     /// How the protocol numbers a multi.
     const MULTI: i32 = 14;
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
-        let proxy = Proxy::before(crate::support::ensemble::shared());
+    behind_wire(async |scene, proxy| {
         let mut one = Contender::by(&proxy.connect, "atomic-multi", &scene).await;
         let mut last = 0;
         // When it joins, joins where all has been deleted and the numbers start over, and joins without a reply

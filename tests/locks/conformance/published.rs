@@ -1,13 +1,8 @@
 //! Classes that were published with an article or with ZooKeeper itself.
 
-use zklockbench::words::catalog::Mode;
-use zklockbench::world::zk::reactor;
-
 use crate::support::contender::{Contender, settled};
-use crate::support::ensemble::shared;
-use crate::support::proxy::Proxy;
 use crate::support::rehearsal::{lines, subject};
-use crate::support::sessions::scene;
+use crate::support::sessions::behind_wire;
 
 #[test]
 fn the_wait_limited_class_takes_its_wake_up_for_the_lock() {
@@ -59,10 +54,8 @@ fn apaches_write_lock_looks_for_an_earlier_try_and_at_its_directory_each_time() 
 
 #[test]
 fn apaches_write_lock_looks_again_when_its_connection_has_changed() {
-    reactor::block_on(async {
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
-        let mut holder = Contender::of("apache-write-lock", &scene).await;
-        let held = holder.acquire(Mode::Write).await.unwrap();
+    behind_wire(async |scene, proxy| {
+        let (mut holder, held) = Contender::holding("apache-write-lock", &scene).await;
         let waiting = Contender::by(&proxy.connect, "apache-write-lock", &scene).await.queue_up().await;
         // When the connection of one that waits is made anew
         proxy.cut();

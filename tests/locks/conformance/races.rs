@@ -5,13 +5,11 @@ use std::time::Duration;
 use zklockbench::lock::AcquireError;
 use zklockbench::words::catalog::{Mode, ParamValue, Params};
 use zklockbench::words::measure::RequestKind;
-use zklockbench::world::zk::reactor;
 
 use crate::support::contender::Contender;
-use crate::support::ensemble::shared;
-use crate::support::proxy::{Fate, Proxy};
+use crate::support::proxy::Fate;
 use crate::support::rehearsal::{Lines, lines, subject};
-use crate::support::sessions::scene;
+use crate::support::sessions::{behind_wire, on_scene};
 
 /// How the protocol numbers a create whose reply tells the node's stat.
 const CREATE2: i32 = 15;
@@ -57,9 +55,8 @@ fn ephemeral_child_makes_its_directory_once_and_watches_it() {
 fn a_persistent_node_costs_the_same_and_is_still_there_when_its_holder_has_died() {
     let lock = subject("ephemeral-node").word("node", "persistent");
     assert_eq!(lock.alone(), lines("create lock\n delete lock"));
-    reactor::block_on(async {
+    on_scene(async |scene| {
         // Given a holder that dies
-        let scene = scene(shared()).await;
         let params = Params::from([("node".to_owned(), ParamValue::Word("persistent".to_owned()))]);
         let mut holder = Contender::with("ephemeral-node", &params, &scene).await;
         holder.acquire(Mode::Write).await.unwrap();
@@ -78,9 +75,8 @@ fn a_persistent_node_costs_the_same_and_is_still_there_when_its_holder_has_died(
 fn a_node_whose_value_is_its_owners_id_is_known_again_when_the_reply_to_its_create_was_lost() {
     assert_eq!(subject("ephemeral-node").word("owner", "value").alone(), lines("create lock\n delete lock"));
     for kind in ["ephemeral", "persistent"] {
-        reactor::block_on(async {
+        behind_wire(async |scene, proxy| {
             // Given a lock whose directories are there
-            let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
             let word = |name: &str, word: &str| (name.to_owned(), ParamValue::Word(word.to_owned()));
             let params = Params::from([word("owner", "value"), word("node", kind)]);
             let mut one = Contender::by_with(&proxy.connect, "ephemeral-node", &params, &scene).await;

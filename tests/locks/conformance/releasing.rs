@@ -8,7 +8,7 @@ use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::ensemble::shared;
 use crate::support::proxy::{Fate, Proxy};
 use crate::support::rehearsal::{Lines, lines, sent_by, subject};
-use crate::support::sessions::{Scene, scene};
+use crate::support::sessions::{Scene, on_scene, scene};
 
 /// As the protocol numbers it.
 const MULTI: i32 = 14;
@@ -58,8 +58,7 @@ async fn lonely(one: Contender, scene: &Scene) -> Contender {
 
 #[test]
 fn after_two_grants_in_vain_a_release_is_one_request_instead_of_three() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let mut one = lonely(Contender::with("count", &counting(), &scene).await, &scene).await;
         for own in [5, 7, 9, 11] {
             let sent;
@@ -78,8 +77,7 @@ fn after_two_grants_in_vain_a_release_is_one_request_instead_of_three() {
 
 #[test]
 fn the_reply_to_two_releases_past_somebody_who_waited_makes_it_grant_again() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let mut one = lonely(Contender::with("count", &counting(), &scene).await, &scene).await;
         let mut own = 5;
         for is_granted in [false, false, true, true] {
@@ -107,8 +105,7 @@ fn while_somebody_waits_each_handoff_is_a_grant_as_without_it() {
 
 #[test]
 fn who_may_not_write_to_the_directory_deletes_and_grants_from_then_on() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let one = lonely(Contender::with("count", &counting(), &scene).await, &scene).await;
         scene.forbid_writing().await;
         // Given one that has joined before, because whoever may not write joins by a create and so lists
@@ -139,8 +136,7 @@ async fn leaves_as_told(one: Contender, scene: &Scene) -> (Contender, Lines) {
 
 #[test]
 fn a_strangers_node_makes_it_try_again_and_leaves_nobody_behind() {
-    reactor::block_on(async {
-        let scene = scene(shared()).await;
+    on_scene(async |scene| {
         let mut one = lonely(Contender::with("count", &counting(), &scene).await, &scene).await;
         scene.add_foreign_child().await;
         let mut sent = Vec::new();
@@ -158,8 +154,7 @@ async fn release_is_lost(fate: Fate) {
     let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
     let one = Contender::by_with(&proxy.connect, "count", &counting(), &scene).await;
     let one = lonely(one, &scene).await;
-    let mut other = Contender::of("count", &scene).await;
-    let held = other.acquire(Mode::Write).await.unwrap();
+    let (mut other, held) = Contender::holding("count", &scene).await;
     let waiting = one.queue_up().await;
     other.release(held).await.unwrap();
     let (mut one, held) = waiting.over().await;

@@ -5,11 +5,10 @@
 
 use zklockbench::words::catalog::{Mode, ParamValue};
 use zklockbench::words::verdict::Verdict;
-use zklockbench::world::zk::reactor;
 
 use crate::support::contender::{Contender, settled};
 use crate::support::rehearsal::{Subject, lines, subject};
-use crate::support::sessions::scene;
+use crate::support::sessions::on_scene;
 use crate::support::trials;
 
 /// The first comer makes both directories.
@@ -114,8 +113,7 @@ fn a_number_of_leases_on_a_node_is_made_once_and_read_by_each() {
 
 #[test]
 fn who_waits_for_room_goes_in_as_soon_as_the_node_says_more_leases() {
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
+    on_scene(async |scene| {
         let params = [("leases_from".to_owned(), ParamValue::Word("count-node".into()))].into();
         let contender = async || Contender::with("curator-semaphore", &params, &scene).await;
         // Given one lease, one holder, one that waits for room and one that waits behind that

@@ -9,7 +9,7 @@ use super::java_by;
 use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::ensemble::shared;
 use crate::support::proxy::Proxy;
-use crate::support::sessions::scene;
+use crate::support::sessions::{behind_wire, scene};
 
 const TIMEOUT_MS: u32 = 6_000;
 
@@ -22,9 +22,8 @@ async fn seconds<T>(work: impl Future<Output = T>) -> (T, f64) {
 
 #[test]
 fn curator_206_reproduced_with_java_a_holder_that_is_cut_off_keeps_the_lock_beside_the_next_one() {
-    reactor::block_on(async {
+    behind_wire(async |scene, proxy| {
         // Given a holder of Java's behind a wire, and one of ours that waits
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
         let mut java = java_by(&proxy.connect, &scene, TIMEOUT_MS).await;
         java.obeys("acquire a mutex", "a in mutex").await;
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
@@ -51,8 +50,7 @@ fn curator_206_reproduced_with_java_a_holder_that_is_cut_off_keeps_the_lock_besi
 
 #[test]
 fn curator_206_reproduced_with_our_mutex_its_release_is_the_first_to_say_so() {
-    reactor::block_on(async {
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+    behind_wire(async |scene, proxy| {
         let mut first = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
         let held = first.acquire(Write).await.unwrap();
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
@@ -84,8 +82,7 @@ fn curator_604_reproduced_with_java_a_waiter_takes_the_node_of_its_last_session_
 async fn java_is_in_by_its_old_node() -> bool {
     // Given a holder, a waiter of Java's behind a wire, and one of ours behind that
     let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
-    let mut holder = Contender::of("curator-mutex", &scene).await;
-    let held = holder.acquire(Write).await.unwrap();
+    let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
     // The more addresses, the sooner it gives one up and tries the next
     let thrice = [proxy.connect.as_str(); 3].join(",");
     let mut java = java_by(&thrice, &scene, TIMEOUT_MS).await;
@@ -124,11 +121,9 @@ async fn java_is_in_by_its_old_node() -> bool {
 
 #[test]
 fn curator_604_absent_in_our_mutex_an_acquire_ends_with_its_session() {
-    reactor::block_on(async {
+    behind_wire(async |scene, proxy| {
         // Given the same three, ours behind the wire
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
-        let mut holder = Contender::of("curator-mutex", &scene).await;
-        let held = holder.acquire(Write).await.unwrap();
+        let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let thrice = [proxy.connect.as_str(); 3].join(",");
         let cut_off = Contender::by(&thrice, "curator-mutex", &scene).await.queue_up().await;
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;

@@ -19,7 +19,5 @@ async fn java_by(connect: &str, scene: &Scene, session_timeout_ms: u32) -> Obedi
 async fn java_with(arguments: &[&str]) -> Obedient {
     let mut java = foreign::java("CuratorObeys");
     java.args(arguments);
-    let java = Obedient::start(java);
-    java.says("ready").await;
-    java
+    Obedient::ready(java).await
 }

@@ -5,17 +5,13 @@ use zklockbench::world::zk::reactor;
 
 use super::java_by;
 use crate::support::contender::{Contender, SETTLE, Waiting};
-use crate::support::ensemble::shared;
-use crate::support::proxy::Proxy;
-use crate::support::sessions::scene;
+use crate::support::sessions::behind_wire;
 
 #[test]
 fn curator_79_absent_in_java_5_4_0_interrupted_before_its_create_is_answered_it_deletes_the_node() {
-    reactor::block_on(async {
+    behind_wire(async |scene, proxy| {
         // Given a lock that is held, and Java's client behind a wire
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
-        let mut holder = Contender::of("curator-mutex", &scene).await;
-        let held = holder.acquire(Write).await.unwrap();
+        let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let mut java = java_by(&proxy.connect, &scene, 20_000).await;
         // When its create has been done but not answered, and its thread is interrupted
         proxy.hold_back();
@@ -35,10 +31,8 @@ fn curator_79_absent_in_java_5_4_0_interrupted_before_its_create_is_answered_it_
 
 #[test]
 fn curator_79_absent_in_our_mutex_cancelled_before_its_create_is_answered_it_deletes_the_node() {
-    reactor::block_on(async {
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
-        let mut holder = Contender::of("curator-mutex", &scene).await;
-        let held = holder.acquire(Write).await.unwrap();
+    behind_wire(async |scene, proxy| {
+        let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let other = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
         proxy.hold_back();
         let waiting = Waiting::start(other, Write);
@@ -57,10 +51,8 @@ fn curator_79_absent_in_our_mutex_cancelled_before_its_create_is_answered_it_del
 
 #[test]
 fn curator_79_absent_in_our_mutex_cancelled_while_the_answer_is_lost_it_finds_the_node_and_deletes_it() {
-    reactor::block_on(async {
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
-        let mut holder = Contender::of("curator-mutex", &scene).await;
-        let held = holder.acquire(Write).await.unwrap();
+    behind_wire(async |scene, proxy| {
+        let (mut holder, held) = Contender::holding("curator-mutex", &scene).await;
         let other = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
         proxy.mute();
         let waiting = Waiting::start(other, Write);

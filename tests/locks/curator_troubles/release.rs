@@ -8,9 +8,8 @@ use zklockbench::world::zk::{Failure, reactor};
 
 use super::java_with;
 use crate::support::contender::{Contender, SETTLE};
-use crate::support::ensemble::shared;
-use crate::support::proxy::{Fate, Proxy};
-use crate::support::sessions::scene;
+use crate::support::proxy::Fate;
+use crate::support::sessions::behind_wire;
 
 /// Longer than the wire is cut in any of these.
 const TIMEOUT_MS: &str = "30000";
@@ -20,9 +19,8 @@ const DELETE: i32 = 2;
 #[test]
 fn curator_678_reproduced_with_java_a_release_that_fails_is_forgotten_and_its_node_blocks_until_the_wire_is_back()
  {
-    reactor::block_on(async {
+    behind_wire(async |scene, proxy| {
         // Given a holder of Java's behind a wire, whose requests are sent again once, and one of ours that waits
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
         let mut java = java_with(&[&proxy.connect, &scene.lock, TIMEOUT_MS, "1"]).await;
         java.obeys("acquire a mutex", "a in mutex").await;
         let waiting = Contender::of("curator-mutex", &scene).await.queue_up().await;
@@ -56,9 +54,8 @@ fn curator_678_reproduced_with_java_a_release_that_fails_is_forgotten_and_its_no
 
 #[test]
 fn curator_678_reproduced_with_java_for_a_delete_that_is_lost_once_but_the_next_acquire_gets_in() {
-    reactor::block_on(async {
+    behind_wire(async |scene, proxy| {
         // Given a holder of Java's whose requests are not sent again
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
         let mut java = java_with(&[&proxy.connect, &scene.lock, TIMEOUT_MS, "0"]).await;
         java.obeys("acquire a mutex", "a in mutex").await;
         // When its delete is lost with the connection, which can be made anew at once
@@ -79,9 +76,8 @@ fn curator_678_reproduced_with_java_for_a_delete_that_is_lost_once_but_the_next_
 
 #[test]
 fn curator_678_the_same_in_our_mutex_a_release_without_retries_fails_and_its_node_goes_in_the_background() {
-    reactor::block_on(async {
+    behind_wire(async |scene, proxy| {
         // Given one of ours whose requests are not sent again, and another that waits
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
         let never = Params::from([
             ("retry".to_owned(), ParamValue::Word("n-times".to_owned())),
             ("retry_times".to_owned(), ParamValue::Count(0)),
@@ -106,8 +102,7 @@ fn curator_678_the_same_in_our_mutex_a_release_without_retries_fails_and_its_nod
 
 #[test]
 fn curator_678_absent_in_our_mutex_with_retries_a_release_without_a_connection_ends_when_that_is_back() {
-    reactor::block_on(async {
-        let (scene, proxy) = (scene(shared()).await, Proxy::before(shared()));
+    behind_wire(async |scene, proxy| {
         let mut first = Contender::by(&proxy.connect, "curator-mutex", &scene).await;
         let held = first.acquire(Write).await.unwrap();
         proxy.cut();

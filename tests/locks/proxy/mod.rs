@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use raw::Raw;
-use world::{World, eventually, fastest, timed, world};
+use world::{by_proxy, eventually, fastest, in_session, timed};
 use zklockbench::words::measure::RequestKind;
 use zklockbench::world::proxy::{Delay, Guard, LostMessage, Proxy, Who};
 use zklockbench::world::zk::{Failure, NodeKind, reactor};
@@ -30,8 +30,7 @@ fn late(latency: Duration) -> Delay {
 
 #[test]
 fn a_session_works_through_the_proxy_and_is_known_by_its_number() {
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
+    by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
         let path = format!("{}-known", scene.lock);
         one.create(&path, b"data", NodeKind::Ephemeral).await.unwrap();
@@ -50,8 +49,7 @@ fn a_session_works_through_the_proxy_and_is_known_by_its_number() {
 #[test]
 fn a_delay_is_added_in_each_direction_for_that_session_alone_until_it_is_undone() {
     const LATENCY: Duration = Duration::from_millis(60);
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
+    by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
         let knob = proxy.delay(Who::Session(one.id()), late(LATENCY));
         for _ in 0..3 {
@@ -66,8 +64,7 @@ fn a_delay_is_added_in_each_direction_for_that_session_alone_until_it_is_undone(
 
 #[test]
 fn a_request_waits_in_a_stall_and_is_answered_after_it() {
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
+    by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy).await, world::session(&scene, &proxy).await];
         let who = Who::Session(one.id());
         let knob = proxy.stall(who);
@@ -113,9 +110,7 @@ fn a_stall_of_everybody_holds_new_connections_and_words_that_are_no_frames() {
 
 #[test]
 fn a_session_goes_on_after_its_connection_was_reset_or_cut() {
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
-        let session = world::session(&scene, &proxy).await;
+    in_session(async |scene, proxy, session| {
         let (id, path) = (session.id(), format!("{}-goes-on", scene.lock));
         let created = session.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
         for breaks in [Proxy::reset, Proxy::cut] {
@@ -147,8 +142,7 @@ fn a_reset_is_seen_as_one_and_a_cut_as_an_end() {
 
 #[test]
 fn a_refused_session_expires_while_others_come_and_go() {
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
+    by_proxy(async |scene, proxy| {
         let refused = world::short_session(&proxy).await;
         let (who, path) = (Who::Session(refused.id()), format!("{}-refused", scene.lock));
         refused.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
@@ -162,9 +156,7 @@ fn a_refused_session_expires_while_others_come_and_go() {
 
 #[test]
 fn everybody_is_refused_until_that_is_undone() {
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
-        let session = world::session(&scene, &proxy).await;
+    in_session(async |_scene, proxy, session| {
         let knob = proxy.refuse(Who::All);
         assert!(Raw::connect(&proxy.addresses()[0]).was_reset());
         eventually(|| proxy.connections(Who::All) == 0).await;
@@ -175,8 +167,7 @@ fn everybody_is_refused_until_that_is_undone() {
 
 #[test]
 fn a_lost_reply_leaves_the_node_and_those_before_it_arrive() {
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
+    by_proxy(async |scene, proxy| {
         let [one, other] = [world::session(&scene, &proxy).await, scene.session().await];
         let (id, path) = (one.id(), format!("{}-lost", scene.lock));
         let lost = proxy.drop_reply(Who::Session(one.id()), &[RequestKind::Create, RequestKind::Multi]);
@@ -202,9 +193,7 @@ fn a_lost_reply_leaves_the_node_and_those_before_it_arrive() {
 
 #[test]
 fn a_loss_that_is_taken_back_strikes_nothing() {
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
-        let session = world::session(&scene, &proxy).await;
+    in_session(async |_scene, proxy, session| {
         drop(proxy.drop_reply(Who::Session(session.id()), &[RequestKind::GetDataWatch]));
         let lost = proxy.drop_reply(Who::Session(session.id()), &[RequestKind::GetDataWatch]);
         session.get_data("/").await.unwrap();
@@ -217,9 +206,7 @@ fn a_loss_that_is_taken_back_strikes_nothing() {
 
 #[test]
 fn a_reply_that_has_arrived_is_counted_in_the_last_zxid() {
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
-        let session = world::session(&scene, &proxy).await;
+    in_session(async |scene, proxy, session| {
         assert_eq!(proxy.last_zxid(i64::MAX), None);
         let path = format!("{}-zxid-", scene.lock);
         let mut before = 0;
@@ -237,9 +224,7 @@ fn a_bandwidth_limits_both_directions_until_it_is_undone() {
     const BYTES: usize = 100_000;
     // At 200 kB/s, less what a limit may make up for.
     const LEAST: Duration = Duration::from_millis(450);
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
-        let session = world::session(&scene, &proxy).await;
+    in_session(async |scene, proxy, session| {
         let path = format!("{}-wide", scene.lock);
         session.create(&path, b"", NodeKind::Ephemeral).await.unwrap();
         let knob = proxy.bandwidth(Who::Session(session.id()), 200_000);
@@ -254,9 +239,7 @@ fn a_bandwidth_limits_both_directions_until_it_is_undone() {
 #[test]
 fn a_slow_reader_gets_its_replies_late_until_that_is_undone() {
     const LAG: Duration = Duration::from_millis(100);
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
-        let session = world::session(&scene, &proxy).await;
+    in_session(async |_scene, proxy, session| {
         let knob = proxy.slow_reader(Who::Session(session.id()), LAG);
         let took = timed(session.exists("/")).await;
         assert!(took >= LAG, "{took:?}");
@@ -267,9 +250,7 @@ fn a_slow_reader_gets_its_replies_late_until_that_is_undone() {
 
 #[test]
 fn large_data_arrive_whole_with_several_knobs_turned_at_once() {
-    reactor::block_on(async {
-        let World { scene, proxy } = world().await;
-        let session = world::session(&scene, &proxy).await;
+    in_session(async |scene, proxy, session| {
         let who = Who::Session(session.id());
         let extra = Duration::from_millis(5);
         let _knobs = [

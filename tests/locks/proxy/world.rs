@@ -8,19 +8,22 @@ use zklockbench::world::proxy::Proxy;
 use zklockbench::world::zk::{Access, Observed, Session, Target, reactor};
 
 use crate::support::ensemble;
-use crate::support::sessions::{Scene, scene};
+use crate::support::sessions::{Scene, on_scene};
 
 /// More than anything takes.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A scene on the ensemble itself, and a proxy before it.
-pub struct World {
-    pub scene: Scene,
-    pub proxy: Proxy,
+/// Plays on the ensemble itself, with a proxy before it.
+pub fn by_proxy(play: impl AsyncFnOnce(Scene, Proxy)) {
+    on_scene(async |scene| play(scene, proxy()).await);
 }
 
-pub async fn world() -> World {
-    World { scene: scene(ensemble::shared()).await, proxy: proxy() }
+/// The same, with a session by the proxy.
+pub fn in_session(play: impl AsyncFnOnce(Scene, Proxy, Session)) {
+    by_proxy(async |scene, proxy| {
+        let session = session(&scene, &proxy).await;
+        play(scene, proxy, session).await;
+    });
 }
 
 pub fn servers() -> Vec<String> {

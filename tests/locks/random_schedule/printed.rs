@@ -18,7 +18,7 @@ use zklockbench::lock::{
 use zklockbench::words::catalog::{Guarantees, LockCard, Mode, Params, Protection};
 use zklockbench::world::zk::{Failure, Session, reactor};
 
-use crate::support::sessions::{Scene, patience, scene};
+use crate::support::sessions::{Scene, on_scene, patience};
 
 /// Longer than it takes a newcomer to come in.
 const STAY: Duration = Duration::from_millis(30);
@@ -156,8 +156,7 @@ impl Crowd {
 
 /// How many acquisitions and violations five contenders come to, who end at the first violation.
 fn contest(entry: &'static Entry, wanted: u64) -> (u64, u64) {
-    reactor::block_on(async {
-        let scene = scene(crate::support::ensemble::shared()).await;
+    on_scene(async |scene| {
         let (inside, acquired, violations) = Default::default();
         let crowd = Rc::new(Crowd { entry, scene, wanted, inside, acquired, violations });
         let contend = |contender| reactor::spawn_local(Rc::clone(&crowd).contend(contender));

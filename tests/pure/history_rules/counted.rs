@@ -35,8 +35,7 @@ fn acquires_are_counted_by_how_they_ended() {
          1-2 a/1 acquire fail
          3-4 a/1 acquire fail
          5-6 a/2 acquire unknown
-         7 a/1 acquire invoke
-         8 a/1 acquire ok
+         7-8 a/1 acquire ok
          9-10 a/1 release ok",
     );
     assert_eq!(acquires(lock(&judgement)), [1, 2, 1]);
@@ -99,8 +98,7 @@ fn of_a_stay_alone_only_what_it_shut_itself_is_left_out() {
     let story = |alone: &str| {
         format!(
             "semaphore 2 complete
-             0 a/1 acquire invoke
-             1 a/1 acquire ok
+             0-1 a/1 acquire ok
              2 a/2 acquire invoke
              3 a/3 acquire invoke
              10 a/2 acquire ok
@@ -114,12 +112,10 @@ fn of_a_stay_alone_only_what_it_shut_itself_is_left_out() {
     assert_eq!(lock(&judged(&story(" alone=true"))).waited, 0);
     // Whoever came before it keeps the third one out, too.
     let mutex = "mutex complete
-         0 a/1 acquire invoke
-         1 a/1 acquire ok
+         0-1 a/1 acquire ok
          2 a/3 acquire invoke
          20-21 a/1 release ok
-         22 a/2 acquire invoke
-         23 a/2 acquire ok
+         22-23 a/2 acquire ok
          24-25 a/2 release ok alone=true
          26 a/3 acquire ok";
     assert_eq!(lock(&judged(mutex)).waited, 1);
@@ -158,10 +154,8 @@ fn a_write_of_which_it_is_not_known_what_became_of_it_changes_nothing() {
 fn what_was_found_is_told_with_both_contenders_and_times() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
-         12 b/2 acquire invoke clock=a
-         15 b/2 acquire ok clock=a
+         10-11 a/1 acquire ok
+         12-15 b/2 acquire ok clock=a
          20-22 a/1 release ok
          30-31 b/2 release ok clock=a
          40 a/3 acquire invoke",
@@ -177,12 +171,9 @@ fn zombies_and_uncertain_overlaps_are_told_with_the_reason() {
     let ended = |how: &str| {
         judged(&format!(
             "mutex complete
-             10 a/1 acquire invoke
-             11 a/1 acquire ok
-             12 a/2 acquire invoke
-             15 a/2 acquire ok
-             20 a/1 release invoke
-             21 a/1 release {how}
+             10-11 a/1 acquire ok
+             12-15 a/2 acquire ok
+             20-21 a/1 release {how}
              30-31 a/2 release ok"
         ))
     };
@@ -200,13 +191,11 @@ fn zombies_and_uncertain_overlaps_are_told_with_the_reason() {
 fn early_entries_and_stale_writes_are_told_with_their_numbers() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok token=1 zxid=2
+         10-11 a/1 acquire ok token=1 zxid=2
          12-13 a/1 write ok token=5 accepted=true
          14-15 a/1 write ok token=4 accepted=true
          20-21 a/1 release ok deleted_zxid=9
-         500 b/2 acquire invoke
-         510 b/2 acquire ok token=3 zxid=8
+         500-510 b/2 acquire ok token=3 zxid=8
          520-521 b/2 release ok deleted_zxid=12",
     );
     let early = "contender 2 of `b` found itself the holder at zxid 8, but the node of contender 1 of `a` was deleted at \
@@ -260,15 +249,12 @@ fn overlaps_on_several_clocks_are_added_up_and_the_longest_is_kept() {
 fn reentrant(then: &str) -> String {
     format!(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
+         10-11 a/1 acquire ok
          12 a/1 acquire invoke depth=2
          {then}
-         30 a/2 acquire invoke
-         31 a/2 acquire ok
+         30-31 a/2 acquire ok
          40-41 a/2 release ok
-         50 a/1 release invoke
-         51 a/1 release ok"
+         50-51 a/1 release ok"
     )
 }
 
@@ -277,7 +263,7 @@ fn a_further_acquire_that_failed_needs_no_release() {
     let story = reentrant("13 a/1 acquire fail depth=2\n14 a/1 release invoke\n15 a/1 release ok");
     let told = refused(&story);
     assert!(told.contains("release is called by a contender that does not hold it"), "{told}");
-    let let_go = story.replace("50 a/1 release invoke", "").replace("51 a/1 release ok", "");
+    let let_go = story.replace("50-51 a/1 release ok", "");
     assert_eq!(overlaps(&judged(&let_go)), [0, 0, 0]);
 }
 
@@ -286,11 +272,7 @@ fn a_further_acquire_goes_with_a_release_unless_that_failed() {
     let eased = |how: &str| {
         let then = format!("13 a/1 acquire ok depth=2\n14 a/1 release invoke\n15 a/1 release {how}");
         let again = "16 a/1 release invoke\n17 a/1 release ok";
-        judged(
-            &reentrant(&format!("{then}\n{again}"))
-                .replace("50 a/1 release invoke", "")
-                .replace("51 a/1 release ok", ""),
-        )
+        judged(&reentrant(&format!("{then}\n{again}")).replace("50-51 a/1 release ok", ""))
     };
     for how in ["ok", "unknown"] {
         assert_eq!(overlaps(&eased(how)), [0, 0, 0], "{how}: the second release was the last");
@@ -314,23 +296,18 @@ fn whoever_asks_anew_after_the_end_of_its_session_has_a_new_one() {
     let judgement = judged(
         "mutex complete
          10 a/1 session expired
-         11 a/1 acquire invoke
-         12 a/1 acquire ok
-         13 a/2 acquire invoke
-         15 a/2 acquire ok
+         11-12 a/1 acquire ok
+         13-15 a/2 acquire ok
          20-21 a/1 release ok
          30-31 a/2 release ok",
     );
     assert_eq!(overlaps(&judgement), [1, 0, 0]);
     let suspended = "mutex complete
          10 a/1 session suspended
-         11 a/1 acquire invoke
-         12 a/1 acquire ok
-         13 a/2 acquire invoke
-         15 a/2 acquire ok
+         11-12 a/1 acquire ok
+         13-15 a/2 acquire ok
          20-21 a/1 release ok
-         30 a/2 release invoke
-         31 a/2 release ok";
+         30-31 a/2 release ok";
     assert_eq!(
         overlaps(&judged(suspended)),
         [0, 1, 0],
@@ -345,8 +322,7 @@ fn whoever_does_not_know_whether_it_holds_and_asks_again_did_not() {
             "mutex complete
              10-11 a/1 acquire unknown
              {then}
-             20 a/2 acquire invoke
-             21 a/2 acquire ok
+             20-21 a/2 acquire ok
              30-31 a/2 release ok"
         )))
     };
@@ -361,10 +337,8 @@ fn a_release_that_failed_tells_more_when_its_contender_goes_on() {
     let overlap = |then: &str| {
         overlaps(&judged(&format!(
             "mutex complete
-             10 a/1 acquire invoke
-             11 a/1 acquire ok
-             12 a/2 acquire invoke
-             15 a/2 acquire ok
+             10-11 a/1 acquire ok
+             12-15 a/2 acquire ok
              20 a/1 release invoke
              {then}
              30-31 a/2 release ok"
@@ -386,8 +360,7 @@ fn a_release_that_failed_tells_more_when_its_contender_goes_on() {
 fn after_news(news: &str) -> [u64; 3] {
     let story = format!(
         "mutex complete
-         10 a/1 acquire invoke session=0x1
-         11 a/1 acquire ok session=0x1
+         10-11 a/1 acquire ok session=0x1
          12 a/2 acquire invoke session=0x2
          {news}
          15 a/2 acquire ok
@@ -448,10 +421,8 @@ fn of_a_silent_process_it_counts_when_it_was_last_heard_of() {
     let story = |last: u64| {
         format!(
             "mutex
-             10 a/1 acquire invoke clock=host
-             11 a/1 acquire ok clock=host
-             12 b/2 acquire invoke clock=host
-             15 b/2 acquire ok clock=host
+             10-11 a/1 acquire ok clock=host
+             12-15 b/2 acquire ok clock=host
              {last} a/3 acquire invoke clock=host
              30-31 b/2 release ok clock=host"
         )
@@ -465,10 +436,8 @@ fn of_a_silent_process_it_counts_when_it_was_last_heard_of() {
 fn two_that_stay_inside_overlap_up_to_the_last_time_of_their_clock() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
-         12 a/2 acquire invoke
-         15 a/2 acquire ok
+         10-11 a/1 acquire ok
+         12-15 a/2 acquire ok
          40-40 a/3 acquire fail
          90-90 b/1 acquire fail",
     );
@@ -480,10 +449,8 @@ fn two_that_stay_inside_overlap_up_to_the_last_time_of_their_clock() {
 fn a_holder_that_was_told_to_go_and_is_not_heard_of_again_went_at_once() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
-         12 a/2 acquire invoke
-         15 a/2 acquire ok
+         10-11 a/1 acquire ok
+         12-15 a/2 acquire ok
          20 a/1 session expired
          40-41 a/3 acquire fail",
     );
@@ -495,8 +462,7 @@ fn a_holder_that_was_told_to_go_and_is_not_heard_of_again_went_at_once() {
 fn a_new_connection_does_not_give_back_what_went_with_the_session() {
     let judgement = judged(
         "mutex complete
-         10 a/1 acquire invoke
-         11 a/1 acquire ok
+         10-11 a/1 acquire ok
          12 a/2 acquire invoke
          13 a/1 session expired
          14 a/1 session connected

@@ -20,52 +20,43 @@ fn after_turn(event: &str) -> String {
 }
 
 #[test]
-fn a_number_that_no_transaction_can_have_is_refused_with_its_field() {
-    let lowest = i64::MIN;
-    for (event, field) in [
-        (format!("30 a/1 write ok token={lowest} accepted=true"), "token"),
-        ("30 a/1 write ok token=1 accepted=true zxid=-1".to_owned(), "zxid"),
-        ("30 a/1 release ok deleted_zxid=-7".to_owned(), "deleted_zxid"),
+fn an_event_that_makes_no_sense_after_the_others_is_refused_with_its_line() {
+    let lowest = format!("30 a/1 write ok token={} accepted=true", i64::MIN);
+    for (event, said) in [
+        // Numbers that no transaction can have
+        (lowest.as_str(), "`token` is -"),
+        ("30 a/1 write ok token=1 accepted=true zxid=-1", "`zxid` is -"),
+        ("30 a/1 release ok deleted_zxid=-7", "`deleted_zxid` is -"),
+        // A double release, and an answer without a call
+        (
+            "30 a/1 release invoke",
+            "contender 1 of `a`, lock `lock`: release is called by a contender that does not hold it",
+        ),
+        ("30 a/7 acquire ok", "acquire ends, but the contender does not hold it"),
+        // Clocks
+        ("23 a/1 acquire invoke", "time goes backwards on clock `a`: 23 µs after 24 µs in line 9"),
+        ("30 a/1 acquire invoke clock=other", "process `a` switches from clock `a` to `other`"),
+        // What the format does not know, or misses
+        ("30 a/1 acquire invoke lock=other", "the header does not name this lock"),
+        ("30 a/1 steal invoke", "unknown variant `steal`"),
+        ("30 a/1 acquire begin", "unknown variant `begin`"),
+        ("30 a/1 write ok", "a write that ended with `ok` needs `accepted`"),
     ] {
-        let told = after_turn(&event);
-        assert!(told.contains(&format!("`{field}` is -")), "{told}");
+        let told = after_turn(event);
+        assert!(told.contains(said), "{event}: {told}");
     }
 }
 
 #[test]
-fn a_double_release_is_refused() {
-    let told = after_turn("30 a/1 release invoke");
-    assert!(
-        told.contains(
-            "contender 1 of `a`, lock `lock`: release is called by a contender that does not hold it"
-        )
-    );
+fn a_field_that_is_not_known_is_passed_over() {
+    judged(&TURN.replace("20 a/1 release invoke", "20 a/1 release invoke colour=red"));
 }
 
 #[test]
 fn a_second_acquire_of_a_holder_is_refused_unless_it_is_reentrant() {
     let told = refused(&TURN.replace("20 a/1 release invoke", "20 a/1 acquire invoke"));
-    assert!(
-        told.contains(":5: ") && told.contains("acquire is called by a contender that holds it"),
-        "{told}"
-    );
-}
-
-#[test]
-fn an_answer_without_a_call_is_refused() {
-    assert!(after_turn("30 a/7 acquire ok").contains("acquire ends, but the contender does not hold it"));
-}
-
-#[test]
-fn time_that_goes_backwards_on_one_clock_is_refused() {
-    let told = after_turn("23 a/1 acquire invoke");
-    assert!(told.contains("time goes backwards on clock `a`: 23 µs after 24 µs in line 9"), "{told}");
-}
-
-#[test]
-fn a_process_that_changes_its_clock_is_refused() {
-    let told = after_turn("30 a/1 acquire invoke clock=other");
-    assert!(told.contains("process `a` switches from clock `a` to `other`"), "{told}");
+    assert!(told.contains(":5: "), "{told}");
+    assert!(told.contains("acquire is called by a contender that holds it"), "{told}");
 }
 
 #[test]
@@ -74,40 +65,36 @@ fn a_process_that_no_longer_names_its_clock_is_refused() {
     assert!(told.contains(":3: process `a` switches from clock `host` to `a`"), "{told}");
 }
 
-#[test]
-fn a_lock_that_the_header_does_not_name_is_refused() {
-    assert!(after_turn("30 a/1 acquire invoke lock=other").contains("the header does not name this lock"));
-}
-
-#[test]
-fn an_operation_that_is_not_known_is_refused_and_a_field_that_is_not_known_is_not() {
-    assert!(after_turn("30 a/1 steal invoke").contains("unknown variant `steal`"));
-    assert!(after_turn("30 a/1 acquire begin").contains("unknown variant `begin`"));
-    judged(&TURN.replace("20 a/1 release invoke", "20 a/1 release invoke colour=red"));
+/// What is told of the text of a file that is refused.
+fn told_of(text: &str) -> String {
+    check_text(text.as_bytes()).unwrap_err().to_string()
 }
 
 #[test]
 fn a_field_that_is_missing_is_named() {
-    assert!(after_turn("30 a/1 write ok").contains("a write that ended with `ok` needs `accepted`"));
-    let without = |field: &str| {
-        let text = lines(TURN).replacen(field, "", 1);
-        check_text(text.as_bytes()).unwrap_err().to_string()
-    };
-    assert!(without("\"contender\":1,").contains(":2: this event needs `contender`"));
-    assert!(without("\"phase\":\"invoke\",").contains(":2: this event needs `phase`"));
-    assert!(without(",\"t_us\":10").contains(":2: missing field `t_us`"));
+    for (field, said) in [
+        ("\"contender\":1,", ":2: this event needs `contender`"),
+        ("\"phase\":\"invoke\",", ":2: this event needs `phase`"),
+        (",\"t_us\":10", ":2: missing field `t_us`"),
+    ] {
+        let told = told_of(&lines(TURN).replacen(field, "", 1));
+        assert!(told.contains(said), "{field}: {told}");
+    }
 }
 
 #[test]
 fn a_first_line_that_is_no_header_is_refused() {
-    let told = |text: &str| check_text(text.as_bytes()).unwrap_err().to_string();
-    assert!(told("").contains("the file is empty"));
-    assert!(told("{\"t_us\":1}\n").contains(":1: no header"));
-    assert!(told(&lines(TURN).replacen("\"version\":1", "\"version\":2", 1)).contains("reads version 1"));
-    assert!(
-        told(&lines(TURN).replacen("-history", "-other", 1)).contains("the format is `zklockbench-other`")
-    );
-    assert!(told(&lines(&TURN.replacen("mutex", "semaphore", 1))).contains("needs `leases`, 1 or more"));
+    let but = |from: &str, to: &str| lines(TURN).replacen(from, to, 1);
+    for (text, said) in [
+        (String::new(), "the file is empty"),
+        ("{\"t_us\":1}\n".to_owned(), ":1: no header"),
+        (but("\"version\":1", "\"version\":2"), "reads version 1"),
+        (but("-history", "-other"), "the format is `zklockbench-other`"),
+        (lines(&TURN.replacen("mutex", "semaphore", 1)), "needs `leases`, 1 or more"),
+    ] {
+        let told = told_of(&text);
+        assert!(told.contains(said), "{told}");
+    }
 }
 
 #[test]
@@ -121,7 +108,7 @@ fn a_last_line_that_was_cut_off_is_told_and_leaves_the_verdict_open() {
 #[test]
 fn a_broken_line_before_the_last_is_refused() {
     let text = lines(TURN).replacen("\"op\":\"release\"", "\"op\":", 1);
-    let told = check_text(text.as_bytes()).unwrap_err().to_string();
+    let told = told_of(&text);
     assert!(told.contains("history.jsonl:5: ") && told.contains("column"), "{told}");
 }
 
