@@ -7,6 +7,17 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 # Progress and errors go to stderr; stdout is for data.
 say() { printf '%s\n' "$*" >&2; }
 
+# What a script says of itself: the comment below its first line.
+usage() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
+
+# For scripts whose first argument is the directory that keeps their data.
+wants_directory() {
+    case "${1:-}" in
+        -h | --help) usage; exit 0 ;;
+        '' | -*) usage >&2; exit 2 ;;
+    esac
+}
+
 # Something is missing in the environment: exit code 3, as in the program itself.
 environment_error() {
     say "error: $*"
