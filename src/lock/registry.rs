@@ -105,7 +105,7 @@ pub fn cards() -> Vec<LockCard> {
 
 /// The strategy of that name, which may be several with a `+` between them.
 pub fn find(name: &str) -> Option<&'static Entry> {
-    if name.contains(MIXED_WITH) { find(name, find_one) } else { find_one(name) }
+    if name.contains(MIXED_WITH) { mixed(name) } else { find_one(name) }
 }
 
 fn find_one(name: &str) -> Option<&'static Entry> {
@@ -199,13 +199,13 @@ fn section(card: &LockCard) -> String {
 /// Those that have been asked for.
 static MIXED: Mutex<BTreeMap<String, &'static Entry>> = Mutex::new(BTreeMap::new());
 
-/// The strategy of several of that name, whose members are found one by one.
-fn mixed(name: &str, one: fn(&str) -> Option<&'static Entry>) -> Option<&'static Entry> {
+/// The strategy of several of that name.
+fn mixed(name: &str) -> Option<&'static Entry> {
     let mut all = MIXED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(entry) = all.get(name) {
         return Some(entry);
     }
-    let entries: Vec<&Entry> = members(name).map(one).collect::<Option<_>>()?;
+    let entries: Vec<&Entry> = members(name).map(find_one).collect::<Option<_>>()?;
     let cards: Vec<&LockCard> = entries.iter().map(|entry| &entry.card).collect();
     let card = *LockCard::mixed(&cards).ok()?;
     // What a contender uses is built from its own member.

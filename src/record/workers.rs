@@ -384,7 +384,7 @@ impl Part {
     fn and(mut self, other: Self) -> Self {
         self.recorder.merge(&other.recorder);
         self.occurrences.merge(other.occurrences);
-        self.timer_lag.add(&other.timer_lag).expect("histograms share their bounds");
+        Histogram::add(&mut self.timer_lag, &other.timer_lag).expect("histograms share their bounds");
         self
     }
 }

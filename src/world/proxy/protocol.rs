@@ -444,7 +444,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn garbage_never_panics(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
+        fn garbage_as_the_body_of_any_request_never_panics(garbage in prop::collection::vec(any::<u8>(), 0..200), opcode in -1..25) {
             let _ = (operations(opcode, &garbage), created(opcode, &garbage));
         }
     }
