@@ -155,10 +155,6 @@ enum Come {
 
 impl Rendezvous {
     /// Comes to the first meeting of a run and waits for all workers.
-    ///
-    /// # Errors
-    /// When the ensemble can't be reached, when such a worker is there already or the run has begun without it, when a worker
-    /// does not come in time or is lost, and when the workers are not alike.
     pub async fn join(
         target: &Target,
         run_id: &str,

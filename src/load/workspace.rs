@@ -52,10 +52,6 @@ pub struct Workspace {
 
 impl Workspace {
     /// Makes the run's root.
-    ///
-    /// # Errors
-    /// When the ensemble cannot be reached, when the chroot is missing, and when the root is there already:
-    /// another run may be using it.
     pub async fn create(target: Target, run_id: &str) -> Result<Self, Error> {
         let workspace = Self::made_by_another(target, run_id);
         let client = open(&workspace.target).await?;
@@ -144,9 +140,6 @@ impl Workspace {
     }
 
     /// Makes sure that the ensemble tells what a lock relies on that joins by count. It is asked once.
-    ///
-    /// # Errors
-    /// When it doesn't, refuses, or can't be reached.
     pub async fn check_counting(&self, strategy: &str) -> Result<(), Error> {
         let why = self.counts.get_or_try_init(async || self.try_counting().await).await?;
         why.as_ref().map_or(Ok(()), |why| {
@@ -177,9 +170,6 @@ impl Workspace {
     }
 
     /// Removes the run's root and all below it, and the top-level node when no other run is using it.
-    ///
-    /// # Errors
-    /// When the ensemble refuses or cannot be reached; the error names what stays behind.
     pub async fn close(&self) -> Result<(), Error> {
         remove_run(&self.target, &self.root).await
     }
@@ -336,9 +326,6 @@ impl Leftover {
 }
 
 /// Every run that has nodes on the ensemble.
-///
-/// # Errors
-/// When the ensemble can't be reached or refuses, or has no such chroot.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     let client = open(target).await?;
     let mut found: Vec<Leftover> = Vec::new();

@@ -81,9 +81,6 @@ impl DrivenLock {
 }
 
 /// The entries of a driver's locks. They live as long as this process, as those of its own do.
-///
-/// # Errors
-/// What of them can't be a strategy.
 pub(super) fn locks_of(program: Program) -> Result<Vec<(Entry, DrivenLock)>, String> {
     let program: &'static Program = Box::leak(Box::new(program));
     let locks = program.ready.locks.iter();

@@ -95,9 +95,6 @@ pub struct Patience {
 
 impl Patience {
     /// Waits for something. Only waits are cut short, never a request that is out.
-    ///
-    /// # Errors
-    /// [`Ended`] when the deadline or a cancellation came first.
     pub async fn wait<T>(&self, awaited: impl Future<Output = T>) -> Result<T, Ended> {
         let _waiting = self.gauge.enter();
         tokio::select! {
@@ -109,9 +106,6 @@ impl Patience {
     }
 
     /// Sleeps, as a waiting contender does between two looks.
-    ///
-    /// # Errors
-    /// [`Ended`] when the deadline or a cancellation came first.
     pub async fn sleep(&self, duration: Duration) -> Result<(), Ended> {
         self.wait(reactor::sleep(duration)).await
     }

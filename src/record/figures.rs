@@ -141,9 +141,6 @@ pub fn cards() -> Vec<&'static FigureCard> {
 }
 
 /// The figure of that name.
-///
-/// # Errors
-/// That there is none, with the name that was probably meant.
 pub fn named(text: &str) -> Result<Figure, String> {
     Figure::named(text, &cards())
 }

@@ -164,9 +164,6 @@ pub struct Moments {
 
 impl Moments {
     /// One after the other.
-    ///
-    /// # Errors
-    /// When the disk refuses; so does each of them.
     pub fn iter(&self) -> io::Result<impl Iterator<Item = io::Result<Moment>> + '_> {
         let (mut noted, mut as_of) =
             (self.noted.iter()?, AsOf { rest: self.entered_as_of.iter()?, found: Vec::new() });

@@ -114,10 +114,6 @@ fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
 }
 
 /// Every run of a store, the oldest first. Their files are not checked: reading one does that.
-///
-/// # Errors
-/// [`Error::Usage`] when there is no store, or something in it is no baseline; [`Error::Environment`] when a file can't be
-/// read.
 pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
     // A read-me may lie beside them, and one that is on its way is hidden.
     let directories = disk::directories(store).map_err(|error| match error.kind() {

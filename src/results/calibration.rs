@@ -48,9 +48,6 @@ pub struct CalibrationWriter {
 impl CalibrationWriter {
     /// Begins a directory named after the time below that parent, which is created if it is missing; when the name is
     /// taken, `-2` and so on is appended.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when the parent is no directory; [`Error::Environment`] when it cannot be written to.
     pub fn create_dated(parent: &Path, began: SystemTime) -> Result<Self, Error> {
         Ok(Self { staging: Staging::claim_dated(parent, "calibration", began)? })
     }
@@ -68,9 +65,6 @@ impl CalibrationWriter {
 }
 
 /// Reads the directory of a calibration.
-///
-/// # Errors
-/// [`Error::Usage`] when it is none, or of another version; [`Error::Environment`] when the file cannot be read.
 pub fn read_calibration(dir: &Path) -> Result<CalibrationFile, Error> {
     FILE.read(dir)
 }

@@ -124,9 +124,6 @@ struct Header {
 
 impl VersionedFile {
     /// Reads it from a directory that the user named.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when it is not there, damaged, or of another version; [`Error::Environment`] when the disk refuses.
     pub fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<T, Error> {
         match disk::read(dir, self.name, AT_MOST) {
             Ok(bytes) => self.parse(&dir.join(self.name), &bytes),

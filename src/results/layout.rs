@@ -92,9 +92,6 @@ pub(super) fn most(name: &str) -> u64 {
 }
 
 /// Whether a chosen name can be the name of a run directory.
-///
-/// # Errors
-/// [`Error::Usage`] when it is empty, hidden, more than one step of a path, or would do something to a terminal that lists it.
 pub fn check_name(name: &str) -> Result<(), Error> {
     let one_step = Path::new(name).file_name().is_some_and(|last| last == name);
     // Other systems take a backslash for a step.

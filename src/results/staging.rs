@@ -142,10 +142,6 @@ pub struct ClaimedDirectory {
 
 impl ClaimedDirectory {
     /// Claims what a run left, by its final name or by its hidden one, whichever is there.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when there is no such directory, or a program writes there; [`Error::Environment`] when that cannot be
-    /// told.
     pub fn of(dir: &Path) -> Result<Self, Error> {
         let found = left_at(dir);
         let dir = found.canonicalize().map_err(|error| {
@@ -224,9 +220,6 @@ impl Drop for Staging {
 
 /// Makes a directory that is visible from the start, because what is put there is whole by itself: named after what it
 /// is for and the time, with `-2` and so on appended when the name is taken. Returns its path.
-///
-/// # Errors
-/// [`Error::Usage`] when the parent is no directory; [`Error::Environment`] when it cannot be written to.
 pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<PathBuf, Error> {
     fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
     let name = layout::run_name(name, began);

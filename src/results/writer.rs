@@ -55,10 +55,6 @@ pub enum Resumed {
 
 impl RunWriter {
     /// Begins a run directory of exactly that name below that parent, which is created if it is missing.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when the name cannot name a run or is taken, or the parent is no directory;
-    /// [`Error::Environment`] when the parent cannot be written to.
     pub fn create(parent: &Path, name: &str) -> Result<Self, Error> {
         layout::check_name(name)?;
         let staging = Staging::claim(parent, name)?.ok_or_else(|| taken(parent, name))?;
@@ -67,9 +63,6 @@ impl RunWriter {
 
     /// Begins a run directory named after the scenario and the time; when the name is taken, `-2` and so on
     /// is appended.
-    ///
-    /// # Errors
-    /// Same errors as [`RunWriter::create`].
     pub fn create_dated(parent: &Path, scenario: &str, began: SystemTime) -> Result<Self, Error> {
         layout::check_name(&layout::run_name(scenario, began))?;
         Self::within(Staging::claim_dated(parent, scenario, began)?)
@@ -89,9 +82,6 @@ impl RunWriter {
 
     /// Goes on with a run that was killed, interrupted or aborted, by its directory or by the name that it would have had.
     /// Nothing in it changes before [`RunWriter::begins`].
-    ///
-    /// # Errors
-    /// Same errors as [`super::read()`]; [`Error::Usage`] when a program writes there.
     pub fn resume(dir: &Path) -> Result<Resumed, Error> {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {

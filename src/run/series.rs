@@ -143,9 +143,6 @@ pub struct DoneRun {
 
 impl DoneRun {
     /// The directory of its results.
-    ///
-    /// # Errors
-    /// That it left none, with which of the servers has ended and with the end of what it said.
     pub fn results(&self, run: &str, server: Option<String>) -> Result<&Path, Error> {
         match self.directory.is_dir() {
             true => Ok(&self.directory),
@@ -169,9 +166,6 @@ impl DoneRun {
 
 impl SeriesDirectory {
     /// Takes it, so that no other series goes on there.
-    ///
-    /// # Errors
-    /// A usage error when one does, and when a folder of it leads elsewhere.
     pub fn take(path: PathBuf, folders: Folders) -> Result<Self, Error> {
         let directory = Self { _lock: lock(&path)?, path, folders };
         let Folders { runs, logs, scenarios } = folders;
@@ -219,9 +213,6 @@ impl SeriesDirectory {
 
     /// Runs a command, which leaves its results at that place, and keeps what it says under that name. When `stop` is cancelled
     /// it is asked to end.
-    ///
-    /// # Errors
-    /// When it cannot be run, or the user has stopped it.
     pub async fn run(
         &self,
         place: &RunPlace,
@@ -240,10 +231,6 @@ impl SeriesDirectory {
 
 impl Series {
     /// Begins a series, or opens one that is to go on.
-    ///
-    /// # Errors
-    /// A usage error when there is nothing to resume, when it was started otherwise or goes on elsewhere; an environment
-    /// error when the disk refuses.
     pub fn open(opening: &Opening<'_>) -> Result<Self, Error> {
         let prefix = match opening.shares_ensemble {
             true => format!("{}-{:08x}-", opening.command, rand::random::<u32>()),
@@ -311,9 +298,6 @@ impl Series {
     }
 
     /// Writes the scenario of a run, and gives its file. That of a run that has ended must be the same.
-    ///
-    /// # Errors
-    /// A usage error when it isn't; an environment error when the disk refuses.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
         if !self.has(key) {
             return self.directory.scenario(key, text);
@@ -335,9 +319,6 @@ impl Series {
     }
 
     /// Runs a command as the run of that key, unless that run is listed. When `stop` is cancelled it is asked to end.
-    ///
-    /// # Errors
-    /// When it cannot be run or listed, or the user has stopped it.
     pub async fn run(
         &mut self,
         key: &str,

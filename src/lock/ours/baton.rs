@@ -341,9 +341,6 @@ impl Leaving {
 
     /// Leaves without a grant, and learns whether one would have been better. Who may not write to the directory deletes, and
     /// grants from then on.
-    ///
-    /// # Errors
-    /// Same errors as [`QueueNode::leave`].
     async fn count(&self, session: &Session, lock: &str, node: &QueueNode) -> Result<(), Failure> {
         match session.leave_and_count(lock, &node.path).await {
             Ok(behind) => self.learn(behind > 0),

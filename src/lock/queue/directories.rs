@@ -54,9 +54,6 @@ pub async fn create_unless_there(
 /// which the server removes when they are empty.
 ///
 /// Source: Curator, `creatingParentContainersIfNeeded`.
-///
-/// # Errors
-/// What was done, or a request's failure.
 pub async fn in_containers<T>(
     session: &Session,
     directory: &str,

@@ -161,9 +161,6 @@ impl<W: Wakes> Queue<W> {
 
     /// Waits until nothing is in the way of a node that has joined. Returns the watch on the whole queue that is still armed
     /// then, where it sets such a one.
-    ///
-    /// # Errors
-    /// A request's failure, what `in_the_way` makes of a list, or the end of patience.
     pub async fn wait<I, E>(
         &mut self,
         session: &Session,

@@ -38,10 +38,6 @@ impl Numbered<'_> {
 
 impl HistoryReader {
     /// Opens a history and reads its header.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when it is no history of a version that this program reads; [`Error::Environment`] when
-    /// the disk refuses.
     pub fn open(path: &Path) -> Result<Self, Error> {
         Self::open_as(path, path)
     }
@@ -66,9 +62,6 @@ impl HistoryReader {
     }
 
     /// The next event; `None` after the last, and at a last line that was cut off.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] naming the line and what is wrong with it; [`Error::Environment`] when the disk refuses.
     pub fn next_event(&mut self) -> Result<Option<Numbered<'_>>, Error> {
         let number = self.lines.number();
         let LineRead { place, text, ended } = match self.lines.next_line() {
@@ -185,9 +178,6 @@ impl<R: BufRead> HistoryLines<R> {
 }
 
 /// The lines at those places, in their order.
-///
-/// # Errors
-/// [`Error::Environment`] when the file can no longer be read.
 pub fn lines_at(path: &Path, places: &[LinePosition]) -> Result<Vec<String>, Error> {
     let read = || {
         let mut file = BufReader::new(File::open(path)?);

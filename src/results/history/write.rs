@@ -222,9 +222,6 @@ impl WorkerHistory {
 
 /// Writes the histories of these workers, each with its number, into one file that must not exist yet: in the order of
 /// the ensemble's transactions, since no two of them share a clock.
-///
-/// # Errors
-/// Same errors as [`HistoryReader::open`], and when the disk refuses.
 pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Error> {
     let open = |(worker, path): &(usize, PathBuf)| {
         Ok(WorkerHistory {
