@@ -52,7 +52,8 @@ impl LockClaim {
 }
 
 /// The two ends of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Step {
     Invoke,
     /// It returned, and did what was asked.
@@ -65,6 +66,7 @@ pub enum Step {
 
 /// What a contender has been told of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SessionState {
     Connected,
     /// The connection is gone; whether the session still lives is not known.
