@@ -52,16 +52,19 @@ impl Alone {
     pub(super) async fn measure(&mut self, on: &AskedServer<'_>, slice: Slice) -> Result<(), String> {
         let (session, other) = (on.sessions.session(on.server, 0), on.sessions.session(on.server, 1));
         let nodes = Nodes::of(&on.site.place, on.server);
-        let mut created = Vec::new();
+        let created = RefCell::new(Vec::new());
         for (request, samples) in RawRequest::ALL.into_iter().zip(&mut self.requests) {
             let list = on.lists.of(request);
+            let asked = Asked { request, nodes: &nodes, list: list.as_deref(), created: &created };
             let measured = repeat(slice, samples, async || {
-                ask(session, request, &nodes, list.as_deref(), &mut created).await
+                let (is_sent, us) = timed(session, || asked.send(session)).await?;
+                Ok(is_sent.then_some(us))
             });
             on.sessions.at(on.server, request.name(), measured.await)?;
             if request == RawRequest::Delete {
                 // As many as were created, save for those that there was no time for.
-                let left = created.drain(..).map(|path| async move { session.delete(&path).await });
+                let left = created.take();
+                let left = left.iter().map(|path| session.delete(path));
                 on.sessions.at(on.server, "delete", try_join_all(left).await)?;
             }
         }
@@ -107,41 +110,46 @@ async fn repeat(
     Ok(())
 }
 
-/// One request; how long it took in microseconds, or `None` when there is nothing to delete.
-async fn ask(
-    session: &Session,
+/// A kind of request, and what it is about.
+struct Asked<'a> {
     request: RawRequest,
-    nodes: &Nodes,
-    list: Option<&str>,
-    created: &mut Vec<String>,
-) -> Result<Option<u64>, Failure> {
-    let Nodes { parent, data, other } = nodes;
-    let us = match request {
-        RawRequest::Create => {
-            let path = format!("{parent}/n-");
-            let (node, us) =
-                timed(session, || session.create(&path, &[], NodeKind::EphemeralSequential)).await?;
-            created.push(node.path);
-            us
+    nodes: &'a Nodes,
+    list: Option<&'a str>,
+    created: &'a RefCell<Vec<String>>,
+}
+
+impl Asked<'_> {
+    /// Sends one; whether there was one to send.
+    async fn send(&self, session: &Session) -> Result<bool, Failure> {
+        let Nodes { parent, data, other } = self.nodes;
+        match self.request {
+            RawRequest::Create => {
+                if self.created.borrow().len() >= NODES_AT_MOST {
+                    return Ok(false);
+                }
+                let path = format!("{parent}/n-");
+                let node = session.create(&path, &[], NodeKind::EphemeralSequential).await?;
+                self.created.borrow_mut().push(node.path);
+            }
+            RawRequest::Delete => {
+                let Some(path) = self.created.borrow_mut().pop() else { return Ok(false) };
+                session.delete(&path).await?;
+            }
+            RawRequest::Exists => drop(session.exists(data).await?),
+            RawRequest::GetData => drop(session.get_data(data).await?),
+            RawRequest::SetData => drop(session.set_data(data, DATA).await?),
+            RawRequest::Multi => {
+                let writes = [Op::SetData(data, DATA), Op::SetData(other, DATA)];
+                session.multi(&writes).await?;
+            }
+            RawRequest::Sync => session.sync(data).await?,
+            RawRequest::GetChildren1 | RawRequest::GetChildren100 | RawRequest::GetChildren1000 => {
+                let Some(path) = self.list else { return Ok(false) };
+                session.get_children(path).await?;
+            }
         }
-        RawRequest::Delete => {
-            let Some(path) = created.pop() else { return Ok(None) };
-            timed(session, || session.delete(&path)).await?.1
-        }
-        RawRequest::Exists => timed(session, || session.exists(data)).await?.1,
-        RawRequest::GetData => timed(session, || session.get_data(data)).await?.1,
-        RawRequest::SetData => timed(session, || session.set_data(data, DATA)).await?.1,
-        RawRequest::Multi => {
-            let writes = [Op::SetData(data, DATA), Op::SetData(other, DATA)];
-            timed(session, || session.multi(&writes)).await?.1
-        }
-        RawRequest::Sync => timed(session, || session.sync(data)).await?.1,
-        RawRequest::GetChildren1 | RawRequest::GetChildren100 | RawRequest::GetChildren1000 => {
-            let Some(path) = list else { return Ok(None) };
-            timed(session, || session.get_children(path)).await?.1
-        }
-    };
-    Ok(Some(us))
+        Ok(true)
+    }
 }
 
 /// One change of a node that a session of the same server watches: from the call to the arrival of the event.
@@ -180,14 +188,8 @@ impl Saturated {
         let created = RefCell::new(Vec::new());
         for (request, sum) in RawRequest::ALL.into_iter().zip(&mut self.0) {
             let list = lists.of(request);
-            let work = Work {
-                request,
-                nodes: &nodes,
-                list: list.as_deref(),
-                created: &created,
-                answered: Cell::new(0),
-                until: Cell::new(0),
-            };
+            let asked = Asked { request, nodes: &nodes, list: list.as_deref(), created: &created };
+            let work = Work { asked, answered: Cell::new(0), until: Cell::new(0) };
             let measured = work.saturate(&sessions.servers[server].sessions, lasts).await;
             sum.add(sessions.at(server, request.name(), measured)?);
             if request == RawRequest::Delete {
@@ -224,10 +226,7 @@ impl Sum {
 
 /// One kind of request, by many at once.
 struct Work<'a> {
-    request: RawRequest,
-    nodes: &'a Nodes,
-    list: Option<&'a str>,
-    created: &'a RefCell<Vec<String>>,
+    asked: Asked<'a>,
     answered: Cell<u64>,
     /// Until when replies count: the end, or when one found nothing left to do.
     until: Cell<Stamp>,
@@ -252,7 +251,7 @@ impl Work<'_> {
 
     async fn worker(&self, session: &Session) -> Result<(), Failure> {
         while clock::now() < self.until.get() {
-            if !self.one(session).await? {
+            if !self.asked.send(session).await? {
                 self.until.set(self.until.get().min(clock::now()));
                 break;
             }
@@ -261,38 +260,6 @@ impl Work<'_> {
             }
         }
         Ok(())
-    }
-
-    /// One request; whether there was one to send.
-    async fn one(&self, session: &Session) -> Result<bool, Failure> {
-        let Nodes { parent, data, other } = self.nodes;
-        match self.request {
-            RawRequest::Create => {
-                if self.created.borrow().len() >= NODES_AT_MOST {
-                    return Ok(false);
-                }
-                let path = format!("{parent}/n-");
-                let node = session.create(&path, &[], NodeKind::EphemeralSequential).await?;
-                self.created.borrow_mut().push(node.path);
-            }
-            RawRequest::Delete => {
-                let Some(path) = self.created.borrow_mut().pop() else { return Ok(false) };
-                session.delete(&path).await?;
-            }
-            RawRequest::Exists => drop(session.exists(data).await?),
-            RawRequest::GetData => drop(session.get_data(data).await?),
-            RawRequest::SetData => drop(session.set_data(data, DATA).await?),
-            RawRequest::Multi => {
-                let writes = [Op::SetData(data, DATA), Op::SetData(other, DATA)];
-                session.multi(&writes).await?;
-            }
-            RawRequest::Sync => session.sync(data).await?,
-            RawRequest::GetChildren1 | RawRequest::GetChildren100 | RawRequest::GetChildren1000 => {
-                let Some(path) = self.list else { return Ok(false) };
-                session.get_children(path).await?;
-            }
-        }
-        Ok(true)
     }
 }
 

@@ -174,10 +174,7 @@ impl EventLine<'_> {
             OpWord::Acquire => What::Acquire(Acquire {
                 lock,
                 step: called()?,
-                claim: LockClaim {
-                    mode: self.mode.unwrap_or(Mode::Write),
-                    leases: self.leases.unwrap_or(1),
-                },
+                claim: LockClaim { mode: self.mode.unwrap_or(Mode::Write), leases: self.leases.unwrap_or(1) },
                 depth: self.depth,
                 token: self.token,
                 zxid: self.zxid,
