@@ -49,6 +49,13 @@ pub const GOES_ON: After = ENDS
     ])
     .trying_creates(Some(4));
 
+/// As [`GOES_ON`], but an acquire has one node only: it ends with that.
+pub const GOES_ON_BY_ONE_NODE: After = GOES_ON.but([
+    (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
+    (OwnNodeDeleted, Fails(OwnNodeMissing)),
+    (DirectoryDeleted, Fails(NoNode)),
+]);
+
 /// Races for one node: what a create whose reply was lost has made is the contender's own.
 pub const RACES: After = ENDS
     .but([

@@ -44,13 +44,15 @@ pub const ENTRY: Entry = Entry {
 
 pub const AFTER: After = GOES_ON.but([(DirectoryDeleted, Fails(NoNode))]);
 
+pub const LEASES: Param = Param {
+    name: "leases",
+    kind: ParamKind::Count(1, 1000),
+    default: "1",
+    doc: "How many leases there are, and so how many contenders may be inside.",
+};
+
 const PARAMS: [Param; 3] = [
-    Param {
-        name: "leases",
-        kind: ParamKind::Count(1, 1000),
-        default: "1",
-        doc: "How many leases there are, and so how many contenders may be inside.",
-    },
+    LEASES,
     Param {
         name: "permits",
         kind: ParamKind::CountWithin(1, 1000, "leases"),
