@@ -20,7 +20,7 @@ use super::missing::{Changes, Incomplete, LoggedChange, MissingPart, fill_in};
 use super::shared::Shared;
 use crate::record::{Grant, Grants, Life, Lives, Moment, Moments, Noted, Occurrences, Trial};
 use crate::words::clock::{self, Stamp};
-use crate::words::measure::ThreadRecorder;
+use crate::words::measure::{ThreadRecorder, added_up};
 use crate::words::spool::{Sorted, Sorter, SpooledTable};
 use crate::words::units::shown;
 use crate::world::ensemble::log_follower::LogFollower;
@@ -56,11 +56,9 @@ impl Lost {
         self.entries += entries;
         self.moments += notes.len() as u64 - entries;
     }
-
-    pub fn and(self, other: Self) -> Self {
-        Self { entries: self.entries + other.entries, moments: self.moments + other.moments }
-    }
 }
+
+added_up!(Lost { entries, moments });
 
 enum Message {
     Notes(usize, Vec<Note>),

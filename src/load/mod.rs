@@ -44,7 +44,6 @@ use crate::world::fault;
 use crate::world::proxy::Proxy;
 use crate::world::zk::Target;
 use shared::COUNTING_LASTS;
-use trial::run_counted;
 
 pub use job::{Job, PublishedRun};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
@@ -182,7 +181,8 @@ pub async fn count(
             sink(event);
         }
     };
-    let trial = run_counted(&through, &spec, entry, interrupt, &only_warnings, Arc::clone(&wire)).await?;
+    let passes = Some((Arc::clone(&wire), through.target.clone()));
+    let trial = trial::run(&through, &spec, entry, interrupt, &only_warnings, passes).await?;
     drop(through);
     Ok((accounting::on_the_wire(wire.counted(), &trial), trial))
 }

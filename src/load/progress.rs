@@ -349,14 +349,13 @@ fn is_looked_into(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
-/// What is known of a trial that a standstill may be due to.
-#[derive(Debug, Clone, Copy)]
-pub struct Around<'a> {
-    pub servers: &'a [ServerCounters],
-    pub lost: u64,
-}
-
-pub fn longest_standstill(shared: &Shared, begin: Stamp, around: Around<'_>) -> Option<Standstill> {
+/// With what else is known of the trial that it may be due to: its servers, and how many requests lost their connection.
+pub fn longest_standstill(
+    shared: &Shared,
+    begin: Stamp,
+    servers: &[ServerCounters],
+    lost: u64,
+) -> Option<Standstill> {
     let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
     if !is_looked_into(shared) || Duration::from_micros(lasted_us) <= may_be_free(shared) {
         return None;
@@ -364,20 +363,15 @@ pub fn longest_standstill(shared: &Shared, begin: Stamp, around: Around<'_>) -> 
     let began = shared.board.standstill_began.load(Ordering::Relaxed);
     let seen = shared.board.signs.lock().unwrap_or_else(PoisonError::into_inner);
     let mut signs: Vec<String> = seen.iter().cloned().collect();
-    signs.extend(around.signs());
+    signs.extend(signs_of_servers(servers));
+    if lost > 0 {
+        signs.push(format!("{} lost their connection", counted(lost, "request", "requests")));
+    }
     if signs.is_empty() {
-        signs.extend(forgetful(around.servers, lasted_us));
+        signs.extend(forgetful(servers, lasted_us));
     }
     let began_us = clock::signed_difference(began, begin);
     Some(Standstill { lasted_us, began_us, signs })
-}
-
-impl Around<'_> {
-    fn signs(&self) -> impl Iterator<Item = String> {
-        let lost = (self.lost > 0)
-            .then(|| format!("{} lost their connection", counted(self.lost, "request", "requests")));
-        signs_of_servers(self.servers).chain(lost)
-    }
 }
 
 fn may_be_free(shared: &Shared) -> Duration {

@@ -196,7 +196,8 @@ impl Rendezvous {
         }
         let path = format!("{}/{}", self.workers(), self.slice.index);
         let data = serde_json::to_vec(credentials).map_err(Error::environment)?;
-        match self.client.create(&path, &data, &ephemeral()).await {
+        let ephemeral = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        match self.client.create(&path, &data, &ephemeral).await {
             Ok(_) => Ok(()),
             Err(ClientError::NodeExists) => Err(Error::usage(format!(
                 "there is a worker {} in the run {} already: give each its own --index, or wait {} s if it was just killed",
@@ -524,8 +525,4 @@ impl Rendezvous {
             Err(error) => Err(self.broken(&error)),
         }
     }
-}
-
-fn ephemeral() -> zookeeper_client::CreateOptions<'static> {
-    CreateMode::Ephemeral.with_acls(Acls::anyone_all())
 }

@@ -228,18 +228,6 @@ impl Shared {
         }
     }
 
-    pub fn with_drivers(self, drivers: Drivers) -> Self {
-        Self { drivers, ..self }
-    }
-
-    pub fn with_wire(self, wire: Option<(Arc<Wire>, Target)>) -> Self {
-        Self { wire, ..self }
-    }
-
-    pub fn with_history(self, keeps_history: bool) -> Self {
-        Self { keeps_history, ..self }
-    }
-
     /// The same, on servers of our own or not.
     pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
         // The servers' logs tell nothing of another system's lock.

@@ -60,20 +60,9 @@ pub async fn run_trial(
     run(environment, spec, entry, interrupt, sink, None).await
 }
 
-/// The same, where what the lock sends and receives passes there and is counted. Contenders end the turns that they have begun.
-pub(super) async fn run_counted(
-    environment: &Environment,
-    spec: &TrialSpec,
-    entry: &Entry,
-    interrupt: &CancellationToken,
-    sink: Sink<'_>,
-    wire: Arc<Wire>,
-) -> Result<Trial, Error> {
-    let wire = (wire, environment.target.clone());
-    run(environment, spec, entry, interrupt, sink, Some(wire)).await
-}
-
-async fn run(
+/// The same, where what the lock sends and receives may pass a wire on which it is counted: contenders then end the turns that
+/// they have begun. Beside the wire, the way to the servers past it.
+pub(super) async fn run(
     environment: &Environment,
     spec: &TrialSpec,
     entry: &Entry,
@@ -90,12 +79,11 @@ async fn run(
     }
     let targets = environment.for_contenders(spec.contenders)?;
     let drivers = Drivers::of(entry, spec, &environment.target)?;
-    let shared = Shared::new(spec.clone(), *entry, targets, &root, environment.slice())
-        .with_drivers(drivers.clone())
-        .with_wire(wire)
-        .with_history(environment.keeps_history)
-        .with_logs(environment.local.as_deref());
-    let shared = Arc::new(shared);
+    let mut shared = Shared::new(spec.clone(), *entry, targets, &root, environment.slice());
+    shared.drivers = drivers.clone();
+    shared.wire = wire;
+    shared.keeps_history = environment.keeps_history;
+    let shared = Arc::new(shared.with_logs(environment.local.as_deref()));
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await;
     let failed = drivers.end(&spec.strategy.name, sink).await;
