@@ -97,7 +97,6 @@ pub struct CounterReading {
     pub address: String,
     pub role: String,
     pub version: Option<String>,
-    /// Why it could not be asked.
     pub silent: Option<String>,
     /// The counters by key, `{ns}` written out as `ns`.
     pub counters: BTreeMap<String, i64>,

@@ -94,17 +94,14 @@ impl Contenders for ContenderStates<'_> {
     }
 }
 
-/// When faults may fire, and who hears of them.
 pub struct FaultWindow<'a> {
     pub begin: Stamp,
     pub stop: CancellationToken,
     pub interrupt: CancellationToken,
     pub elections: &'a Elections,
-    /// Where it is told what happens.
     pub sink: Sink<'a>,
 }
 
-/// Does what the trial's faults say, from the begin of the measured phase until it is told to stop.
 pub async fn break_things(
     environment: &Environment,
     shared: &Shared,

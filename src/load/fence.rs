@@ -67,7 +67,6 @@ impl Fence {
         Some(!rejected)
     }
 
-    /// What has become of the writes so far.
     pub fn counts(&self) -> FencingCounts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         FencingCounts {

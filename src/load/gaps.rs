@@ -36,7 +36,6 @@ pub struct Gap {
     pub end: Stamp,
 }
 
-/// When a fault was in effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultTime {
     pub from: Stamp,
@@ -81,7 +80,6 @@ impl Gaps {
         });
     }
 
-    /// One of those that wait has got it.
     pub fn acquired(&self, lock: usize, at: Stamp) {
         self.change(lock, |of| {
             let began = of.since.unwrap_or(at);
@@ -94,7 +92,6 @@ impl Gaps {
         });
     }
 
-    /// One of those that wait has given up.
     pub fn gives_up(&self, lock: usize, at: Stamp) {
         self.change(lock, |of| {
             of.waiting = of.waiting.saturating_sub(1);

@@ -81,7 +81,6 @@ fn host_times() -> Option<HostTimes> {
     })
 }
 
-/// Judges the generator over the span between the two.
 pub fn judge(
     begin: &Vitals,
     seen: &Part,

@@ -52,7 +52,6 @@ impl Job {
         made.map(drop).map_err(|error| refused(&self.target, "create", path, error))
     }
 
-    /// Begins a job.
     pub async fn begin(target: &Target, name: &str) -> Result<Self, Error> {
         let job = Self::at(target, name).await?;
         let top = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -76,7 +75,6 @@ impl Job {
         Ok(job)
     }
 
-    /// Tells the workers to end, and removes the job.
     pub async fn end(self) -> Result<(), Error> {
         self.make(&self.ended(), &[], CreateMode::Persistent).await?;
         tokio::time::sleep(HEARD_WITHIN).await;
@@ -84,14 +82,12 @@ impl Job {
         removed.map_err(|error| refused(&self.target, "delete", &self.root, error))
     }
 
-    /// Publishes a run of that job.
     pub async fn publish(target: &Target, name: &str, run: &PublishedRun) -> Result<(), Error> {
         let job = Self::at(target, name).await?;
         let data = serde_json::to_vec(run).map_err(Error::environment)?;
         job.make(&format!("{}/run-", job.runs()), &data, CreateMode::PersistentSequential).await
     }
 
-    /// Takes part in a job, once it has begun.
     pub async fn follow(target: &Target, name: &str, wait: Duration) -> Result<Self, Error> {
         let job = Self::at(target, name).await?;
         let begun = async {

@@ -112,7 +112,6 @@ pub struct Kept {
     pub lost: Lost,
 }
 
-/// Which logs a trial needs.
 pub struct Following {
     /// Those that can be read while they are written.
     pub logs: Option<Logs>,
@@ -336,7 +335,6 @@ pub struct ThreadLog {
 }
 
 impl ThreadLog {
-    /// By virtue of which node a contender has entered.
     pub fn enters(&mut self, grant: Grant, missing: Option<MissingPart>) {
         if let Some((grant, missing)) = self.latest.insert(grant.contender, (grant, missing)) {
             self.notes.note(Note::Entered(grant, missing));

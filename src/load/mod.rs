@@ -69,7 +69,6 @@ pub struct Environment {
     pub keep_awake: Option<Duration>,
     /// The servers themselves, where they were started for this run.
     pub local: Option<Arc<dyn Started>>,
-    /// Whether it is kept what each contender does.
     pub keeps_history: bool,
     /// Where what does not fit into memory may go until a trial is judged.
     pub scratch: PathBuf,
@@ -136,7 +135,6 @@ pub enum EnvironmentEvent<'a> {
     Warning(&'a str),
 }
 
-/// Who is told what happens meanwhile.
 pub type Sink<'a> = &'a (dyn Fn(EnvironmentEvent<'_>) + Sync);
 
 /// Runs a trial like that one, but shorter and without faults, and counts on the wire. The trial itself is for those who judge

@@ -11,7 +11,6 @@ use crate::words::catalog::Mode;
 use crate::words::clock::{self, Stamp};
 use crate::world::zk::reactor;
 
-/// What a contender is to do next.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
     /// When it should begin; waits are counted from then.
@@ -97,7 +96,6 @@ impl Pace {
         Turn { intended, arrival: None, mode: self.mode(), hold: None }
     }
 
-    /// Draws what the next acquire asks for.
     fn mode(&mut self) -> Mode {
         // The draw is below 1, so a ratio of 1 makes everybody read, and one of 0 none.
         if self.reads.random::<f64>() < self.kind.read_ratio { Mode::Read } else { Mode::Write }

@@ -133,7 +133,6 @@ pub struct Shared {
     pub controls: Vec<Arc<Control>>,
     pub series: SlotSeries,
     pub open: Option<Arrivals>,
-    /// Whether it is kept what each contender does.
     pub keeps_history: bool,
     /// Whether the servers' logs can be read, so that the ensemble's own order of holders is known.
     pub reads_logs: bool,
@@ -177,7 +176,6 @@ fn lasts_at_most(spec: &TrialSpec) -> Duration {
 }
 
 impl Shared {
-    /// The shared state of a trial that has not begun.
     pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str, slice: Slice) -> Self {
         let kind = kind_of(&entry, &spec.strategy.params);
         let leases = match kind {
@@ -325,7 +323,6 @@ impl Shared {
         &self.targets[contender % self.targets.len()]
     }
 
-    /// What takes that contender's locks, where that is another program.
     pub fn driver_of(&self, contender: usize) -> Option<&Arc<Processes>> {
         self.drivers.of_contender(contender)
     }
@@ -350,7 +347,6 @@ impl Shared {
         first.rfind('/').map_or(first, |slash| &first[..=slash])
     }
 
-    /// What a holder without a node of its own writes to.
     pub fn witness(&self, lock: usize) -> String {
         format!("{}{WITNESS}{lock}", self.root())
     }
@@ -374,7 +370,6 @@ impl Shared {
         Some(Utilisation { mean: shares.iter().sum::<f64>() / shares.len() as f64, busiest, busiest_lock })
     }
 
-    /// What the resources behind the locks saw.
     pub fn fencing(&self) -> FencingCounts {
         self.lock_states
             .iter()
@@ -451,12 +446,10 @@ impl Control {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Begun);
     }
 
-    /// A server has said that this session is over.
     pub fn was_closed(&self, session: i64) {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Answered);
     }
 
-    /// How far another has come with closing that session, if one began to.
     pub fn closing(&self, session: i64) -> Option<Closing> {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).get(&session).copied()
     }

@@ -107,7 +107,6 @@ enum Meets {
 }
 
 impl Meets {
-    /// Its name among the meetings of a run.
     fn of_trial(self, trial: usize) -> String {
         let what = match self {
             Self::Connected => "connected",
@@ -492,7 +491,6 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     }
 }
 
-/// Reports progress for as long as it is polled.
 async fn tick(shared: &Shared, sink: Sink<'_>) {
     let of = match (&shared.spec.load, shared.spec.stop) {
         (Load::Batch, _) => Some(shared.spec.contenders as u64),

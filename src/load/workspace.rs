@@ -51,7 +51,6 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Makes the run's root.
     pub async fn create(target: Target, run_id: &str) -> Result<Self, Error> {
         let workspace = Self::made_by_another(target, run_id);
         let client = open(&workspace.target).await?;
@@ -169,7 +168,6 @@ impl Workspace {
             .map_err(|error| refused(&self.target, "delete", trial_root, error))
     }
 
-    /// Removes the run's root and all below it, and the top-level node when no other run is using it.
     pub async fn close(&self) -> Result<(), Error> {
         remove_run(&self.target, &self.root).await
     }

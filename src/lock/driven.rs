@@ -25,7 +25,6 @@ const LEASES_MOST: u64 = 1_000;
 /// The parameter that says how many leases each acquire takes, as of this suite's own semaphores.
 pub const PERMITS: &str = "permits";
 
-/// A driver that has said what it is.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub command: DriverCommand,

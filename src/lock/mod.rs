@@ -61,14 +61,12 @@ pub trait Strategy {
     }
 }
 
-/// What the registry holds of a strategy: its description and its constructor.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub card: LockCard,
     pub build: fn(&LockConfig) -> Box<dyn Strategy>,
 }
 
-/// How the wait for the end of a hold was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldOver {
     ByItself,
@@ -126,7 +124,6 @@ pub enum AcquireError {
     Failed(#[from] Failure),
 }
 
-/// How an acquire ended, or a step of one.
 pub type Acquired<T = Held> = Result<T, AcquireError>;
 
 impl AcquireError {

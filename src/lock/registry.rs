@@ -50,7 +50,6 @@ static DRIVEN: OnceLock<DrivenLocks> = OnceLock::new();
 static NONE: DrivenLocks = DrivenLocks(Vec::new());
 
 impl DrivenLocks {
-    /// Those of these drivers.
     pub fn of(programs: Vec<Program>) -> Result<Self, String> {
         let mut all = Vec::new();
         for program in programs {

@@ -166,7 +166,6 @@ pub const BLOCKING: Param = Param {
     doc: "Whether an acquire waits its turn; if not, it gives up at once unless it is first, which counts as timed out.",
 };
 
-/// Whether acquires wait with these parameters.
 pub fn blocks(params: &Params) -> bool {
     !matches!(params.get(BLOCKING.name), Some(ParamValue::Bool(false)))
 }

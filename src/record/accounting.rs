@@ -311,7 +311,6 @@ pub struct Disagreement {
 }
 
 impl Counting {
-    /// That nothing was counted, and why.
     pub fn failed(why: String) -> Self {
         Self {
             missing: Some(why),

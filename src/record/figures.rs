@@ -140,7 +140,6 @@ pub fn cards() -> Vec<&'static FigureCard> {
     ALL.iter().map(|entry| &entry.card).collect()
 }
 
-/// The figure of that name.
 pub fn named(text: &str) -> Result<Figure, String> {
     Figure::named(text, &cards())
 }
@@ -389,7 +388,6 @@ fn watches_left(trial: &Trial) -> Option<u64> {
 /// random, the index is about 0.7.
 pub const TURNS_FOR_FAIRNESS: u64 = 5;
 
-/// The page on figures, made from the table.
 pub fn reference() -> String {
     const HEAD: &str = "# Figures\n\n\
         What gates, `--figure`, `baseline trend` and objectives can name.\n";

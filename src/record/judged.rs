@@ -163,7 +163,6 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// One after the other.
     pub fn iter(&self) -> io::Result<impl Iterator<Item = io::Result<Moment>> + '_> {
         let (mut noted, mut as_of) =
             (self.noted.iter()?, AsOf { rest: self.entered_as_of.iter()?, found: Vec::new() });
@@ -383,7 +382,6 @@ impl Evidence {
         self.seen_inside.max(self.by_transactions).max(self.by_clock)
     }
 
-    /// How many could have been caught, and by what.
     pub fn describe(&self) -> String {
         format!(
             "a violation would have been detected at {} of {} ({} by seeing two inside, {} by the ensemble's \

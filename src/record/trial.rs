@@ -289,7 +289,6 @@ impl Trial {
         invalid.or_else(|| self.cut_short.as_ref().map(|cut| format!("partial: {}", cut.why)))
     }
 
-    /// Whether its figures count.
     pub fn is_sound(&self) -> bool {
         self.cut_short.is_none() && self.health.invalid.is_none()
     }
@@ -315,7 +314,6 @@ impl Trial {
         Survival::of(Samples::of(measure, |part| self.histograms.get(&part)))
     }
 
-    /// How many acquires timed out, in the measured phase.
     pub fn timed_out(&self) -> u64 {
         self.measured.outcomes.get(Outcome::TimedOut)
     }

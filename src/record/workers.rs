@@ -366,7 +366,6 @@ pub struct Part {
 }
 
 impl Part {
-    /// That of a worker that saw nothing.
     pub fn nothing() -> Self {
         Self {
             recorder: ThreadRecorder::new(1),

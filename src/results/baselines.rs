@@ -27,7 +27,6 @@ use crate::words::disk::{self, Unreadable};
 use crate::words::error::Error;
 use crate::words::units::{as_utc, shown};
 
-/// Its name beside the `run.json` of a copy.
 const FILE: &str = "baseline.json";
 
 const VERSION: u32 = 1;

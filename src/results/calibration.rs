@@ -15,7 +15,6 @@ use super::writer::write_json;
 use crate::record::Calibration;
 use crate::words::error::Error;
 
-/// The version of the file that this program writes, and the only one that it reads.
 pub const CALIBRATION_SCHEMA_VERSION: u32 = 1;
 
 const FILE: VersionedFile = VersionedFile {
@@ -64,7 +63,6 @@ impl CalibrationWriter {
     }
 }
 
-/// Reads the directory of a calibration.
 pub fn read_calibration(dir: &Path) -> Result<CalibrationFile, Error> {
     FILE.read(dir)
 }

@@ -106,7 +106,6 @@ pub struct VersionedFile {
     /// What leaves a directory with such a file: `sweep`.
     pub of: &'static str,
     pub name: &'static str,
-    /// The version that this program writes, and the only one that it reads.
     pub version: u32,
     /// What to do about one that is damaged, as a clause that begins with what happened.
     pub remedy: &'static str,
@@ -194,7 +193,6 @@ pub fn digest_of_file(path: &Path) -> io::Result<String> {
     digest_of_all_from(File::open(path)?)
 }
 
-/// The digest of all that can be read from there.
 pub fn digest_of_all_from(mut from: impl io::Read) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 << 10];

@@ -15,7 +15,6 @@ use crate::words::measure::{Counts, Latency, Measure, Notifications, Outcome, Re
 /// A trial, and the floor of the run that it is compared with.
 pub struct SummaryRow<'a> {
     pub file: &'a TrialFile<'a>,
-    /// The floor; `None` where none was measured.
     pub floor: Option<&'a Floor>,
 }
 
@@ -50,7 +49,6 @@ struct Column {
     cell: Box<dyn Fn(&SummaryRow<'_>) -> CellText>,
 }
 
-/// Every column, in the order of the file.
 fn columns() -> Vec<Column> {
     [
         identity(),

@@ -91,7 +91,6 @@ impl Staging {
         &self.dir
     }
 
-    /// Where it will be visible.
     pub fn end(&self) -> PathBuf {
         self.parent.join(&self.name)
     }
@@ -101,7 +100,6 @@ impl Staging {
         self.keeps = true;
     }
 
-    /// Names who hears where it is when it is dropped and kept.
     pub fn tell_if_kept(&mut self, tell: fn(&Path)) {
         self.tell_kept = Some(tell);
     }

@@ -157,7 +157,6 @@ impl RunWriter {
         })
     }
 
-    /// Names who hears where the directory is when the run is broken off and its trials are kept.
     pub fn tell_if_kept(&mut self, tell: fn(&Path)) {
         self.staging.tell_if_kept(tell);
     }
@@ -325,7 +324,6 @@ impl SealedRun {
         self.staging.dir()
     }
 
-    /// Where it will be visible.
     pub fn end(&self) -> PathBuf {
         self.staging.end()
     }
@@ -334,7 +332,6 @@ impl SealedRun {
         self.staging.name().to_owned()
     }
 
-    /// Adds a file of what the run comes to.
     pub fn summary(&self, name: &str, summary: &impl Serialize) -> Result<(), Error> {
         write_json(&self.dir().join(name), summary)
     }

@@ -20,7 +20,6 @@ use crate::words::verdict::Verdict;
 use crate::{check, load, lock, scenario};
 use precision::Figures;
 
-/// Something that is to be seen while a run goes on.
 #[derive(Debug)]
 pub enum RunEvent<'a> {
     /// A trial is there already, as the run is resumed.
@@ -39,7 +38,6 @@ pub enum RunEvent<'a> {
 /// Where a run takes place, who may end it, and who hears of it.
 pub struct RunContext<'a> {
     pub environment: &'a Environment,
-    /// The user's wish to end the run.
     pub stop: &'a CancellationToken,
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
     /// Which server that was started for the run has ended by itself, if one has.

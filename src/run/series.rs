@@ -120,7 +120,6 @@ pub struct Series {
     is_new: bool,
 }
 
-/// How the process of a run ended.
 pub struct ChildEnd {
     /// Its exit code; `None` where a signal ended it.
     pub code: Option<i32>,
@@ -142,7 +141,6 @@ pub struct DoneRun {
 }
 
 impl DoneRun {
-    /// The directory of its results.
     pub fn results(&self, run: &str, server: Option<String>) -> Result<&Path, Error> {
         match self.directory.is_dir() {
             true => Ok(&self.directory),
@@ -150,7 +148,6 @@ impl DoneRun {
         }
     }
 
-    /// The error of a run that left no results.
     pub fn without_results(&self, run: &str, server: Option<String>) -> Error {
         let server = server.map_or_else(String::new, |server| format!("; {server}"));
         let (how, file, last) = (self.ended.how(), self.said.display(), self.last_words());
@@ -200,7 +197,6 @@ impl SeriesDirectory {
         free(&self.path.join(layout::SERVER_LOGS), of)
     }
 
-    /// Writes the scenario of a run; gives its file.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
         let file = self.folder(self.folders.scenarios)?.join(format!("{key}.toml"));
         results::replace(&file, text.as_bytes()).map(|()| file)

@@ -20,7 +20,6 @@ const ROUNDS: u64 = 8;
 const BYSTANDING: Duration = Duration::from_secs(1);
 const BETWEEN_CHANGES: Duration = Duration::from_millis(2);
 
-/// Opens the herd, and compares.
 pub(super) async fn beside_a_herd(on: &On<'_>) -> Result<Vec<Bystander>, Failure> {
     let directory = on.directory("bystander").await?;
     let own = format!("{directory}/own");

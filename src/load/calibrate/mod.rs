@@ -229,7 +229,6 @@ pub async fn calibrate(
     Ok(figures.told(&addresses, &asked.servers, words, missing))
 }
 
-/// Everything that sessions measure.
 struct Figures {
     handoffs: Handoffs,
     alone: Vec<Alone>,

@@ -20,7 +20,6 @@ const NODES_AT_MOST: usize = 20_000;
 
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Where requests are measured.
 pub(super) struct AskedServer<'a> {
     pub(super) sessions: &'a ServerSessions,
     pub(super) site: &'a CalibrationSite,
@@ -202,7 +201,6 @@ impl Saturated {
         Ok(())
     }
 
-    /// What came of one kind; `None` when nothing did.
     pub(super) fn of(&self, request: RawRequest) -> Option<Saturation> {
         let at = RawRequest::ALL.iter().position(|one| *one == request)?;
         let Sum { count, lasted_us, busy_us } = self.0[at];

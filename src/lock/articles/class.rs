@@ -65,7 +65,6 @@ pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<Queue
     QueueNode::join(session, lock, PREFIX, &[]).await
 }
 
-/// What a list tells the class.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Its own node is the lowest, or the list is empty, which it takes for the same.

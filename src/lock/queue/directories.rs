@@ -37,7 +37,6 @@ pub async fn make_directory(session: &Session, path: &str) -> Result<(), Failure
     }
 }
 
-/// Creates a node without a look.
 pub async fn create_unless_there(
     session: &Session,
     path: &str,

@@ -48,7 +48,6 @@ pub fn is_count(param: &Param, params: &Params) -> bool {
 /// How one contender joins one queue.
 #[derive(Debug, Clone)]
 pub struct Joining {
-    /// What its nodes hold.
     pub data: &'static [u8],
     /// Whether its nodes have marked names, by which one is found again whose create got no answer, before another is created.
     ///
@@ -113,7 +112,6 @@ impl Joining {
         }
     }
 
-    /// As that parameter says.
     pub fn of(param: &Param, config: &LockConfig) -> Self {
         // Nothing speaks against it yet.
         let was_of_use = Lately::always();
@@ -195,7 +193,6 @@ impl Joining {
         }
     }
 
-    /// By one request.
     async fn once(&self, session: &Session, lock: &str, prefix: &str) -> Result<Joined, Failure> {
         if self.counts() {
             match session.join_and_count(lock, &format!("{lock}/{prefix}"), self.data).await {
@@ -252,7 +249,6 @@ impl Lately {
         self.0.set([before, last, is_so]);
     }
 
-    /// How many of the last times it was so.
     pub fn times(&self) -> usize {
         self.0.get().iter().filter(|is_so| **is_so).count()
     }

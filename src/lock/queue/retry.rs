@@ -94,7 +94,6 @@ impl Retry {
         }
     }
 
-    /// Whether that failure is worth another try at all.
     pub fn is_retryable(failure: &Failure) -> bool {
         matches!(failure, Failure::ConnectionLoss)
     }

@@ -15,7 +15,6 @@ use crate::words::catalog::Mode;
 
 /// What the first line says that this is.
 pub const FORMAT: &str = "zklockbench-history";
-/// The version of the lines that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,9 +44,7 @@ enum KindWord {
 /// What tells a history's header before anything else of it is looked at.
 #[derive(Debug, Deserialize)]
 pub struct Versioned {
-    /// Should be [`FORMAT`].
     pub format: String,
-    /// Should be [`VERSION`].
     pub version: u32,
 }
 
