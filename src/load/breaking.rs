@@ -182,11 +182,7 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
         proof,
         left: fired.left,
         elected_us: elections.first_between(fired.asked, fired.ended.unwrap_or(Stamp::MAX)),
-        longest_gap_us: None,
-        wait_p99: None,
-        recovered_us: None,
-        disturbance: None,
-        meanwhile: None,
+        ..FaultRecord::default()
     }
 }
 
@@ -355,19 +351,10 @@ mod tests {
             number,
             kind: kind.into(),
             label: kind.into(),
-            target: String::new(),
             asked_us,
             effective_us: Some(asked_us),
-            ended_us: None,
             proved: true,
-            proof: String::new(),
-            left: None,
-            elected_us: None,
-            longest_gap_us: None,
-            wait_p99: None,
-            disturbance: None,
-            meanwhile: None,
-            recovered_us: None,
+            ..FaultRecord::default()
         }
     }
 

@@ -124,11 +124,7 @@ async fn describe(
             contender: *contender,
             lock: shared.lock_of(*contender),
             waited_us: now - since,
-            node: None,
-            position: None,
-            blocked_by: None,
-            blocker: None,
-            watches: Vec::new(),
+            ..Stuck::default()
         })
         .collect();
     let watches = watches(servers).await;
