@@ -186,8 +186,6 @@ impl<'a> Conductor<'a> {
         let threads =
             spawned.map_err(|e| Error::environment(format!("cannot start a generator thread: {e}")))?;
         let (began, wall) = (clock::now(), WallClock::read());
-        let (phases, faults, stuck) = (Vec::new(), Vec::new(), Vec::new());
-        let cut_short = None;
         Ok(Self {
             environment,
             shared,
@@ -198,12 +196,12 @@ impl<'a> Conductor<'a> {
             started_at,
             began,
             wall,
-            phases,
+            phases: Vec::new(),
             too_few: None,
-            cut_short,
+            cut_short: None,
             elections: Elections::default(),
-            faults,
-            stuck,
+            faults: Vec::new(),
+            stuck: Vec::new(),
             delayed: 0,
         })
     }

@@ -256,13 +256,9 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
 async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
     let mut stack = vec![root.to_owned()];
     while let Some(path) = stack.last().cloned() {
-        let children = match client.list_children(&path).await {
-            Ok(children) => children,
-            Err(ClientError::NoNode) => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        let children = children(client, &path).await?;
         if !children.is_empty() {
-            stack.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+            stack.extend(children);
             continue;
         }
         match client.delete(&path, None).await {
@@ -388,14 +384,18 @@ pub(super) async fn walk(
         let Some(stat) = client.check_stat(&path).await? else { continue };
         each(&stat);
         if stat.num_children > 0 {
-            let children = match client.list_children(&path).await {
-                Err(ClientError::NoNode) => Vec::new(),
-                listed => listed?,
-            };
-            stack.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+            stack.extend(children(client, &path).await?);
         }
     }
     Ok(())
+}
+
+/// The paths of what stands right below a node; nothing where that is gone.
+async fn children(client: &Client, path: &str) -> Result<Vec<String>, ClientError> {
+    match client.list_children(path).await {
+        Err(ClientError::NoNode) => Ok(Vec::new()),
+        listed => Ok(listed?.into_iter().map(|child| format!("{path}/{child}")).collect()),
+    }
 }
 
 #[cfg(test)]
