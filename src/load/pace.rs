@@ -114,27 +114,15 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Catalog, TrialPlan, parse};
-    use crate::words::catalog::Guarantees;
+    use crate::scenario::{TrialPlan, parse};
 
     fn spec(read_ratio: f64) -> TrialSpec {
-        let card = crate::words::catalog::LockCard {
-            name: "x",
-            summary: "",
-            source: "",
-            details: "",
-            guarantees: Guarantees::QUEUE,
-            after: &[],
-            params: &[],
-            system: crate::words::catalog::LockCard::ZOOKEEPER,
-            batch_cost: None,
-        };
         let text = format!(
-            "name = \"x\"\nstrategies = [\"x\"]\ncontenders = 2\nacquisitions = 1\n\
+            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nacquisitions = 1\n\
              hold = {{ exponential = {{ mean = \"5ms\" }} }}\nread_ratio = {read_ratio:?}\n"
         );
-        let catalog = Catalog { locks: vec![card], ..crate::load::catalog() };
-        TrialPlan::of(&parse("x.toml", &text, &catalog).unwrap().scenario).trials[0].clone()
+        let parsed = parse("x.toml", &text, &crate::load::catalog()).unwrap();
+        TrialPlan::of(&parsed.scenario).trials.remove(0)
     }
 
     fn reads(read_ratio: f64, draws: usize) -> usize {

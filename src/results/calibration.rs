@@ -88,13 +88,4 @@ mod tests {
         fs::write(&path, r#"{"schema_version": 1}"#).unwrap();
         assert!(told().contains("missing field"), "{}", told());
     }
-
-    #[test]
-    fn a_dropped_writer_leaves_nothing() {
-        let parent = tempfile::tempdir().unwrap();
-        let writer = CalibrationWriter::create_dated(parent.path(), SystemTime::UNIX_EPOCH).unwrap();
-        fs::create_dir(writer.server_logs()).unwrap();
-        drop(writer);
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
-    }
 }

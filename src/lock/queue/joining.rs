@@ -267,20 +267,12 @@ mod tests {
     #[test]
     fn it_goes_on_counting_until_that_was_of_no_use_three_times_and_begins_again_after_one_of_use() {
         let joining = joining();
-        for _ in 0..2 {
-            joining.learn(false);
-            assert!(joining.counts());
-        }
-        joining.learn(false);
-        assert!(!joining.counts());
-        joining.learn(true);
-        assert!(joining.counts());
-        for _ in 0..2 {
-            joining.learn(false);
-            assert!(joining.counts());
-        }
-        joining.learn(false);
-        assert!(!joining.counts());
+        let after = |is_of_use| {
+            joining.learn(is_of_use);
+            joining.counts()
+        };
+        let of_use = [false, false, false, true, false, false, false];
+        assert_eq!(of_use.map(after), [true, true, false, true, true, true, false]);
     }
 
     #[test]
