@@ -289,7 +289,6 @@ impl Elections {
         }
     }
 
-    /// The epoch of the leader that was elected last.
     fn newest(&self) -> Option<u64> {
         self.seen().last().map(|sight| sight.epoch)
     }

@@ -18,7 +18,6 @@ type FenceToken = (i64, u32);
 /// One resource, guarded twice over: by the transaction that created the holder's node, and by its number.
 #[derive(Debug, Default)]
 pub struct Fence {
-    /// The newest by either.
     newest: Mutex<Newest>,
     writes: AtomicU64,
     stale: AtomicU64,

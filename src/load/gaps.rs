@@ -58,7 +58,6 @@ impl Gap {
 }
 
 impl Gaps {
-    /// Of so many locks, each of which is always wanted or not, as the load has it.
     pub fn of(locks: usize, always_wanted: bool) -> Self {
         Self { locks: (0..locks).map(|_| Mutex::default()).collect(), always_wanted }
     }
@@ -164,7 +163,6 @@ mod tests {
         gaps
     }
 
-    /// With no other fault.
     fn from_to(from: Stamp, until: Stamp) -> FaultTime {
         FaultTime { from, until, next: Stamp::MAX }
     }

@@ -28,7 +28,6 @@ use crate::world::ensemble::transactions::{Happened, Living, Transaction, number
 use crate::world::ensemble::{Logs, transactions};
 use crate::world::zk::{Observed, is_own_session};
 
-/// So many notes are handed over at once.
 const AT_ONCE: usize = 512;
 /// So often as many may wait to be written: 20 MB.
 const WAITING: usize = 256;
@@ -120,7 +119,6 @@ pub struct Following {
     pub since: SystemTime,
 }
 
-/// The thread, as the conductor sees it.
 pub struct Keeper {
     to: SyncSender<Message>,
     kept: oneshot::Receiver<io::Result<Kept>>,
@@ -327,7 +325,6 @@ fn of(life: transactions::NodeLife) -> (i64, Life) {
 #[derive(Debug, Default)]
 pub struct ThreadLog {
     pub occurrences: Occurrences,
-    /// What is kept of each contender for the trial's judge.
     pub notes: Notes,
     /// By virtue of which node each contender has entered last, where the servers' logs can be read; and what of that only
     /// those logs tell. Noted when it enters again, as until then something is added.
@@ -358,7 +355,6 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// An empty one with room for that many seconds.
     pub fn new(shared: &Shared, notes: Notes, seconds: usize) -> Self {
         let recorder = Rc::new(RefCell::new(ThreadRecorder::new(seconds)));
         let changes = shared

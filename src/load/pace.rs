@@ -91,7 +91,6 @@ impl Pace {
         self.next = at + clock::micros(pause);
     }
 
-    /// The next turn, where nothing but this pace says what it is.
     pub fn turn(&mut self, intended: Stamp) -> Turn {
         Turn { intended, arrival: None, mode: self.mode(), hold: None }
     }

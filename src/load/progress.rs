@@ -78,7 +78,6 @@ pub async fn give_up(shared: &Shared) -> String {
     )
 }
 
-/// Since when something has been as it is.
 struct Unchanged<T> {
     last: T,
     since: Stamp,
@@ -253,7 +252,6 @@ async fn nodes(client: &Client, path: &str) -> Vec<Node> {
     nodes
 }
 
-/// Each session's watched paths, as far as servers tell.
 async fn watches(servers: &[String]) -> Vec<(i64, String)> {
     let mut all = Vec::new();
     for server in servers {
@@ -374,7 +372,6 @@ fn may_be_free(shared: &Shared) -> Duration {
     FREE_AT_MOST + 2 * longest_pause(&shared.spec.strategy.params)
 }
 
-/// Servers that went away during the trial.
 fn signs_of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> {
     servers.iter().filter_map(|server| {
         let address = &server.address;

@@ -109,14 +109,12 @@ pub enum MeetingPlace {
     SameNamespace,
 }
 
-/// Where workers wait for each other, and for how long before a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
     pub place: MeetingPlace,
     pub patience: Duration,
 }
 
-/// A worker's place among the others of its run.
 pub struct Rendezvous {
     pub slice: Slice,
     place: MeetingPlace,
@@ -278,7 +276,6 @@ impl Rendezvous {
         Ok(come)
     }
 
-    /// Waits until all are at a meeting, or one is lost.
     async fn all_are_at(&self, name: &str) -> Released {
         let path = format!("{}/{name}", self.root);
         let is_first = name == JOIN;

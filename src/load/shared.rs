@@ -119,10 +119,8 @@ pub struct Shared {
     targets: Vec<Target>,
     /// Where it is counted what the lock sends and receives, if it is; and the way to the servers past that.
     pub wire: Option<(Arc<Wire>, Target)>,
-    /// Limits the sessions that are being opened at the same time.
     pub opening: tokio::sync::Semaphore,
     pub kind: LockKind,
-    /// How many leases each contender asks for.
     pub leases: u32,
     pub lock_states: Vec<LockState>,
     pub gauge: WaitGauge,
@@ -235,7 +233,6 @@ impl Shared {
         Self { reads_logs, ..self }
     }
 
-    /// The contenders of this worker, by their numbers.
     pub fn own(&self) -> impl Iterator<Item = usize> + Clone {
         self.slice.below(self.spec.contenders)
     }
@@ -401,7 +398,6 @@ impl Shared {
 pub struct Control {
     /// Before all that it runs.
     pub gate: Arc<Gate>,
-    /// By which it is let in to ask for the lock.
     pub admission: Arc<Admission>,
     pub clock: DeadlineClock,
     /// To die in the middle of what it does, and to come back as another process.

@@ -141,7 +141,6 @@ struct Conductor<'a> {
     delayed: u64,
 }
 
-/// A load, and what was looked at around it.
 struct ObservedLoad {
     loaded: Loaded,
     given_up: Stamp,
@@ -426,7 +425,6 @@ impl<'a> Conductor<'a> {
         self.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost)
     }
 
-    /// Closes the sessions and takes the threads' records.
     async fn collect(&mut self) -> Vec<ThreadRecord> {
         self.shared.signals.close.cancel();
         let records = join_all(self.threads.drain(..));
@@ -510,7 +508,6 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
 }
 
-/// What keeps things for the trial's judge, where there is anything to keep.
 fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Result<Option<Keeper>, Error> {
     if !shared.reads_logs && !shared.keeps_history {
         return Ok(None);

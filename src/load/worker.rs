@@ -22,7 +22,6 @@ use crate::world::zk::gate::TaskScope;
 use crate::world::zk::keep_awake::{Unread, keep_awake};
 use crate::world::zk::{Target, reactor};
 
-/// How often the runtime's own lateness is sampled.
 const PROBE_INTERVAL: Duration = Duration::from_millis(25);
 
 #[derive(Debug, Default)]

@@ -160,7 +160,6 @@ impl Workspace {
         tried.map_err(|error| refused(&self.target, "join by count", &place, error))
     }
 
-    /// Removes a trial's root and all below it.
     pub async fn clear(&self, trial_root: &str) -> Result<(), Error> {
         let client = open(&self.target).await?;
         remove_tree(&client, trial_root)

@@ -84,7 +84,6 @@ pub struct Held {
     /// Which hold by that node it is, from 0: the second part of the fencing token. More than one only where a process hands
     /// its node on.
     pub turn: u32,
-    /// What another program has told that took it.
     pub told: Told,
 }
 
@@ -104,13 +103,11 @@ impl Held {
         Self::of(Some(node))
     }
 
-    /// By that node, or by none.
     pub fn of(node: Option<QueueNode>) -> Self {
         Self { node, turn: 0, told: Told::default() }
     }
 }
 
-/// Why an acquire did not end with the lock held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
     #[error("timed out")]

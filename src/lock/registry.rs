@@ -116,7 +116,6 @@ pub fn member_of(entry: &Entry, params: &Params, contender: usize) -> (Entry, Pa
     }
 }
 
-/// The driver's lock of that name, if it is one.
 pub fn driven(name: &str) -> Option<&'static DrivenLock> {
     DrivenLocks::registered().find(name)
 }

@@ -54,7 +54,6 @@ struct Jumps {
 }
 
 impl DeadlineClock {
-    /// Jumps ahead, as when a clock is set.
     pub fn jump(&self, by: Duration) {
         self.0.ahead_us.fetch_add(clock::micros(by), Ordering::SeqCst);
         self.0.jumped.notify_waiters();
@@ -158,7 +157,6 @@ impl AnyEvent {
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Of locks that can be tried.
 pub const BLOCKING: Param = Param {
     name: "blocking",
     kind: ParamKind::Bool,
@@ -175,7 +173,6 @@ pub fn cost_of_tries() -> BatchCost {
     BatchCost { open: true, ..BatchCost::default() }
 }
 
-/// How the waiting thread learns that its watcher has seen the lock.
 pub const WAKE: Param = Param {
     name: "wake",
     kind: ParamKind::OneOf(&["at-once", "poll-flag"]),
@@ -183,7 +180,6 @@ pub const WAKE: Param = Param {
     doc: "Whether the contender continues as soon as its watcher fires, or checks a flag every so often.",
 };
 
-/// How often it looks at its flag.
 pub const FLAG_INTERVAL: Param = Param {
     name: "flag_interval",
     kind: ParamKind::Duration,

@@ -62,7 +62,6 @@ impl Figure {
         if found.is_empty() { trials.to_vec() } else { found }
     }
 
-    /// Whether it is counted on the wire, where a driver's lock is concerned.
     pub fn is_counted_on_the_wire(self) -> bool {
         match self {
             Self::Latency(..) => false,

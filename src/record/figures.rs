@@ -539,7 +539,6 @@ impl Trial {
         })
     }
 
-    /// Requests by kind, and over how many acquisitions; as the figures have them.
     pub fn requests_by_kind(&self) -> Option<(PerRequest, u64)> {
         let acquired = self.sent()?.acquired;
         let requests = match self.on_the_wire().filter(|_| self.is_counted_apart()) {

@@ -94,7 +94,6 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The order of locks, and of each lock's nodes.
     pub fn by_node(&self) -> (usize, i64, Stamp) {
         (self.lock, self.czxid, self.entered)
     }
@@ -182,7 +181,6 @@ impl Moments {
     }
 }
 
-/// Goes along with the moments.
 struct AsOf<'a> {
     rest: Merge<'a, EnteredAsOf, (Stamp, usize)>,
     /// Of the latest time that was asked for, and the first of a later one.

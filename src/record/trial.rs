@@ -277,7 +277,6 @@ impl Trial {
         }
     }
 
-    /// How tables and messages call it: strategy and contenders.
     pub fn name(&self) -> String {
         let Self { spec, .. } = self;
         format!("trial {} ({}, {})", spec.index, spec.strategy.label, contenders(spec.contenders))
@@ -365,7 +364,6 @@ impl Trial {
         self.sessions.opened.min(self.spec.contenders as u64)
     }
 
-    /// The longest time for which nobody got a lock around any of its faults.
     pub fn longest_gap_us(&self) -> Option<u64> {
         self.faults.iter().filter_map(|fault| fault.longest_gap_us).max()
     }

@@ -184,7 +184,6 @@ impl VersionedFile {
 /// What stands in `run.json` in the place of its own digest while that is computed.
 pub const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// The digest of some bytes, in hexadecimal digits.
 pub fn digest_of(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }

@@ -46,7 +46,6 @@ pub fn partial(parent: &Path, name: &str) -> PathBuf {
     parent.join(format!(".{name}.partial"))
 }
 
-/// Whether a directory has the name of one of a run that is not over.
 pub(super) fn is_partial(dir: &Path) -> bool {
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with('.') && name.ends_with(".partial") && dir.is_dir()
@@ -91,7 +90,6 @@ pub(super) fn most(name: &str) -> u64 {
     }
 }
 
-/// Whether a chosen name can be the name of a run directory.
 pub fn check_name(name: &str) -> Result<(), Error> {
     let one_step = Path::new(name).file_name().is_some_and(|last| last == name);
     // Other systems take a backslash for a step.

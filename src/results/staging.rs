@@ -82,7 +82,6 @@ impl Staging {
         }
     }
 
-    /// The name under which it will be visible.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -272,7 +272,6 @@ impl RunWriter {
         Ok(())
     }
 
-    /// The files of trials by their names in the directory, each with its trial.
     fn files_of_trials(&self) -> Result<Vec<(String, usize)>, Error> {
         let folder = self.dir().join(layout::TRIALS);
         let entries = fs::read_dir(&folder).map_err(|error| cannot("read", &folder, &error))?;
@@ -295,7 +294,6 @@ impl RunWriter {
         RunFile { schema_version: SCHEMA_VERSION, run, judged, trials: self.trials, files, digest }
     }
 
-    /// Writes what is true of the run as a whole, with what was judged of it.
     pub fn seal(mut self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
         self.digest_trials()?;
         let run = self.file(run, judged);

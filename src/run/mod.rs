@@ -35,7 +35,6 @@ pub enum RunEvent<'a> {
     MadeAgain(&'a [TrialSpec]),
 }
 
-/// Where a run takes place, who may end it, and who hears of it.
 pub struct RunContext<'a> {
     pub environment: &'a Environment,
     pub stop: &'a CancellationToken,
@@ -313,7 +312,6 @@ impl UnderWay<'_> {
     }
 }
 
-/// How often the same trial is made again at most.
 const TIMES_AT_MOST: usize = 3;
 
 /// Trials whose figures the generator spoiled are made again at the end of the run, where what disturbed them may be
@@ -327,7 +325,6 @@ struct Again {
 }
 
 impl Again {
-    /// For a run of so many trials.
     fn of(planned: usize) -> Self {
         Self { times: TIMES_AT_MOST, trials: planned }
     }

@@ -59,7 +59,6 @@ pub struct Opening<'a> {
     pub shares_ensemble: bool,
 }
 
-/// Where a run puts its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlace {
     pub parent: PathBuf,
@@ -202,7 +201,6 @@ impl SeriesDirectory {
         results::replace(&file, text.as_bytes()).map(|()| file)
     }
 
-    /// Where it is kept what a run said.
     fn said(&self, name: &str) -> Result<PathBuf, Error> {
         Ok(self.folder(self.folders.logs)?.join(format!("{name}.txt")))
     }

@@ -109,7 +109,6 @@ async fn repeat(
     Ok(())
 }
 
-/// A kind of request, and what it is about.
 struct Asked<'a> {
     request: RawRequest,
     nodes: &'a Nodes,
@@ -171,7 +170,6 @@ async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Opti
 #[derive(Default)]
 pub(super) struct Saturated([Sum; RawRequest::ALL.len()]);
 
-/// Replies of one kind, and in which time.
 #[derive(Debug, Default, Clone, Copy)]
 struct Sum {
     count: u64,
@@ -222,7 +220,6 @@ impl Sum {
     }
 }
 
-/// One kind of request, by many at once.
 struct Work<'a> {
     asked: Asked<'a>,
     answered: Cell<u64>,

@@ -269,7 +269,6 @@ fn lost(seen: &Occurrences) -> u64 {
     losses.map(|(_, times)| times).sum()
 }
 
-/// Who entered, what became of their nodes, and what the contenders did.
 fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>) {
     let Some(Kept { grants, lives, moments, .. }) = kept else {
         return (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None);

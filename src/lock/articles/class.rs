@@ -18,7 +18,6 @@ pub const ARTICLE: &str = "article";
 /// What all their nodes are called, before the number.
 const PREFIX: &str = "temp";
 
-/// Which implementation of the recipe it is, for locks that watch.
 pub const WATCHING_CLASS: Param = Param {
     kind: ParamKind::Choice(&[
         Choice { word: "textbook", takes: &["wake", "while_holding", FLAG_INTERVAL.name, JOIN.name] },
@@ -27,7 +26,6 @@ pub const WATCHING_CLASS: Param = Param {
     ..CLASS
 };
 
-/// Which implementation of the recipe it is.
 pub const CLASS: Param = Param {
     name: "class",
     kind: ParamKind::OneOf(&["textbook", ARTICLE]),

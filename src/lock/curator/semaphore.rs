@@ -21,7 +21,6 @@ use crate::words::catalog::{
 use crate::words::measure::RequestKind::{Create, GetDataWatch};
 use crate::world::zk::{Failure, NodeKind, Session, Watch};
 
-/// The word for leases that a node says.
 const COUNT_NODE: &str = "count-node";
 
 pub const ENTRY: Entry = Entry {
@@ -137,7 +136,6 @@ impl CuratorSemaphore {
         }
     }
 
-    /// Looks how many leases there are, where a node says that.
     async fn count_leases(&mut self, session: &Session) -> Result<(), Failure> {
         if let Some(count) = &mut self.count {
             self.leases = count.get(session).await?;
@@ -248,7 +246,6 @@ pub struct SharedCount {
     known: Option<Known>,
 }
 
-/// What was read last, and the watch that was set with it.
 struct Known {
     count: u64,
     watch: Watch,

@@ -159,7 +159,6 @@ impl Cohort {
         }
     }
 
-    /// Whether anybody waits for the turn.
     fn is_wanted(&self) -> bool {
         self.queue().waiting.iter().any(|waiting| !waiting.is_closed())
     }
@@ -195,7 +194,6 @@ impl Cohort {
 }
 
 impl Turn {
-    /// Gives it to the next one, with the lock or without.
     fn give(mut self, remote: Option<RemoteTurn>) {
         self.is_given_away = true;
         self.cohort.pass(remote);
@@ -340,7 +338,6 @@ struct CohortLock {
     owned: Option<Owned>,
 }
 
-/// A lock that is held.
 struct Owned {
     held: Held,
     /// How many times this owner has taken it.
@@ -419,7 +416,6 @@ impl Strategy for CohortLock {
 }
 
 impl CohortLock {
-    /// Takes the ZooKeeper lock for the process.
     async fn take_remote(&mut self, session: &Session, patience: &Patience) -> Acquired<Arc<Tenure>> {
         let node = self.remote.enter(session, "lock-", patience, &QueueNode::predecessor).await?;
         Ok(Arc::new(Tenure {

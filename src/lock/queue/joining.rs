@@ -23,7 +23,6 @@ use crate::world::zk::{Failure, Names, Session, sequence_of};
 pub const COUNT: &str = "count";
 const CREATE: &str = "create";
 
-/// How a lock joins its queue, where it can be chosen.
 pub const JOIN: Param = Param {
     name: "join",
     kind: ParamKind::OneOf(&[CREATE, COUNT]),
@@ -45,7 +44,6 @@ pub fn is_count(param: &Param, params: &Params) -> bool {
     }
 }
 
-/// How one contender joins one queue.
 #[derive(Debug, Clone)]
 pub struct Joining {
     pub data: &'static [u8],
@@ -60,12 +58,10 @@ pub struct Joining {
     pub lists_along: bool,
     /// With so many in the queue, its own node included, it is of use to know the count.
     pub helped_up_to: usize,
-    /// Creates that may still come.
     pub late: LateCreates,
     pub count: Counting,
 }
 
-/// Whether one counts.
 #[derive(Debug, Clone, Default)]
 pub struct Counting {
     /// It may not do so every time.

@@ -188,7 +188,6 @@ fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: 
     Event { t_us: moment.at, process: PROCESS, clock: None, contender, session, state, what }
 }
 
-/// A worker's history on its way into that of all.
 struct WorkerHistory {
     process: String,
     reader: HistoryReader,
@@ -237,7 +236,6 @@ pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Erro
     })
 }
 
-/// A history could not be read, or that of all not written.
 enum Failed {
     Reading(Error),
     Writing(io::Error),
