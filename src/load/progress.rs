@@ -206,7 +206,7 @@ async fn strangers_first(shared: &Shared, target: &Target) -> Option<String> {
 }
 
 /// Which nodes of a directory are looked at.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Looked {
     AtAll,
     /// The first, and what may be directories: by as few reads as that takes, as it is asked while others wait.

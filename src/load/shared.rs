@@ -86,7 +86,7 @@ pub struct Board {
     pub negotiated_ms: AtomicU64,
     pub acquired_before: AtomicU64,
     /// When the first contender had acquired as often as it should, and how often all had by then.
-    pub first_done: std::sync::OnceLock<FirstDone>,
+    pub first_done: OnceLock<FirstDone>,
     /// The longest time so far that the lock was free and one waited for it.
     pub standstill_us: AtomicU64,
     pub standstill_began: AtomicU64,

@@ -46,9 +46,13 @@ pub fn partial(parent: &Path, name: &str) -> PathBuf {
     parent.join(format!(".{name}.partial"))
 }
 
+/// The final name, of a hidden one.
+pub(super) fn of_partial(name: &str) -> Option<&str> {
+    name.strip_prefix('.')?.strip_suffix(".partial")
+}
+
 pub(super) fn is_partial(dir: &Path) -> bool {
-    let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with('.') && name.ends_with(".partial") && dir.is_dir()
+    of_partial(&dir.file_name().unwrap_or_default().to_string_lossy()).is_some() && dir.is_dir()
 }
 
 /// A trial's numbers: `trials/007.json`.

@@ -121,7 +121,7 @@ impl Staging {
 /// Where the directory of a run lies that is named by its final name or by its hidden one.
 pub fn left_at(dir: &Path) -> PathBuf {
     let named = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let other = match named.strip_prefix('.').and_then(|name| name.strip_suffix(".partial")) {
+    let other = match layout::of_partial(&named) {
         Some(name) => dir.with_file_name(name),
         None => layout::partial(dir.parent().unwrap_or(Path::new("")), &named),
     };
@@ -146,7 +146,7 @@ impl ClaimedDirectory {
         })?;
         let (parent, last) = (dir.parent().unwrap_or(&dir), dir.file_name().unwrap_or_default());
         let last = last.to_string_lossy();
-        let name = last.strip_prefix('.').and_then(|name| name.strip_suffix(".partial")).unwrap_or(&last);
+        let name = layout::of_partial(&last).unwrap_or(&last);
         layout::check_name(name)?;
         let (parent, name) = (parent.to_owned(), name.to_owned());
         let in_the_way =
