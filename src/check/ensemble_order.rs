@@ -77,20 +77,12 @@ impl Holds {
                 order.forgotten += u64::from(is_another);
                 continue;
             }
-            by_clock.push(by_the_clock(facts, &grant, &life, place))?;
+            let by_time = by_the_clock(facts, &grant, &life, place);
+            by_clock.push(by_time)?;
             let Some(zxid) = grant.zxid.filter(|_| is_another) else { continue };
             ending = life.deleted.map(|deleted| (grant.lock, left, deleted));
-            let hold = HoldSpan {
-                lock: grant.lock,
-                asked: 0,
-                from: on_axis(zxid),
-                until: life.deleted.map_or(u64::MAX, on_axis),
-                claim: grant.claim,
-                node: grant.czxid,
-                contender: grant.contender,
-                place,
-            };
-            found.push((grant.called, hold))?;
+            let until = life.deleted.map_or(u64::MAX, on_axis);
+            found.push((grant.called, HoldSpan { asked: 0, from: on_axis(zxid), until, ..by_time }))?;
         }
         ending.map_or(Ok(()), |ending| ended.push(ending))?;
         Ok(Self { by_clock: by_clock.finish(), found: found.finish(), ended: ended.finish() })

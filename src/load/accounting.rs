@@ -97,7 +97,6 @@ pub struct CounterReading {
     pub address: String,
     pub role: String,
     pub version: Option<String>,
-    /// Why it could not be asked.
     pub silent: Option<String>,
     /// The counters by key, `{ns}` written out as `ns`.
     pub counters: BTreeMap<String, i64>,
@@ -145,7 +144,6 @@ fn work(reading: &CounterReading) -> Vec<i64> {
     reading.counters.iter().filter(|(key, _)| counted(key)).map(|(_, value)| *value).collect()
 }
 
-/// Puts the readings before and after a trial side by side, with what is known of reads that kept the servers awake.
 pub fn pair(
     before: Vec<CounterReading>,
     after: Vec<CounterReading>,
@@ -167,7 +165,6 @@ pub fn pair(
         .collect()
 }
 
-/// What a trial of which nothing is timed came to on the wire.
 pub fn on_the_wire(Wired { first, later, whole, fan_out }: Wired, trial: &Trial) -> Counting {
     if let Some(cut) = &trial.cut_short {
         return Counting::failed(cut.why.clone());

@@ -148,18 +148,15 @@ impl Arrivals {
         self.end.store(end.saturating_sub(self.begin.load(Ordering::Acquire)), Ordering::Release);
     }
 
-    /// When each is due that is due before that time.
     fn due_before(&self, at: Stamp) -> impl Iterator<Item = Stamp> {
         let begin = self.begin.load(Ordering::Acquire);
         (self.draw)().map(move |arrival| begin + arrival.at_us).take_while(move |due| *due < at)
     }
 
-    /// The same with their numbers, of those that are due from another time on.
     fn due_from(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = (usize, Stamp)> {
         self.due_before(to).enumerate().skip_while(move |(_, due)| *due < from)
     }
 
-    /// What has become of each that is due within that time.
     fn outcomes_of(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u32> {
         self.due_from(from, to).map(|(number, _)| self.outcomes[number].load(Ordering::Acquire))
     }

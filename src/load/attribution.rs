@@ -7,7 +7,6 @@ use crate::words::measure::{Measure, Notifications, ThreadRecorder};
 use crate::world::zk::changes::ChildChange;
 use crate::world::zk::{Arm, Arrival, EventKind, sequence_of};
 
-/// How many notifications may wait for their cause to become known.
 const UNRESOLVED_AT_MOST: usize = 4096;
 
 enum Cause {
@@ -25,7 +24,6 @@ enum Cause {
     Unknown,
 }
 
-/// What a notification is recorded by, besides its cause.
 struct Notice {
     at: Stamp,
     /// Its place among the waiters that the same change woke.

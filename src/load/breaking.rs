@@ -94,17 +94,14 @@ impl Contenders for ContenderStates<'_> {
     }
 }
 
-/// When faults may fire, and who hears of them.
 pub struct FaultWindow<'a> {
     pub begin: Stamp,
     pub stop: CancellationToken,
     pub interrupt: CancellationToken,
     pub elections: &'a Elections,
-    /// Where it is told what happens.
     pub sink: Sink<'a>,
 }
 
-/// Does what the trial's faults say, from the begin of the measured phase until it is told to stop.
 pub async fn break_things(
     environment: &Environment,
     shared: &Shared,
@@ -185,11 +182,7 @@ fn record(shared: &Shared, begin: Stamp, number: usize, fired: Fired, elections:
         proof,
         left: fired.left,
         elected_us: elections.first_between(fired.asked, fired.ended.unwrap_or(Stamp::MAX)),
-        longest_gap_us: None,
-        wait_p99: None,
-        recovered_us: None,
-        disturbance: None,
-        meanwhile: None,
+        ..FaultRecord::default()
     }
 }
 
@@ -296,7 +289,6 @@ impl Elections {
         }
     }
 
-    /// The epoch of the leader that was elected last.
     fn newest(&self) -> Option<u64> {
         self.seen().last().map(|sight| sight.epoch)
     }
@@ -358,19 +350,10 @@ mod tests {
             number,
             kind: kind.into(),
             label: kind.into(),
-            target: String::new(),
             asked_us,
             effective_us: Some(asked_us),
-            ended_us: None,
             proved: true,
-            proof: String::new(),
-            left: None,
-            elected_us: None,
-            longest_gap_us: None,
-            wait_p99: None,
-            disturbance: None,
-            meanwhile: None,
-            recovered_us: None,
+            ..FaultRecord::default()
         }
     }
 

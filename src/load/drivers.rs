@@ -39,9 +39,6 @@ pub struct Driver {
 
 impl Drivers {
     /// Those of a trial. None of their processes has been started.
-    ///
-    /// # Errors
-    /// When the ensemble asks for what drivers are not told.
     pub fn of(entry: &Entry, spec: &TrialSpec, target: &Target) -> Result<Self, Error> {
         let all = (0..members(entry.card.name).count()).map(|place| {
             let (entry, params) = lock::member_of(entry, &spec.strategy.params, place);

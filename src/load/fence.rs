@@ -18,7 +18,6 @@ type FenceToken = (i64, u32);
 /// One resource, guarded twice over: by the transaction that created the holder's node, and by its number.
 #[derive(Debug, Default)]
 pub struct Fence {
-    /// The newest by either.
     newest: Mutex<Newest>,
     writes: AtomicU64,
     stale: AtomicU64,
@@ -67,7 +66,6 @@ impl Fence {
         Some(!rejected)
     }
 
-    /// What has become of the writes so far.
     pub fn counts(&self) -> FencingCounts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         FencingCounts {

@@ -36,7 +36,6 @@ pub struct Gap {
     pub end: Stamp,
 }
 
-/// When a fault was in effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FaultTime {
     pub from: Stamp,
@@ -59,7 +58,6 @@ impl Gap {
 }
 
 impl Gaps {
-    /// Of so many locks, each of which is always wanted or not, as the load has it.
     pub fn of(locks: usize, always_wanted: bool) -> Self {
         Self { locks: (0..locks).map(|_| Mutex::default()).collect(), always_wanted }
     }
@@ -81,7 +79,6 @@ impl Gaps {
         });
     }
 
-    /// One of those that wait has got it.
     pub fn acquired(&self, lock: usize, at: Stamp) {
         self.change(lock, |of| {
             let began = of.since.unwrap_or(at);
@@ -94,7 +91,6 @@ impl Gaps {
         });
     }
 
-    /// One of those that wait has given up.
     pub fn gives_up(&self, lock: usize, at: Stamp) {
         self.change(lock, |of| {
             of.waiting = of.waiting.saturating_sub(1);
@@ -167,7 +163,6 @@ mod tests {
         gaps
     }
 
-    /// With no other fault.
     fn from_to(from: Stamp, until: Stamp) -> FaultTime {
         FaultTime { from, until, next: Stamp::MAX }
     }

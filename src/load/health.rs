@@ -16,10 +16,8 @@ use crate::words::clock::{self, Stamp};
 use crate::words::measure::{Histogram, Measure};
 use crate::words::units::format_micros;
 
-/// The largest share of a result that may be the generator's own lag.
 pub const LAG_SHARE_AT_MOST: f64 = 0.2;
 
-/// Processor time at one moment.
 pub struct Vitals {
     at: Stamp,
     process_us: u64,
@@ -81,7 +79,6 @@ fn host_times() -> Option<HostTimes> {
     })
 }
 
-/// Judges the generator over the span between the two.
 pub fn judge(
     begin: &Vitals,
     seen: &Part,
@@ -224,7 +221,6 @@ mod tests {
         assert!(why.contains("waited for a processor 68 %"), "{why}");
     }
 
-    /// So many arrivals, of which some were that late.
     fn lateness(all: u64, late: u64, us: u64) -> Histogram {
         let mut lateness = new_histogram();
         lateness.record_n(50, all - late).unwrap();

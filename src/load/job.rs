@@ -52,10 +52,6 @@ impl Job {
         made.map(drop).map_err(|error| refused(&self.target, "create", path, error))
     }
 
-    /// Begins a job.
-    ///
-    /// # Errors
-    /// When the ensemble can't be reached, and when there is a job of that name.
     pub async fn begin(target: &Target, name: &str) -> Result<Self, Error> {
         let job = Self::at(target, name).await?;
         let top = CreateMode::Persistent.with_acls(Acls::anyone_all());
@@ -79,10 +75,6 @@ impl Job {
         Ok(job)
     }
 
-    /// Tells the workers to end, and removes the job.
-    ///
-    /// # Errors
-    /// When the ensemble refuses; the error names what stays behind.
     pub async fn end(self) -> Result<(), Error> {
         self.make(&self.ended(), &[], CreateMode::Persistent).await?;
         tokio::time::sleep(HEARD_WITHIN).await;
@@ -90,20 +82,12 @@ impl Job {
         removed.map_err(|error| refused(&self.target, "delete", &self.root, error))
     }
 
-    /// Publishes a run of that job.
-    ///
-    /// # Errors
-    /// When the ensemble can't be reached, or has no such job.
     pub async fn publish(target: &Target, name: &str, run: &PublishedRun) -> Result<(), Error> {
         let job = Self::at(target, name).await?;
         let data = serde_json::to_vec(run).map_err(Error::environment)?;
         job.make(&format!("{}/run-", job.runs()), &data, CreateMode::PersistentSequential).await
     }
 
-    /// Takes part in a job, once it has begun.
-    ///
-    /// # Errors
-    /// When the ensemble can't be reached, and when the job does not begin in that time.
     pub async fn follow(target: &Target, name: &str, wait: Duration) -> Result<Self, Error> {
         let job = Self::at(target, name).await?;
         let begun = async {
@@ -128,9 +112,6 @@ impl Job {
     }
 
     /// The first run after that one, by its node, once it is published; `None` when there are no more.
-    ///
-    /// # Errors
-    /// When the ensemble refuses, and when the command that publishes runs is gone without a word.
     pub async fn next(&self, after: Option<&str>) -> Result<Option<(String, PublishedRun)>, Error> {
         loop {
             // In this order: what was published before the end is seen.

@@ -20,7 +20,7 @@ use super::missing::{Changes, Incomplete, LoggedChange, MissingPart, fill_in};
 use super::shared::Shared;
 use crate::record::{Grant, Grants, Life, Lives, Moment, Moments, Noted, Occurrences, Trial};
 use crate::words::clock::{self, Stamp};
-use crate::words::measure::ThreadRecorder;
+use crate::words::measure::{ThreadRecorder, added_up};
 use crate::words::spool::{Sorted, Sorter, SpooledTable};
 use crate::words::units::shown;
 use crate::world::ensemble::log_follower::LogFollower;
@@ -28,7 +28,6 @@ use crate::world::ensemble::transactions::{Happened, Living, Transaction, number
 use crate::world::ensemble::{Logs, transactions};
 use crate::world::zk::{Observed, is_own_session};
 
-/// So many notes are handed over at once.
 const AT_ONCE: usize = 512;
 /// So often as many may wait to be written: 20 MB.
 const WAITING: usize = 256;
@@ -56,11 +55,9 @@ impl Lost {
         self.entries += entries;
         self.moments += notes.len() as u64 - entries;
     }
-
-    pub fn and(self, other: Self) -> Self {
-        Self { entries: self.entries + other.entries, moments: self.moments + other.moments }
-    }
 }
+
+added_up!(Lost { entries, moments });
 
 enum Message {
     Notes(usize, Vec<Note>),
@@ -114,7 +111,6 @@ pub struct Kept {
     pub lost: Lost,
 }
 
-/// Which logs a trial needs.
 pub struct Following {
     /// Those that can be read while they are written.
     pub logs: Option<Logs>,
@@ -123,7 +119,6 @@ pub struct Following {
     pub since: SystemTime,
 }
 
-/// The thread, as the conductor sees it.
 pub struct Keeper {
     to: SyncSender<Message>,
     kept: oneshot::Receiver<io::Result<Kept>>,
@@ -330,7 +325,6 @@ fn of(life: transactions::NodeLife) -> (i64, Life) {
 #[derive(Debug, Default)]
 pub struct ThreadLog {
     pub occurrences: Occurrences,
-    /// What is kept of each contender for the trial's judge.
     pub notes: Notes,
     /// By virtue of which node each contender has entered last, where the servers' logs can be read; and what of that only
     /// those logs tell. Noted when it enters again, as until then something is added.
@@ -338,7 +332,6 @@ pub struct ThreadLog {
 }
 
 impl ThreadLog {
-    /// By virtue of which node a contender has entered.
     pub fn enters(&mut self, grant: Grant, missing: Option<MissingPart>) {
         if let Some((grant, missing)) = self.latest.insert(grant.contender, (grant, missing)) {
             self.notes.note(Note::Entered(grant, missing));
@@ -362,7 +355,6 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// An empty one with room for that many seconds.
     pub fn new(shared: &Shared, notes: Notes, seconds: usize) -> Self {
         let recorder = Rc::new(RefCell::new(ThreadRecorder::new(seconds)));
         let changes = shared

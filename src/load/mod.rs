@@ -44,7 +44,6 @@ use crate::world::fault;
 use crate::world::proxy::Proxy;
 use crate::world::zk::Target;
 use shared::COUNTING_LASTS;
-use trial::run_counted;
 
 pub use job::{Job, PublishedRun};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
@@ -70,7 +69,6 @@ pub struct Environment {
     pub keep_awake: Option<Duration>,
     /// The servers themselves, where they were started for this run.
     pub local: Option<Arc<dyn Started>>,
-    /// Whether it is kept what each contender does.
     pub keeps_history: bool,
     /// Where what does not fit into memory may go until a trial is judged.
     pub scratch: PathBuf,
@@ -137,7 +135,6 @@ pub enum EnvironmentEvent<'a> {
     Warning(&'a str),
 }
 
-/// Who is told what happens meanwhile.
 pub type Sink<'a> = &'a (dyn Fn(EnvironmentEvent<'_>) + Sync);
 
 /// Runs a trial like that one, but shorter and without faults, and counts on the wire. The trial itself is for those who judge
@@ -182,7 +179,8 @@ pub async fn count(
             sink(event);
         }
     };
-    let trial = run_counted(&through, &spec, entry, interrupt, &only_warnings, Arc::clone(&wire)).await?;
+    let passes = Some((Arc::clone(&wire), through.target.clone()));
+    let trial = trial::run(&through, &spec, entry, interrupt, &only_warnings, passes).await?;
     drop(through);
     Ok((accounting::on_the_wire(wire.counted(), &trial), trial))
 }

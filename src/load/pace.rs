@@ -11,7 +11,6 @@ use crate::words::catalog::Mode;
 use crate::words::clock::{self, Stamp};
 use crate::world::zk::reactor;
 
-/// What a contender is to do next.
 #[derive(Debug, Clone, Copy)]
 pub struct Turn {
     /// When it should begin; waits are counted from then.
@@ -92,12 +91,10 @@ impl Pace {
         self.next = at + clock::micros(pause);
     }
 
-    /// The next turn, where nothing but this pace says what it is.
     pub fn turn(&mut self, intended: Stamp) -> Turn {
         Turn { intended, arrival: None, mode: self.mode(), hold: None }
     }
 
-    /// Draws what the next acquire asks for.
     fn mode(&mut self) -> Mode {
         // The draw is below 1, so a ratio of 1 makes everybody read, and one of 0 none.
         if self.reads.random::<f64>() < self.kind.read_ratio { Mode::Read } else { Mode::Write }
@@ -116,27 +113,15 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Catalog, TrialPlan, parse};
-    use crate::words::catalog::Guarantees;
+    use crate::scenario::{TrialPlan, parse};
 
     fn spec(read_ratio: f64) -> TrialSpec {
-        let card = crate::words::catalog::LockCard {
-            name: "x",
-            summary: "",
-            source: "",
-            details: "",
-            guarantees: Guarantees::QUEUE,
-            after: &[],
-            params: &[],
-            system: crate::words::catalog::LockCard::ZOOKEEPER,
-            batch_cost: None,
-        };
         let text = format!(
-            "name = \"x\"\nstrategies = [\"x\"]\ncontenders = 2\nacquisitions = 1\n\
+            "name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nacquisitions = 1\n\
              hold = {{ exponential = {{ mean = \"5ms\" }} }}\nread_ratio = {read_ratio:?}\n"
         );
-        let catalog = Catalog { locks: vec![card], ..crate::load::catalog() };
-        TrialPlan::of(&parse("x.toml", &text, &catalog).unwrap().scenario).trials[0].clone()
+        let parsed = parse("x.toml", &text, &crate::load::catalog()).unwrap();
+        TrialPlan::of(&parsed.scenario).trials.remove(0)
     }
 
     fn reads(read_ratio: f64, draws: usize) -> usize {

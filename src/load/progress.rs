@@ -78,7 +78,6 @@ pub async fn give_up(shared: &Shared) -> String {
     )
 }
 
-/// Since when something has been as it is.
 struct Unchanged<T> {
     last: T,
     since: Stamp,
@@ -124,18 +123,16 @@ async fn describe(
             contender: *contender,
             lock: shared.lock_of(*contender),
             waited_us: now - since,
-            node: None,
-            position: None,
-            blocked_by: None,
-            blocker: None,
-            watches: Vec::new(),
+            ..Stuck::default()
         })
         .collect();
     let watches = watches(servers).await;
     let Ok(client) = open(target).await else { return stuck };
     for one in &mut stuck {
         let session = shared.controls[one.contender].session().map(|key| key.id());
-        let nodes = nodes(&client, shared.lock_states[one.lock].queue()).await;
+        let mut nodes =
+            nodes(&client, shared.lock_states[one.lock].queue(), Looked::AtAll, &AtomicU64::new(0)).await;
+        nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
         let stands = stands(&nodes, session);
         let directory =
             stands.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
@@ -196,55 +193,41 @@ impl Node {
 /// The first node of a queue, where it belongs to no contender of the trial; `None` also when the ensemble does not tell.
 async fn strangers_first(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
-    let known =
-        |owner: i64| shared.controls.iter().any(|one| one.session().map(|key| key.id()) == Some(owner));
     for lock_state in &shared.lock_states {
-        let firsts = firsts(&client, lock_state.queue(), &shared.board.looked).await;
-        if let Some((name, owner)) = firsts.into_iter().find(|(_, owner)| !known(*owner)) {
+        let firsts = nodes(&client, lock_state.queue(), Looked::AtFirsts, &shared.board.looked).await;
+        if let Some(first) = firsts.into_iter().find(|first| first.contender(shared).is_none()) {
             return Some(format!(
-                "the first node of the queue, {name}, belongs to session 0x{owner:x}, which is not a contender's"
+                "the first node of the queue, {}, belongs to session 0x{:x}, which is not a contender's",
+                first.name, first.owner
             ));
         }
     }
     None
 }
 
-/// The first ephemeral node in a lock's directory and in each of those just below it, with its session, by as few reads as
-/// that takes: this is asked while others wait. The reads that succeeded, as servers count them, are added up.
-async fn firsts(client: &Client, path: &str, reads: &AtomicU64) -> Vec<(String, i64)> {
-    let mut firsts = Vec::new();
-    let mut directories = vec![String::new()];
-    while let Some(below) = directories.pop() {
-        let Ok(names) = client.list_children(&format!("{path}{below}")).await else { continue };
-        reads.fetch_add(1, Ordering::AcqRel);
-        for name in lowest(&names) {
-            let place = format!("{below}/{name}");
-            let Ok(Some(stat)) = client.check_stat(&format!("{path}{place}")).await else { continue };
-            reads.fetch_add(1, Ordering::AcqRel);
-            if stat.ephemeral_owner != 0 {
-                firsts.push((place[1..].to_owned(), stat.ephemeral_owner));
-            } else if below.is_empty() {
-                directories.push(place);
-            }
-        }
-    }
-    firsts
+/// Which nodes of a directory are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    AtAll,
+    /// The first, and what may be directories: by as few reads as that takes, as it is asked while others wait.
+    AtFirsts,
 }
 
-/// The names without a number, which may be directories, and the one with the lowest.
-fn lowest(names: &[String]) -> impl Iterator<Item = &String> {
-    let first = names.iter().filter_map(|name| Some((sequence_of(name)?, name))).min();
-    names.iter().filter(|name| sequence_of(name).is_none()).chain(first.map(|(_, name)| name))
-}
-
-/// The ephemeral nodes in a lock's directory and in those just below it, each in the order of its numbers.
-async fn nodes(client: &Client, path: &str) -> Vec<Node> {
+/// The ephemeral nodes in a lock's directory and in those just below it. The reads that succeeded, as servers count them, are
+/// added up.
+async fn nodes(client: &Client, path: &str, which: Looked, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
     let mut directories = vec![String::new()];
     while let Some(below) = directories.pop() {
-        for name in client.list_children(&format!("{path}{below}")).await.unwrap_or_default() {
+        let Ok(mut names) = client.list_children(&format!("{path}{below}")).await else { continue };
+        reads.fetch_add(1, Ordering::AcqRel);
+        if which == Looked::AtFirsts {
+            names = lowest(&names).cloned().collect();
+        }
+        for name in names {
             let place = format!("{below}/{name}");
             let Ok(Some(stat)) = client.check_stat(&format!("{path}{place}")).await else { continue };
+            reads.fetch_add(1, Ordering::AcqRel);
             if stat.ephemeral_owner != 0 {
                 let (sequence, name) = (sequence_of(&name), place[1..].to_owned());
                 nodes.push(Node { name, sequence, owner: stat.ephemeral_owner, czxid: stat.czxid });
@@ -253,11 +236,15 @@ async fn nodes(client: &Client, path: &str) -> Vec<Node> {
             }
         }
     }
-    nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
     nodes
 }
 
-/// Each session's watched paths, as far as servers tell.
+/// The names without a number, which may be directories, and the one with the lowest.
+fn lowest(names: &[String]) -> impl Iterator<Item = &String> {
+    let first = names.iter().filter_map(|name| Some((sequence_of(name)?, name))).min();
+    names.iter().filter(|name| sequence_of(name).is_none()).chain(first.map(|(_, name)| name))
+}
+
 async fn watches(servers: &[String]) -> Vec<(i64, String)> {
     let mut all = Vec::new();
     for server in servers {
@@ -349,14 +336,13 @@ fn is_looked_into(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
-/// What is known of a trial that a standstill may be due to.
-#[derive(Debug, Clone, Copy)]
-pub struct Around<'a> {
-    pub servers: &'a [ServerCounters],
-    pub lost: u64,
-}
-
-pub fn longest_standstill(shared: &Shared, begin: Stamp, around: Around<'_>) -> Option<Standstill> {
+/// With what else is known of the trial that it may be due to: its servers, and how many requests lost their connection.
+pub fn longest_standstill(
+    shared: &Shared,
+    begin: Stamp,
+    servers: &[ServerCounters],
+    lost: u64,
+) -> Option<Standstill> {
     let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
     if !is_looked_into(shared) || Duration::from_micros(lasted_us) <= may_be_free(shared) {
         return None;
@@ -364,27 +350,21 @@ pub fn longest_standstill(shared: &Shared, begin: Stamp, around: Around<'_>) -> 
     let began = shared.board.standstill_began.load(Ordering::Relaxed);
     let seen = shared.board.signs.lock().unwrap_or_else(PoisonError::into_inner);
     let mut signs: Vec<String> = seen.iter().cloned().collect();
-    signs.extend(around.signs());
+    signs.extend(signs_of_servers(servers));
+    if lost > 0 {
+        signs.push(format!("{} lost their connection", counted(lost, "request", "requests")));
+    }
     if signs.is_empty() {
-        signs.extend(forgetful(around.servers, lasted_us));
+        signs.extend(forgetful(servers, lasted_us));
     }
     let began_us = clock::signed_difference(began, begin);
     Some(Standstill { lasted_us, began_us, signs })
-}
-
-impl Around<'_> {
-    fn signs(&self) -> impl Iterator<Item = String> {
-        let lost = (self.lost > 0)
-            .then(|| format!("{} lost their connection", counted(self.lost, "request", "requests")));
-        signs_of_servers(self.servers).chain(lost)
-    }
 }
 
 fn may_be_free(shared: &Shared) -> Duration {
     FREE_AT_MOST + 2 * longest_pause(&shared.spec.strategy.params)
 }
 
-/// Servers that went away during the trial.
 fn signs_of_servers(servers: &[ServerCounters]) -> impl Iterator<Item = String> {
     servers.iter().filter_map(|server| {
         let address = &server.address;

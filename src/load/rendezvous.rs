@@ -109,14 +109,12 @@ pub enum MeetingPlace {
     SameNamespace,
 }
 
-/// Where workers wait for each other, and for how long before a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
     pub place: MeetingPlace,
     pub patience: Duration,
 }
 
-/// A worker's place among the others of its run.
 pub struct Rendezvous {
     pub slice: Slice,
     place: MeetingPlace,
@@ -155,10 +153,6 @@ enum Come {
 
 impl Rendezvous {
     /// Comes to the first meeting of a run and waits for all workers.
-    ///
-    /// # Errors
-    /// When the ensemble can't be reached, when such a worker is there already or the run has begun without it, when a worker
-    /// does not come in time or is lost, and when the workers are not alike.
     pub async fn join(
         target: &Target,
         run_id: &str,
@@ -200,7 +194,8 @@ impl Rendezvous {
         }
         let path = format!("{}/{}", self.workers(), self.slice.index);
         let data = serde_json::to_vec(credentials).map_err(Error::environment)?;
-        match self.client.create(&path, &data, &ephemeral()).await {
+        let ephemeral = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        match self.client.create(&path, &data, &ephemeral).await {
             Ok(_) => Ok(()),
             Err(ClientError::NodeExists) => Err(Error::usage(format!(
                 "there is a worker {} in the run {} already: give each its own --index, or wait {} s if it was just killed",
@@ -281,7 +276,6 @@ impl Rendezvous {
         Ok(come)
     }
 
-    /// Waits until all are at a meeting, or one is lost.
     async fn all_are_at(&self, name: &str) -> Released {
         let path = format!("{}/{name}", self.root);
         let is_first = name == JOIN;
@@ -528,8 +522,4 @@ impl Rendezvous {
             Err(error) => Err(self.broken(&error)),
         }
     }
-}
-
-fn ephemeral() -> zookeeper_client::CreateOptions<'static> {
-    CreateMode::Ephemeral.with_acls(Acls::anyone_all())
 }

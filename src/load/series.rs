@@ -86,7 +86,6 @@ impl SlotSeries {
         self.slots[..slots].iter().map(|slot| slot.wait_us.load(Ordering::Relaxed)).collect()
     }
 
-    /// Whether throughput and waits have become steady in the time up to now.
     pub fn steadiness(&self, now: Stamp) -> Steadiness {
         let slots = self.ended(now);
         steadiness(&self.acquisitions(slots), &self.waits_us(slots))

@@ -86,7 +86,7 @@ pub struct Board {
     pub negotiated_ms: AtomicU64,
     pub acquired_before: AtomicU64,
     /// When the first contender had acquired as often as it should, and how often all had by then.
-    pub first_done: std::sync::OnceLock<FirstDone>,
+    pub first_done: OnceLock<FirstDone>,
     /// The longest time so far that the lock was free and one waited for it.
     pub standstill_us: AtomicU64,
     pub standstill_began: AtomicU64,
@@ -119,10 +119,8 @@ pub struct Shared {
     targets: Vec<Target>,
     /// Where it is counted what the lock sends and receives, if it is; and the way to the servers past that.
     pub wire: Option<(Arc<Wire>, Target)>,
-    /// Limits the sessions that are being opened at the same time.
     pub opening: tokio::sync::Semaphore,
     pub kind: LockKind,
-    /// How many leases each contender asks for.
     pub leases: u32,
     pub lock_states: Vec<LockState>,
     pub gauge: WaitGauge,
@@ -133,7 +131,6 @@ pub struct Shared {
     pub controls: Vec<Arc<Control>>,
     pub series: SlotSeries,
     pub open: Option<Arrivals>,
-    /// Whether it is kept what each contender does.
     pub keeps_history: bool,
     /// Whether the servers' logs can be read, so that the ensemble's own order of holders is known.
     pub reads_logs: bool,
@@ -177,7 +174,6 @@ fn lasts_at_most(spec: &TrialSpec) -> Duration {
 }
 
 impl Shared {
-    /// The shared state of a trial that has not begun.
     pub fn new(spec: TrialSpec, entry: Entry, targets: Vec<Target>, root: &str, slice: Slice) -> Self {
         let kind = kind_of(&entry, &spec.strategy.params);
         let leases = match kind {
@@ -228,18 +224,6 @@ impl Shared {
         }
     }
 
-    pub fn with_drivers(self, drivers: Drivers) -> Self {
-        Self { drivers, ..self }
-    }
-
-    pub fn with_wire(self, wire: Option<(Arc<Wire>, Target)>) -> Self {
-        Self { wire, ..self }
-    }
-
-    pub fn with_history(self, keeps_history: bool) -> Self {
-        Self { keeps_history, ..self }
-    }
-
     /// The same, on servers of our own or not.
     pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
         // The servers' logs tell nothing of another system's lock.
@@ -249,7 +233,6 @@ impl Shared {
         Self { reads_logs, ..self }
     }
 
-    /// The contenders of this worker, by their numbers.
     pub fn own(&self) -> impl Iterator<Item = usize> + Clone {
         self.slice.below(self.spec.contenders)
     }
@@ -337,7 +320,6 @@ impl Shared {
         &self.targets[contender % self.targets.len()]
     }
 
-    /// What takes that contender's locks, where that is another program.
     pub fn driver_of(&self, contender: usize) -> Option<&Arc<Processes>> {
         self.drivers.of_contender(contender)
     }
@@ -362,7 +344,6 @@ impl Shared {
         first.rfind('/').map_or(first, |slash| &first[..=slash])
     }
 
-    /// What a holder without a node of its own writes to.
     pub fn witness(&self, lock: usize) -> String {
         format!("{}{WITNESS}{lock}", self.root())
     }
@@ -386,7 +367,6 @@ impl Shared {
         Some(Utilisation { mean: shares.iter().sum::<f64>() / shares.len() as f64, busiest, busiest_lock })
     }
 
-    /// What the resources behind the locks saw.
     pub fn fencing(&self) -> FencingCounts {
         self.lock_states
             .iter()
@@ -418,7 +398,6 @@ impl Shared {
 pub struct Control {
     /// Before all that it runs.
     pub gate: Arc<Gate>,
-    /// By which it is let in to ask for the lock.
     pub admission: Arc<Admission>,
     pub clock: DeadlineClock,
     /// To die in the middle of what it does, and to come back as another process.
@@ -463,12 +442,10 @@ impl Control {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Begun);
     }
 
-    /// A server has said that this session is over.
     pub fn was_closed(&self, session: i64) {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Answered);
     }
 
-    /// How far another has come with closing that session, if one began to.
     pub fn closing(&self, session: i64) -> Option<Closing> {
         self.closings.lock().unwrap_or_else(PoisonError::into_inner).get(&session).copied()
     }

@@ -60,20 +60,9 @@ pub async fn run_trial(
     run(environment, spec, entry, interrupt, sink, None).await
 }
 
-/// The same, where what the lock sends and receives passes there and is counted. Contenders end the turns that they have begun.
-pub(super) async fn run_counted(
-    environment: &Environment,
-    spec: &TrialSpec,
-    entry: &Entry,
-    interrupt: &CancellationToken,
-    sink: Sink<'_>,
-    wire: Arc<Wire>,
-) -> Result<Trial, Error> {
-    let wire = (wire, environment.target.clone());
-    run(environment, spec, entry, interrupt, sink, Some(wire)).await
-}
-
-async fn run(
+/// The same, where what the lock sends and receives may pass a wire on which it is counted: contenders then end the turns that
+/// they have begun. Beside the wire, the way to the servers past it.
+pub(super) async fn run(
     environment: &Environment,
     spec: &TrialSpec,
     entry: &Entry,
@@ -90,12 +79,11 @@ async fn run(
     }
     let targets = environment.for_contenders(spec.contenders)?;
     let drivers = Drivers::of(entry, spec, &environment.target)?;
-    let shared = Shared::new(spec.clone(), *entry, targets, &root, environment.slice())
-        .with_drivers(drivers.clone())
-        .with_wire(wire)
-        .with_history(environment.keeps_history)
-        .with_logs(environment.local.as_deref());
-    let shared = Arc::new(shared);
+    let mut shared = Shared::new(spec.clone(), *entry, targets, &root, environment.slice());
+    shared.drivers = drivers.clone();
+    shared.wire = wire;
+    shared.keeps_history = environment.keeps_history;
+    let shared = Arc::new(shared.with_logs(environment.local.as_deref()));
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await;
     let failed = drivers.end(&spec.strategy.name, sink).await;
@@ -119,7 +107,6 @@ enum Meets {
 }
 
 impl Meets {
-    /// Its name among the meetings of a run.
     fn of_trial(self, trial: usize) -> String {
         let what = match self {
             Self::Connected => "connected",
@@ -154,7 +141,6 @@ struct Conductor<'a> {
     delayed: u64,
 }
 
-/// A load, and what was looked at around it.
 struct ObservedLoad {
     loaded: Loaded,
     given_up: Stamp,
@@ -199,8 +185,6 @@ impl<'a> Conductor<'a> {
         let threads =
             spawned.map_err(|e| Error::environment(format!("cannot start a generator thread: {e}")))?;
         let (began, wall) = (clock::now(), WallClock::read());
-        let (phases, faults, stuck) = (Vec::new(), Vec::new(), Vec::new());
-        let cut_short = None;
         Ok(Self {
             environment,
             shared,
@@ -211,12 +195,12 @@ impl<'a> Conductor<'a> {
             started_at,
             began,
             wall,
-            phases,
+            phases: Vec::new(),
             too_few: None,
-            cut_short,
+            cut_short: None,
             elections: Elections::default(),
-            faults,
-            stuck,
+            faults: Vec::new(),
+            stuck: Vec::new(),
             delayed: 0,
         })
     }
@@ -441,7 +425,6 @@ impl<'a> Conductor<'a> {
         self.cut_short.as_ref().is_some_and(|cut| cut.cause == Cause::EnsembleLost)
     }
 
-    /// Closes the sessions and takes the threads' records.
     async fn collect(&mut self) -> Vec<ThreadRecord> {
         self.shared.signals.close.cancel();
         let records = join_all(self.threads.drain(..));
@@ -504,7 +487,6 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     }
 }
 
-/// Reports progress for as long as it is polled.
 async fn tick(shared: &Shared, sink: Sink<'_>) {
     let of = match (&shared.spec.load, shared.spec.stop) {
         (Load::Batch, _) => Some(shared.spec.contenders as u64),
@@ -526,7 +508,6 @@ fn expected_seconds(spec: &TrialSpec) -> usize {
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
 }
 
-/// What keeps things for the trial's judge, where there is anything to keep.
 fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Result<Option<Keeper>, Error> {
     if !shared.reads_logs && !shared.keeps_history {
         return Ok(None);

@@ -22,7 +22,6 @@ use crate::world::zk::gate::TaskScope;
 use crate::world::zk::keep_awake::{Unread, keep_awake};
 use crate::world::zk::{Target, reactor};
 
-/// How often the runtime's own lateness is sampled.
 const PROBE_INTERVAL: Duration = Duration::from_millis(25);
 
 #[derive(Debug, Default)]
@@ -33,7 +32,6 @@ pub struct Share {
     pub notes: Notes,
 }
 
-/// What a thread has seen.
 pub struct ThreadRecord {
     pub part: Part,
     /// What it noted for the trial's judge and could not be kept.
@@ -85,7 +83,6 @@ async fn work(shared: Arc<Shared>, share: Share, seconds: usize) -> ThreadRecord
     ThreadRecord { part, lost: log.notes.lost, unread }
 }
 
-/// Sets the recorder's window as the conductor says.
 async fn follow_window(shared: Arc<Shared>, observation: Observation) {
     let mut window = shared.signals.window.subscribe();
     loop {
@@ -96,7 +93,6 @@ async fn follow_window(shared: Arc<Shared>, observation: Observation) {
     }
 }
 
-/// Samples how late this thread wakes a sleeper.
 async fn probe(observation: Observation, lag: Rc<RefCell<Histogram>>) {
     loop {
         let due = clock::now() + clock::micros(PROBE_INTERVAL);

@@ -51,11 +51,6 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Makes the run's root.
-    ///
-    /// # Errors
-    /// When the ensemble cannot be reached, when the chroot is missing, and when the root is there already:
-    /// another run may be using it.
     pub async fn create(target: Target, run_id: &str) -> Result<Self, Error> {
         let workspace = Self::made_by_another(target, run_id);
         let client = open(&workspace.target).await?;
@@ -144,9 +139,6 @@ impl Workspace {
     }
 
     /// Makes sure that the ensemble tells what a lock relies on that joins by count. It is asked once.
-    ///
-    /// # Errors
-    /// When it doesn't, refuses, or can't be reached.
     pub async fn check_counting(&self, strategy: &str) -> Result<(), Error> {
         let why = self.counts.get_or_try_init(async || self.try_counting().await).await?;
         why.as_ref().map_or(Ok(()), |why| {
@@ -168,7 +160,6 @@ impl Workspace {
         tried.map_err(|error| refused(&self.target, "join by count", &place, error))
     }
 
-    /// Removes a trial's root and all below it.
     pub async fn clear(&self, trial_root: &str) -> Result<(), Error> {
         let client = open(&self.target).await?;
         remove_tree(&client, trial_root)
@@ -176,10 +167,6 @@ impl Workspace {
             .map_err(|error| refused(&self.target, "delete", trial_root, error))
     }
 
-    /// Removes the run's root and all below it, and the top-level node when no other run is using it.
-    ///
-    /// # Errors
-    /// When the ensemble refuses or cannot be reached; the error names what stays behind.
     pub async fn close(&self) -> Result<(), Error> {
         remove_run(&self.target, &self.root).await
     }
@@ -268,13 +255,9 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
 async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
     let mut stack = vec![root.to_owned()];
     while let Some(path) = stack.last().cloned() {
-        let children = match client.list_children(&path).await {
-            Ok(children) => children,
-            Err(ClientError::NoNode) => Vec::new(),
-            Err(error) => return Err(error),
-        };
+        let children = children(client, &path).await?;
         if !children.is_empty() {
-            stack.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+            stack.extend(children);
             continue;
         }
         match client.delete(&path, None).await {
@@ -336,9 +319,6 @@ impl Leftover {
 }
 
 /// Every run that has nodes on the ensemble.
-///
-/// # Errors
-/// When the ensemble can't be reached or refuses, or has no such chroot.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     let client = open(target).await?;
     let mut found: Vec<Leftover> = Vec::new();
@@ -403,14 +383,18 @@ pub(super) async fn walk(
         let Some(stat) = client.check_stat(&path).await? else { continue };
         each(&stat);
         if stat.num_children > 0 {
-            let children = match client.list_children(&path).await {
-                Err(ClientError::NoNode) => Vec::new(),
-                listed => listed?,
-            };
-            stack.extend(children.into_iter().map(|child| format!("{path}/{child}")));
+            stack.extend(children(client, &path).await?);
         }
     }
     Ok(())
+}
+
+/// The paths of what stands right below a node; nothing where that is gone.
+async fn children(client: &Client, path: &str) -> Result<Vec<String>, ClientError> {
+    match client.list_children(path).await {
+        Err(ClientError::NoNode) => Ok(Vec::new()),
+        listed => Ok(listed?.into_iter().map(|child| format!("{path}/{child}")).collect()),
+    }
 }
 
 #[cfg(test)]

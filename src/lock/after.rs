@@ -49,6 +49,23 @@ pub const GOES_ON: After = ENDS
     ])
     .trying_creates(Some(4));
 
+/// As [`GOES_ON`], but an acquire has one node only: it ends with that.
+pub const GOES_ON_BY_ONE_NODE: After = GOES_ON.but([
+    (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
+    (OwnNodeDeleted, Fails(OwnNodeMissing)),
+    (DirectoryDeleted, Fails(NoNode)),
+]);
+
+/// Races for one node: what a create whose reply was lost has made is the contender's own.
+pub const RACES: After = ENDS
+    .but([
+        (CreateReplyLost, GoesOn),
+        (CreateRequestLost, GoesOn),
+        (CreatesExhausted, GoesOn),
+        (OwnNodeDeleted, Never),
+    ])
+    .trying_creates(None);
+
 /// As [`ENDS`], joined by count: as the second it waits for the end of the one before and looks at nothing else.
 pub const ENDS_BY_COUNT: After =
     ENDS.but([(OwnNodeDeleted, WithoutNode), (NoDirectory, GoesOn), (DirectoryDeleted, WithoutNode)]);

@@ -542,35 +542,22 @@ mod tests {
         }
     }
 
-    fn contended(n: u64, tasks: u64) -> u64 {
-        queued(n, tasks, 1).contended
-    }
-
     #[test]
-    fn one_process_alone_never_waits_for_another() {
-        assert_eq!(contended(4, 4), 0);
-        assert_eq!(contended(1, 4), 0);
-    }
-
-    #[test]
-    fn equal_processes_are_always_behind_each_other() {
-        assert_eq!(contended(8, 4), 7);
-        assert_eq!(contended(50, 4), 49);
-    }
-
-    #[test]
-    fn a_process_with_tasks_left_over_ends_up_alone() {
-        // 4 and 1: the second process is served once, and the first goes on by itself.
-        assert_eq!(contended(5, 4), 2);
-    }
-
-    #[test]
-    fn a_process_queues_up_once_for_each_k_turns() {
-        assert_eq!(queued(10, 10, 10), Queued { nodes: 1, contended: 0 });
-        assert_eq!(queued(10, 10, 4), Queued { nodes: 3, contended: 0 });
-        assert_eq!(queued(20, 10, 10), Queued { nodes: 2, contended: 1 });
-        // 3 and 3 by two: two nodes each, and only the very first finds nobody before it.
-        assert_eq!(queued(6, 3, 2), Queued { nodes: 4, contended: 3 });
-        assert_eq!(queued(100, 10, 10), Queued { nodes: 10, contended: 9 });
+    fn a_process_queues_up_once_for_each_k_turns_behind_those_that_have_turns_left() {
+        let cases = [
+            ("one process alone never waits for another", (4, 4, 1), (4, 0)),
+            ("a process that is not full", (1, 4, 1), (1, 0)),
+            ("equal processes are always behind each other", (8, 4, 1), (8, 7)),
+            ("also when the last is not full", (50, 4, 1), (50, 49)),
+            ("4 and 1: the second is served once, and the first goes on by itself", (5, 4, 1), (5, 2)),
+            ("one node is enough for all turns", (10, 10, 10), (1, 0)),
+            ("it is enough for four", (10, 10, 4), (3, 0)),
+            ("one node for each of two", (20, 10, 10), (2, 1)),
+            ("3 and 3 by two: two nodes each, and only the very first finds nobody", (6, 3, 2), (4, 3)),
+            ("one node for each of ten", (100, 10, 10), (10, 9)),
+        ];
+        for (name, (n, size, turns), (nodes, contended)) in cases {
+            assert_eq!(queued(n, size, turns), Queued { nodes, contended }, "{name}");
+        }
     }
 }

@@ -25,7 +25,6 @@ const LEASES_MOST: u64 = 1_000;
 /// The parameter that says how many leases each acquire takes, as of this suite's own semaphores.
 pub const PERMITS: &str = "permits";
 
-/// A driver that has said what it is.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub command: DriverCommand,
@@ -81,9 +80,6 @@ impl DrivenLock {
 }
 
 /// The entries of a driver's locks. They live as long as this process, as those of its own do.
-///
-/// # Errors
-/// What of them can't be a strategy.
 pub(super) fn locks_of(program: Program) -> Result<Vec<(Entry, DrivenLock)>, String> {
     let program: &'static Program = Box::leak(Box::new(program));
     let locks = program.ready.locks.iter();

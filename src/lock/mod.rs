@@ -61,14 +61,12 @@ pub trait Strategy {
     }
 }
 
-/// What the registry holds of a strategy: its description and its constructor.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     pub card: LockCard,
     pub build: fn(&LockConfig) -> Box<dyn Strategy>,
 }
 
-/// How the wait for the end of a hold was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldOver {
     ByItself,
@@ -86,7 +84,6 @@ pub struct Held {
     /// Which hold by that node it is, from 0: the second part of the fencing token. More than one only where a process hands
     /// its node on.
     pub turn: u32,
-    /// What another program has told that took it.
     pub told: Told,
 }
 
@@ -106,13 +103,11 @@ impl Held {
         Self::of(Some(node))
     }
 
-    /// By that node, or by none.
     pub fn of(node: Option<QueueNode>) -> Self {
         Self { node, turn: 0, told: Told::default() }
     }
 }
 
-/// Why an acquire did not end with the lock held.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
     #[error("timed out")]
@@ -126,7 +121,6 @@ pub enum AcquireError {
     Failed(#[from] Failure),
 }
 
-/// How an acquire ended, or a step of one.
 pub type Acquired<T = Held> = Result<T, AcquireError>;
 
 impl AcquireError {

@@ -50,10 +50,6 @@ static DRIVEN: OnceLock<DrivenLocks> = OnceLock::new();
 static NONE: DrivenLocks = DrivenLocks(Vec::new());
 
 impl DrivenLocks {
-    /// Those of these drivers.
-    ///
-    /// # Errors
-    /// What can't be a strategy.
     pub fn of(programs: Vec<Program>) -> Result<Self, String> {
         let mut all = Vec::new();
         for program in programs {
@@ -91,9 +87,6 @@ impl DrivenLocks {
 }
 
 /// From now on the locks of these drivers are strategies, too. Once in a process.
-///
-/// # Errors
-/// What can't be a strategy.
 pub fn register(programs: Vec<Program>) -> Result<(), String> {
     DRIVEN.set(DrivenLocks::of(programs)?).map_err(|_| "the drivers have been named before".to_owned())
 }
@@ -123,7 +116,6 @@ pub fn member_of(entry: &Entry, params: &Params, contender: usize) -> (Entry, Pa
     }
 }
 
-/// The driver's lock of that name, if it is one.
 pub fn driven(name: &str) -> Option<&'static DrivenLock> {
     DrivenLocks::registered().find(name)
 }

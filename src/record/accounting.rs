@@ -135,7 +135,6 @@ pub struct ServersCount<'a> {
 }
 
 impl ServersCount<'_> {
-    /// What is left of a sum over all servers without what the suite asked for.
     fn without_beside(&self, key: &str, beside: fn(Beside) -> u64) -> Option<u64> {
         Some(summed(self.counters, key)?.saturating_sub(beside(self.beside)))
     }
@@ -220,7 +219,6 @@ pub fn compare_counts(
     ]
 }
 
-/// The requests of those kinds that the cost model expects to succeed.
 fn predicted(cost: Option<&BatchCost>, kinds: &[RequestKind]) -> Option<u64> {
     cost.map(|cost| kinds.iter().map(|kind| cost.succeeding(*kind)).sum())
 }
@@ -311,7 +309,6 @@ pub struct Disagreement {
 }
 
 impl Counting {
-    /// That nothing was counted, and why.
     pub fn failed(why: String) -> Self {
         Self {
             missing: Some(why),

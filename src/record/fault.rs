@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::measure::added_up;
 
 /// One fault that was to be. Times are microseconds since the measured phase began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultRecord {
     /// Its place in the order of firing, from 1.
     pub number: usize,
@@ -112,7 +112,7 @@ pub struct Bound {
 }
 
 /// A contender that did not get the lock although nothing was broken any more.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stuck {
     /// The contender.
     pub contender: usize,

@@ -36,7 +36,6 @@ pub fn usual_samples(readings: &[Reading]) -> Option<u64> {
     samples.get(samples.len().saturating_sub(1) / 2).copied()
 }
 
-/// Why a trial has no such figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
     /// Nothing of the kind happened, or it does not apply to the load.
@@ -63,7 +62,6 @@ impl Figure {
         if found.is_empty() { trials.to_vec() } else { found }
     }
 
-    /// Whether it is counted on the wire, where a driver's lock is concerned.
     pub fn is_counted_on_the_wire(self) -> bool {
         match self {
             Self::Latency(..) => false,

@@ -140,10 +140,6 @@ pub fn cards() -> Vec<&'static FigureCard> {
     ALL.iter().map(|entry| &entry.card).collect()
 }
 
-/// The figure of that name.
-///
-/// # Errors
-/// That there is none, with the name that was probably meant.
 pub fn named(text: &str) -> Result<Figure, String> {
     Figure::named(text, &cards())
 }
@@ -392,7 +388,6 @@ fn watches_left(trial: &Trial) -> Option<u64> {
 /// random, the index is about 0.7.
 pub const TURNS_FOR_FAIRNESS: u64 = 5;
 
-/// The page on figures, made from the table.
 pub fn reference() -> String {
     const HEAD: &str = "# Figures\n\n\
         What gates, `--figure`, `baseline trend` and objectives can name.\n";
@@ -544,7 +539,6 @@ impl Trial {
         })
     }
 
-    /// Requests by kind, and over how many acquisitions; as the figures have them.
     pub fn requests_by_kind(&self) -> Option<(PerRequest, u64)> {
         let acquired = self.sent()?.acquired;
         let requests = match self.on_the_wire().filter(|_| self.is_counted_apart()) {

@@ -18,7 +18,6 @@ pub struct Header {
     pub locks: BTreeMap<String, LockKind>,
 }
 
-/// What a lock promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
     Mutex,
@@ -52,7 +51,8 @@ impl LockClaim {
 }
 
 /// The two ends of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Step {
     Invoke,
     /// It returned, and did what was asked.
@@ -65,6 +65,7 @@ pub enum Step {
 
 /// What a contender has been told of its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SessionState {
     Connected,
     /// The connection is gone; whether the session still lives is not known.
@@ -135,7 +136,6 @@ impl Release<'_> {
 /// One end of a write to a fenced resource. Every lock guards one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Write<'a> {
-    /// The lock that guards the resource.
     pub lock: &'a str,
     pub step: Step,
     /// The fencing token that was shown to the resource.
@@ -157,7 +157,6 @@ impl<'a> What<'a> {
     }
 }
 
-/// Where a line of a history file lies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LinePosition {
     /// Its number, from 1; the header is line 1.
@@ -172,7 +171,6 @@ pub struct Moment {
     pub at: Stamp,
     pub contender: usize,
     pub lock: usize,
-    /// Its session, where it had one.
     pub session: Option<i64>,
     pub deed: Deed,
 }

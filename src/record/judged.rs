@@ -94,7 +94,6 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The order of locks, and of each lock's nodes.
     pub fn by_node(&self) -> (usize, i64, Stamp) {
         (self.lock, self.czxid, self.entered)
     }
@@ -163,10 +162,6 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// One after the other.
-    ///
-    /// # Errors
-    /// When the disk refuses; so does each of them.
     pub fn iter(&self) -> io::Result<impl Iterator<Item = io::Result<Moment>> + '_> {
         let (mut noted, mut as_of) =
             (self.noted.iter()?, AsOf { rest: self.entered_as_of.iter()?, found: Vec::new() });
@@ -186,7 +181,6 @@ impl Moments {
     }
 }
 
-/// Goes along with the moments.
 struct AsOf<'a> {
     rest: Merge<'a, EnteredAsOf, (Stamp, usize)>,
     /// Of the latest time that was asked for, and the first of a later one.
@@ -386,7 +380,6 @@ impl Evidence {
         self.seen_inside.max(self.by_transactions).max(self.by_clock)
     }
 
-    /// How many could have been caught, and by what.
     pub fn describe(&self) -> String {
         format!(
             "a violation would have been detected at {} of {} ({} by seeing two inside, {} by the ensemble's \

@@ -140,7 +140,6 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// How precise the figures are, in a sentence without a full stop.
     pub fn describe(&self) -> String {
         let asked = percent(self.asked);
         let widest = self.widest.as_ref().map_or_else(String::new, |widest| {

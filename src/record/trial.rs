@@ -277,7 +277,6 @@ impl Trial {
         }
     }
 
-    /// How tables and messages call it: strategy and contenders.
     pub fn name(&self) -> String {
         let Self { spec, .. } = self;
         format!("trial {} ({}, {})", spec.index, spec.strategy.label, contenders(spec.contenders))
@@ -289,7 +288,6 @@ impl Trial {
         invalid.or_else(|| self.cut_short.as_ref().map(|cut| format!("partial: {}", cut.why)))
     }
 
-    /// Whether its figures count.
     pub fn is_sound(&self) -> bool {
         self.cut_short.is_none() && self.health.invalid.is_none()
     }
@@ -315,7 +313,6 @@ impl Trial {
         Survival::of(Samples::of(measure, |part| self.histograms.get(&part)))
     }
 
-    /// How many acquires timed out, in the measured phase.
     pub fn timed_out(&self) -> u64 {
         self.measured.outcomes.get(Outcome::TimedOut)
     }
@@ -367,7 +364,6 @@ impl Trial {
         self.sessions.opened.min(self.spec.contenders as u64)
     }
 
-    /// The longest time for which nobody got a lock around any of its faults.
     pub fn longest_gap_us(&self) -> Option<u64> {
         self.faults.iter().filter_map(|fault| fault.longest_gap_us).max()
     }

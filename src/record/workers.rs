@@ -298,7 +298,6 @@ pub struct Occurrences {
     pub overlaps: Overlaps,
     /// Looks at a lock on behalf of the suite, which the servers count.
     pub looks_beside: u64,
-    /// Writes on behalf of the suite.
     pub writes_beside: u64,
     pub kept_out: KeptOut,
     /// Holders that had asked for the deletion of their own node before they left.
@@ -366,7 +365,6 @@ pub struct Part {
 }
 
 impl Part {
-    /// That of a worker that saw nothing.
     pub fn nothing() -> Self {
         Self {
             recorder: ThreadRecorder::new(1),

@@ -27,7 +27,6 @@ use crate::words::disk::{self, Unreadable};
 use crate::words::error::Error;
 use crate::words::units::{as_utc, shown};
 
-/// Its name beside the `run.json` of a copy.
 const FILE: &str = "baseline.json";
 
 const VERSION: u32 = 1;
@@ -114,10 +113,6 @@ fn copy(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
 }
 
 /// Every run of a store, the oldest first. Their files are not checked: reading one does that.
-///
-/// # Errors
-/// [`Error::Usage`] when there is no store, or something in it is no baseline; [`Error::Environment`] when a file can't be
-/// read.
 pub fn list(store: &Path) -> Result<Vec<Baseline>, Error> {
     // A read-me may lie beside them, and one that is on its way is hidden.
     let directories = disk::directories(store).map_err(|error| match error.kind() {

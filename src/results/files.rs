@@ -106,7 +106,6 @@ pub struct VersionedFile {
     /// What leaves a directory with such a file: `sweep`.
     pub of: &'static str,
     pub name: &'static str,
-    /// The version that this program writes, and the only one that it reads.
     pub version: u32,
     /// What to do about one that is damaged, as a clause that begins with what happened.
     pub remedy: &'static str,
@@ -124,9 +123,6 @@ struct Header {
 
 impl VersionedFile {
     /// Reads it from a directory that the user named.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when it is not there, damaged, or of another version; [`Error::Environment`] when the disk refuses.
     pub fn read<T: DeserializeOwned>(&self, dir: &Path) -> Result<T, Error> {
         match disk::read(dir, self.name, AT_MOST) {
             Ok(bytes) => self.parse(&dir.join(self.name), &bytes),
@@ -188,7 +184,6 @@ impl VersionedFile {
 /// What stands in `run.json` in the place of its own digest while that is computed.
 pub const BLANK: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// The digest of some bytes, in hexadecimal digits.
 pub fn digest_of(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
@@ -197,7 +192,6 @@ pub fn digest_of_file(path: &Path) -> io::Result<String> {
     digest_of_all_from(File::open(path)?)
 }
 
-/// The digest of all that can be read from there.
 pub fn digest_of_all_from(mut from: impl io::Read) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 << 10];

@@ -19,7 +19,6 @@ use crate::words::measure::{Histogram, Measure, new_histogram};
 
 const US_PER_MS: f64 = 1000.0;
 
-/// When the samples of a log were taken.
 #[derive(Debug, Clone, Copy)]
 pub struct SampledSpan {
     pub began: SystemTime,
@@ -59,14 +58,12 @@ pub fn write(
     out.flush()
 }
 
-/// What is wrong with a log, and in which line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Broken {
     pub line: usize,
     pub what: String,
 }
 
-/// Reads the histograms of a log, by their tag.
 pub fn read(log: &[u8]) -> Result<BTreeMap<Measure, Histogram>, Broken> {
     let mut histograms = BTreeMap::new();
     for entry in IntervalLogIterator::new(log) {

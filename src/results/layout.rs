@@ -46,10 +46,13 @@ pub fn partial(parent: &Path, name: &str) -> PathBuf {
     parent.join(format!(".{name}.partial"))
 }
 
-/// Whether a directory has the name of one of a run that is not over.
+/// The final name, of a hidden one.
+pub(super) fn of_partial(name: &str) -> Option<&str> {
+    name.strip_prefix('.')?.strip_suffix(".partial")
+}
+
 pub(super) fn is_partial(dir: &Path) -> bool {
-    let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with('.') && name.ends_with(".partial") && dir.is_dir()
+    of_partial(&dir.file_name().unwrap_or_default().to_string_lossy()).is_some() && dir.is_dir()
 }
 
 /// A trial's numbers: `trials/007.json`.
@@ -91,10 +94,6 @@ pub(super) fn most(name: &str) -> u64 {
     }
 }
 
-/// Whether a chosen name can be the name of a run directory.
-///
-/// # Errors
-/// [`Error::Usage`] when it is empty, hidden, more than one step of a path, or would do something to a terminal that lists it.
 pub fn check_name(name: &str) -> Result<(), Error> {
     let one_step = Path::new(name).file_name().is_some_and(|last| last == name);
     // Other systems take a backslash for a step.

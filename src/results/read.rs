@@ -34,10 +34,6 @@ const PACKED_AT_MOST: u64 = 64 * MIB;
 const UNPACKED_AT_MOST: u64 = 1024 * MIB;
 
 /// Reads a run directory, histograms included.
-///
-/// # Errors
-/// [`Error::Usage`] when the directory is no run, is not whole, is of another version, was changed, or contradicts itself;
-/// [`Error::Environment`] when a file cannot be read.
 pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     let run = read_run(dir)?;
     let trials = trial_numbers(dir, &run)?;
@@ -52,10 +48,6 @@ pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
 }
 
 /// Reads the run that lies packed in a directory.
-///
-/// # Errors
-/// When the archive is no archive, holds anything but files and folders, or comes to more than 1 GiB; and those of
-/// [`read()`].
 pub fn read_packed(dir: &Path) -> Result<StoredRun, Error> {
     let path = dir.join(layout::PACKED);
     let packed = disk::open(dir, Path::new(layout::PACKED), PACKED_AT_MOST).map_err(|why| why.of(&path))?;

@@ -15,7 +15,6 @@ use crate::words::measure::{Counts, Latency, Measure, Notifications, Outcome, Re
 /// A trial, and the floor of the run that it is compared with.
 pub struct SummaryRow<'a> {
     pub file: &'a TrialFile<'a>,
-    /// The floor; `None` where none was measured.
     pub floor: Option<&'a Floor>,
 }
 
@@ -50,7 +49,6 @@ struct Column {
     cell: Box<dyn Fn(&SummaryRow<'_>) -> CellText>,
 }
 
-/// Every column, in the order of the file.
 fn columns() -> Vec<Column> {
     [
         identity(),
@@ -126,7 +124,6 @@ fn judgement() -> Vec<Column> {
     ]
 }
 
-/// What became of the arrivals of an open load; empty for other loads.
 fn arrived() -> Vec<Column> {
     let of: [Of<Arrived, u64>; 6] = [
         ("offered", |a| a.offered),
@@ -401,7 +398,6 @@ struct FaultRow<'a> {
     acquisitions_per_s_after: Option<f64>,
 }
 
-/// Writes the rows of a trial to `faults.csv`, after the header where that is not there yet.
 pub fn faults(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result<()> {
     let mut csv = csv::WriterBuilder::new().has_headers(header).from_writer(out);
     for fault in &trial.faults {

@@ -82,7 +82,6 @@ impl Staging {
         }
     }
 
-    /// The name under which it will be visible.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -91,7 +90,6 @@ impl Staging {
         &self.dir
     }
 
-    /// Where it will be visible.
     pub fn end(&self) -> PathBuf {
         self.parent.join(&self.name)
     }
@@ -101,7 +99,6 @@ impl Staging {
         self.keeps = true;
     }
 
-    /// Names who hears where it is when it is dropped and kept.
     pub fn tell_if_kept(&mut self, tell: fn(&Path)) {
         self.tell_kept = Some(tell);
     }
@@ -124,7 +121,7 @@ impl Staging {
 /// Where the directory of a run lies that is named by its final name or by its hidden one.
 pub fn left_at(dir: &Path) -> PathBuf {
     let named = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let other = match named.strip_prefix('.').and_then(|name| name.strip_suffix(".partial")) {
+    let other = match layout::of_partial(&named) {
         Some(name) => dir.with_file_name(name),
         None => layout::partial(dir.parent().unwrap_or(Path::new("")), &named),
     };
@@ -142,10 +139,6 @@ pub struct ClaimedDirectory {
 
 impl ClaimedDirectory {
     /// Claims what a run left, by its final name or by its hidden one, whichever is there.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when there is no such directory, or a program writes there; [`Error::Environment`] when that cannot be
-    /// told.
     pub fn of(dir: &Path) -> Result<Self, Error> {
         let found = left_at(dir);
         let dir = found.canonicalize().map_err(|error| {
@@ -153,7 +146,7 @@ impl ClaimedDirectory {
         })?;
         let (parent, last) = (dir.parent().unwrap_or(&dir), dir.file_name().unwrap_or_default());
         let last = last.to_string_lossy();
-        let name = last.strip_prefix('.').and_then(|name| name.strip_suffix(".partial")).unwrap_or(&last);
+        let name = layout::of_partial(&last).unwrap_or(&last);
         layout::check_name(name)?;
         let (parent, name) = (parent.to_owned(), name.to_owned());
         let in_the_way =
@@ -224,9 +217,6 @@ impl Drop for Staging {
 
 /// Makes a directory that is visible from the start, because what is put there is whole by itself: named after what it
 /// is for and the time, with `-2` and so on appended when the name is taken. Returns its path.
-///
-/// # Errors
-/// [`Error::Usage`] when the parent is no directory; [`Error::Environment`] when it cannot be written to.
 pub fn create_dated(parent: &Path, name: &str, began: SystemTime) -> Result<PathBuf, Error> {
     fs::create_dir_all(parent).map_err(|e| cannot_create(parent, &e))?;
     let name = layout::run_name(name, began);

@@ -55,10 +55,6 @@ pub enum Resumed {
 
 impl RunWriter {
     /// Begins a run directory of exactly that name below that parent, which is created if it is missing.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when the name cannot name a run or is taken, or the parent is no directory;
-    /// [`Error::Environment`] when the parent cannot be written to.
     pub fn create(parent: &Path, name: &str) -> Result<Self, Error> {
         layout::check_name(name)?;
         let staging = Staging::claim(parent, name)?.ok_or_else(|| taken(parent, name))?;
@@ -67,9 +63,6 @@ impl RunWriter {
 
     /// Begins a run directory named after the scenario and the time; when the name is taken, `-2` and so on
     /// is appended.
-    ///
-    /// # Errors
-    /// Same errors as [`RunWriter::create`].
     pub fn create_dated(parent: &Path, scenario: &str, began: SystemTime) -> Result<Self, Error> {
         layout::check_name(&layout::run_name(scenario, began))?;
         Self::within(Staging::claim_dated(parent, scenario, began)?)
@@ -89,9 +82,6 @@ impl RunWriter {
 
     /// Goes on with a run that was killed, interrupted or aborted, by its directory or by the name that it would have had.
     /// Nothing in it changes before [`RunWriter::begins`].
-    ///
-    /// # Errors
-    /// Same errors as [`super::read()`]; [`Error::Usage`] when a program writes there.
     pub fn resume(dir: &Path) -> Result<Resumed, Error> {
         let claim = ClaimedDirectory::of(dir)?;
         if claim.is_published() {
@@ -167,7 +157,6 @@ impl RunWriter {
         })
     }
 
-    /// Names who hears where the directory is when the run is broken off and its trials are kept.
     pub fn tell_if_kept(&mut self, tell: fn(&Path)) {
         self.staging.tell_if_kept(tell);
     }
@@ -283,7 +272,6 @@ impl RunWriter {
         Ok(())
     }
 
-    /// The files of trials by their names in the directory, each with its trial.
     fn files_of_trials(&self) -> Result<Vec<(String, usize)>, Error> {
         let folder = self.dir().join(layout::TRIALS);
         let entries = fs::read_dir(&folder).map_err(|error| cannot("read", &folder, &error))?;
@@ -306,7 +294,6 @@ impl RunWriter {
         RunFile { schema_version: SCHEMA_VERSION, run, judged, trials: self.trials, files, digest }
     }
 
-    /// Writes what is true of the run as a whole, with what was judged of it.
     pub fn seal(mut self, run: Run, judged: Judged) -> Result<SealedRun, Error> {
         self.digest_trials()?;
         let run = self.file(run, judged);
@@ -335,7 +322,6 @@ impl SealedRun {
         self.staging.dir()
     }
 
-    /// Where it will be visible.
     pub fn end(&self) -> PathBuf {
         self.staging.end()
     }
@@ -344,7 +330,6 @@ impl SealedRun {
         self.staging.name().to_owned()
     }
 
-    /// Adds a file of what the run comes to.
     pub fn summary(&self, name: &str, summary: &impl Serialize) -> Result<(), Error> {
         write_json(&self.dir().join(name), summary)
     }

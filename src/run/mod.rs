@@ -20,7 +20,6 @@ use crate::words::verdict::Verdict;
 use crate::{check, load, lock, scenario};
 use precision::Figures;
 
-/// Something that is to be seen while a run goes on.
 #[derive(Debug)]
 pub enum RunEvent<'a> {
     /// A trial is there already, as the run is resumed.
@@ -36,10 +35,8 @@ pub enum RunEvent<'a> {
     MadeAgain(&'a [TrialSpec]),
 }
 
-/// Where a run takes place, who may end it, and who hears of it.
 pub struct RunContext<'a> {
     pub environment: &'a Environment,
-    /// The user's wish to end the run.
     pub stop: &'a CancellationToken,
     pub tell: &'a (dyn Fn(RunEvent<'_>) + Sync),
     /// Which server that was started for the run has ended by itself, if one has.
@@ -315,7 +312,6 @@ impl UnderWay<'_> {
     }
 }
 
-/// How often the same trial is made again at most.
 const TIMES_AT_MOST: usize = 3;
 
 /// Trials whose figures the generator spoiled are made again at the end of the run, where what disturbed them may be
@@ -329,7 +325,6 @@ struct Again {
 }
 
 impl Again {
-    /// For a run of so many trials.
     fn of(planned: usize) -> Self {
         Self { times: TIMES_AT_MOST, trials: planned }
     }

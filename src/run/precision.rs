@@ -16,7 +16,6 @@ const REPETITIONS_AT_LEAST: usize = 3;
 /// What lies below the upper end of a two-sided interval of 95 %.
 const UPPER_END: f64 = 0.975;
 
-/// The figures of one strategy at one contender count.
 struct CellLogarithms {
     key: CellKey,
     /// The logarithm of the figure of each sound repetition.
@@ -29,7 +28,6 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// Of a run whose rounds each hold those trials.
     pub(super) fn of(asked: scenario::Precision, round: &[TrialSpec]) -> Self {
         let cell = |spec: &TrialSpec| CellLogarithms { key: CellKey::of(spec), logarithms: Vec::new() };
         Self { asked, cells: round.iter().map(cell).collect() }

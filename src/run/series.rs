@@ -59,7 +59,6 @@ pub struct Opening<'a> {
     pub shares_ensemble: bool,
 }
 
-/// Where a run puts its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlace {
     pub parent: PathBuf,
@@ -120,7 +119,6 @@ pub struct Series {
     is_new: bool,
 }
 
-/// How the process of a run ended.
 pub struct ChildEnd {
     /// Its exit code; `None` where a signal ended it.
     pub code: Option<i32>,
@@ -142,10 +140,6 @@ pub struct DoneRun {
 }
 
 impl DoneRun {
-    /// The directory of its results.
-    ///
-    /// # Errors
-    /// That it left none, with which of the servers has ended and with the end of what it said.
     pub fn results(&self, run: &str, server: Option<String>) -> Result<&Path, Error> {
         match self.directory.is_dir() {
             true => Ok(&self.directory),
@@ -153,7 +147,6 @@ impl DoneRun {
         }
     }
 
-    /// The error of a run that left no results.
     pub fn without_results(&self, run: &str, server: Option<String>) -> Error {
         let server = server.map_or_else(String::new, |server| format!("; {server}"));
         let (how, file, last) = (self.ended.how(), self.said.display(), self.last_words());
@@ -169,9 +162,6 @@ impl DoneRun {
 
 impl SeriesDirectory {
     /// Takes it, so that no other series goes on there.
-    ///
-    /// # Errors
-    /// A usage error when one does, and when a folder of it leads elsewhere.
     pub fn take(path: PathBuf, folders: Folders) -> Result<Self, Error> {
         let directory = Self { _lock: lock(&path)?, path, folders };
         let Folders { runs, logs, scenarios } = folders;
@@ -206,22 +196,17 @@ impl SeriesDirectory {
         free(&self.path.join(layout::SERVER_LOGS), of)
     }
 
-    /// Writes the scenario of a run; gives its file.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
         let file = self.folder(self.folders.scenarios)?.join(format!("{key}.toml"));
         results::replace(&file, text.as_bytes()).map(|()| file)
     }
 
-    /// Where it is kept what a run said.
     fn said(&self, name: &str) -> Result<PathBuf, Error> {
         Ok(self.folder(self.folders.logs)?.join(format!("{name}.txt")))
     }
 
     /// Runs a command, which leaves its results at that place, and keeps what it says under that name. When `stop` is cancelled
     /// it is asked to end.
-    ///
-    /// # Errors
-    /// When it cannot be run, or the user has stopped it.
     pub async fn run(
         &self,
         place: &RunPlace,
@@ -240,10 +225,6 @@ impl SeriesDirectory {
 
 impl Series {
     /// Begins a series, or opens one that is to go on.
-    ///
-    /// # Errors
-    /// A usage error when there is nothing to resume, when it was started otherwise or goes on elsewhere; an environment
-    /// error when the disk refuses.
     pub fn open(opening: &Opening<'_>) -> Result<Self, Error> {
         let prefix = match opening.shares_ensemble {
             true => format!("{}-{:08x}-", opening.command, rand::random::<u32>()),
@@ -311,9 +292,6 @@ impl Series {
     }
 
     /// Writes the scenario of a run, and gives its file. That of a run that has ended must be the same.
-    ///
-    /// # Errors
-    /// A usage error when it isn't; an environment error when the disk refuses.
     pub fn scenario(&self, key: &str, text: &str) -> Result<PathBuf, Error> {
         if !self.has(key) {
             return self.directory.scenario(key, text);
@@ -335,9 +313,6 @@ impl Series {
     }
 
     /// Runs a command as the run of that key, unless that run is listed. When `stop` is cancelled it is asked to end.
-    ///
-    /// # Errors
-    /// When it cannot be run or listed, or the user has stopped it.
     pub async fn run(
         &mut self,
         key: &str,

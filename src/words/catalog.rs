@@ -161,6 +161,7 @@ pub enum Holders {
 
 /// What an acquire asks for. A lock without a read side takes every request as a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     Read,
     Write,

@@ -174,13 +174,6 @@ mod tests {
     }
 
     #[test]
-    fn a_release_without_success_may_be_called_again_and_one_with_success_not() {
-        assert!(turn_of_release(At::NotLet, Step::Invoke, true).is_ok());
-        let told = turn_of_release(At::Outside, Step::Invoke, true).unwrap_err();
-        assert_eq!(told, "release is called by a contender that does not hold it");
-    }
-
-    #[test]
     fn a_second_acquire_needs_a_depth() {
         assert_eq!(turn_of_acquire(At::Inside, Step::Invoke, true), Ok((At::AskingAgain, LockTurn::Nested)));
         let told = turn_of_acquire(At::Inside, Step::Invoke, false).unwrap_err();

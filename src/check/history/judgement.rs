@@ -190,12 +190,7 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
     let of_more = no_evidence.as_ref().map(|_| TOLD_BY_MORE.to_owned());
     unknown.extend(no_evidence);
     unknown.extend(broken_off(complete, ending));
-    let mut verdict = Verdict::Held;
-    if !violated.is_empty() {
-        verdict = Verdict::Violated(violated);
-    } else if !unknown.is_empty() {
-        verdict = Verdict::Unknown(unknown);
-    }
+    let verdict = Verdict::violated_if(violated).and(Verdict::unknown_if(unknown));
     (verdict, notes(locks, complete).into_iter().chain(of_more).collect())
 }
 

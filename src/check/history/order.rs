@@ -166,35 +166,31 @@ mod tests {
         Grant { who: 0, clock: 0, claim, token, zxid: Some(zxid), deleted: None, acquired, released: None }
     }
 
-    #[test]
-    fn a_hold_is_compared_with_all_before_it_and_not_only_with_its_neighbours() {
+    /// A mutex with these holds: each one's token, as of which zxid it was found, and which one deleted its node.
+    fn with(holds: impl IntoIterator<Item = (i64, i64, i64)>) -> LockHolds {
         let mut order = LockHolds::new(LockKind::Mutex);
-        for (token, zxid, deleted) in [(1, 2, 10), (2, 20, 30), (3, 5, 15)] {
+        for (token, zxid, deleted) in holds {
             order.grant(grant(token, zxid));
             order.delete(token, deleted, LinePosition::default());
         }
         order.close();
+        order
+    }
+
+    #[test]
+    fn a_hold_is_compared_with_all_before_it_and_not_only_with_its_neighbours() {
+        let order = with([(1, 2, 10), (2, 20, 30), (3, 5, 15)]);
         assert_eq!((order.report.compared, order.report.too_early), (2, 1));
         assert_eq!((order.examples[0].0.token, order.examples[0].1.token), (1, 3));
         // One that lasts long is in the way of all that come in its time
-        let mut order = LockHolds::new(LockKind::Mutex);
-        for (token, zxid, deleted) in [(1, 2, 100), (3, 5, 6), (7, 8, 9), (99, 100, 110)] {
-            order.grant(grant(token, zxid));
-            order.delete(token, deleted, LinePosition::default());
-        }
-        order.close();
-        assert_eq!((order.report.compared, order.report.too_early), (3, 2));
+        let report = with([(1, 2, 100), (3, 5, 6), (7, 8, 9), (99, 100, 110)]).report;
+        assert_eq!((report.compared, report.too_early), (3, 2));
     }
 
     #[test]
     fn holds_are_compared_in_the_order_in_which_they_were_found_and_not_of_their_lines() {
-        let mut order = LockHolds::new(LockKind::Mutex);
-        for (token, zxid, deleted) in [(3, 25, 30), (1, 2, 10), (2, 12, 20)] {
-            order.grant(grant(token, zxid));
-            order.delete(token, deleted, LinePosition::default());
-        }
-        order.close();
-        assert_eq!((order.report.compared, order.report.too_early, order.report.out_of_order), (2, 0, 2));
+        let report = with([(3, 25, 30), (1, 2, 10), (2, 12, 20)]).report;
+        assert_eq!((report.compared, report.too_early, report.out_of_order), (2, 0, 2));
     }
 
     #[test]
@@ -292,12 +288,7 @@ mod tests {
 
     #[test]
     fn all_that_came_too_early_are_counted_and_the_first_twenty_shown() {
-        let mut order = LockHolds::new(LockKind::Mutex);
-        for token in 1..=31 {
-            order.grant(grant(10 * token, 10 * token + 1));
-            order.delete(10 * token, 10 * token + 50, LinePosition::default());
-        }
-        order.close();
+        let order = with((1..=31).map(|token| (10 * token, 10 * token + 1, 10 * token + 50)));
         assert_eq!((order.report.too_early, order.report.compared, order.examples.len()), (30, 30, 20));
     }
 

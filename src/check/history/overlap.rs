@@ -101,7 +101,14 @@ impl Overlap {
         self.insiders.iter().find(|party| party.character == wanted).or_else(|| self.insiders.first())
     }
 
-    /// Both sides, as far as it concerns that hold.
+    /// The side that this hold is, while it is open what was behind it, and as far as that matters.
+    fn open_party(&mut self, hold: u64) -> Option<&mut Party> {
+        if hold == self.entering.hold && !self.entering_is_older {
+            return None;
+        }
+        self.party(hold).filter(|party| party.character == Character::Open)
+    }
+
     fn party(&mut self, hold: u64) -> Option<&mut Party> {
         if self.entering.hold == hold {
             return Some(&mut self.entering);
@@ -111,24 +118,14 @@ impl Overlap {
 
     /// It is known what was behind a hold. What was known before stays.
     pub fn resolve(&mut self, hold: u64, character: Character) {
-        if hold == self.entering.hold && !self.entering_is_older {
-            return;
-        }
-        if let Some(party) = self.party(hold)
-            && party.character == Character::Open
-        {
+        if let Some(party) = self.open_party(hold) {
             party.character = character;
         }
     }
 
     /// A hold's session was suspended or expired in that line. Where that is settled, an earlier line shows it.
     pub fn trace_session(&mut self, hold: u64, place: LinePosition) {
-        if hold == self.entering.hold && !self.entering_is_older {
-            return;
-        }
-        if let Some(party) = self.party(hold)
-            && party.character == Character::Open
-        {
+        if let Some(party) = self.open_party(hold) {
             party.traces.session = Some(place);
         }
     }

@@ -25,7 +25,6 @@ const ROUNDS_OF_RACES: u64 = 300;
 /// For how long a lock is tried whose holder's session has ended.
 const LOOKED: Duration = Duration::from_secs(6);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-/// Directories in which the order of updates is looked at.
 const DIRECTORIES: usize = 4;
 /// Creates of each session. Every other node is written, and every third is deleted.
 const NODES_EACH: usize = 50;
@@ -206,7 +205,6 @@ impl On<'_> {
         Ok(left)
     }
 
-    /// Whether it gets the lock that is this node.
     async fn takes(&self, node: &str) -> Result<bool, Failure> {
         match self.first().create(node, &[], NodeKind::Ephemeral).await {
             Ok(_) => Ok(true),

@@ -12,7 +12,6 @@ use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram};
 use crate::world::zk::{Failure, NodeKind, Session, Target, admin, reactor};
 
-/// Sessions that are woken beside the bystander.
 const HERD: usize = 100;
 /// How often one wake-up is compared with that of the whole herd: enough for an interval of the ratio, whatever the
 /// machine does to one of them.
@@ -20,7 +19,6 @@ const ROUNDS: u64 = 8;
 const BYSTANDING: Duration = Duration::from_secs(1);
 const BETWEEN_CHANGES: Duration = Duration::from_millis(2);
 
-/// Opens the herd, and compares.
 pub(super) async fn beside_a_herd(on: &On<'_>) -> Result<Vec<Bystander>, Failure> {
     let directory = on.directory("bystander").await?;
     let own = format!("{directory}/own");
@@ -136,7 +134,6 @@ impl Updates {
     }
 }
 
-/// Tells a bystander when others are being woken.
 #[derive(Default)]
 struct Waking {
     /// Odd while they are: from before a change until all of them have listed again.

@@ -20,7 +20,6 @@ struct SessionPair {
     confirmed: Histogram,
 }
 
-/// Handoffs between all pairs of servers, and uncontended acquires on each.
 pub(super) struct Handoffs {
     pairs: Vec<SessionPair>,
     uncontended: Vec<Histogram>,
@@ -40,7 +39,6 @@ struct Handoff {
 }
 
 impl Handoffs {
-    /// Between the servers that have sessions; nothing is measured yet.
     pub(super) fn between(sessions: &ServerSessions, rest: Option<Duration>) -> Self {
         let servers = sessions.servers.len();
         let pair = |from: usize, step: usize| SessionPair {

@@ -79,7 +79,6 @@ const ENOUGH: u64 = 10;
 const TO_OPEN: f64 = 0.5;
 
 impl CalibrationPlan {
-    /// All that fits into that time on so many servers.
     pub fn within(budget: Duration, servers: usize, rest: Option<Duration>) -> Self {
         // A short one has no time for rounds that would each be a handful of samples.
         let rounds = if budget >= Duration::from_secs(20) { 4 } else { 1 };
@@ -143,7 +142,6 @@ pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationT
     }
 }
 
-/// The floor, if it rests on enough; and what is missing of it.
 fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[String]) -> Floor {
     if let Some(why) = failed {
         return Floor::not_measured(why);
@@ -229,7 +227,6 @@ pub async fn calibrate(
     Ok(figures.told(&addresses, &asked.servers, words, missing))
 }
 
-/// Everything that sessions measure.
 struct Figures {
     handoffs: Handoffs,
     alone: Vec<Alone>,
@@ -319,7 +316,6 @@ async fn one_round(
     Ok(())
 }
 
-/// What a server says of itself, and how soon.
 struct Words {
     role: String,
     ruok: Histogram,

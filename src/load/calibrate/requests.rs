@@ -20,7 +20,6 @@ const NODES_AT_MOST: usize = 20_000;
 
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// Where requests are measured.
 pub(super) struct AskedServer<'a> {
     pub(super) sessions: &'a ServerSessions,
     pub(super) site: &'a CalibrationSite,
@@ -52,16 +51,19 @@ impl Alone {
     pub(super) async fn measure(&mut self, on: &AskedServer<'_>, slice: Slice) -> Result<(), String> {
         let (session, other) = (on.sessions.session(on.server, 0), on.sessions.session(on.server, 1));
         let nodes = Nodes::of(&on.site.place, on.server);
-        let mut created = Vec::new();
+        let created = RefCell::new(Vec::new());
         for (request, samples) in RawRequest::ALL.into_iter().zip(&mut self.requests) {
             let list = on.lists.of(request);
+            let asked = Asked { request, nodes: &nodes, list: list.as_deref(), created: &created };
             let measured = repeat(slice, samples, async || {
-                ask(session, request, &nodes, list.as_deref(), &mut created).await
+                let (is_sent, us) = timed(session, || asked.send(session)).await?;
+                Ok(is_sent.then_some(us))
             });
             on.sessions.at(on.server, request.name(), measured.await)?;
             if request == RawRequest::Delete {
                 // As many as were created, save for those that there was no time for.
-                let left = created.drain(..).map(|path| async move { session.delete(&path).await });
+                let left = created.take();
+                let left = left.iter().map(|path| session.delete(path));
                 on.sessions.at(on.server, "delete", try_join_all(left).await)?;
             }
         }
@@ -107,164 +109,16 @@ async fn repeat(
     Ok(())
 }
 
-/// One request; how long it took in microseconds, or `None` when there is nothing to delete.
-async fn ask(
-    session: &Session,
-    request: RawRequest,
-    nodes: &Nodes,
-    list: Option<&str>,
-    created: &mut Vec<String>,
-) -> Result<Option<u64>, Failure> {
-    let Nodes { parent, data, other } = nodes;
-    let us = match request {
-        RawRequest::Create => {
-            let path = format!("{parent}/n-");
-            let (node, us) =
-                timed(session, || session.create(&path, &[], NodeKind::EphemeralSequential)).await?;
-            created.push(node.path);
-            us
-        }
-        RawRequest::Delete => {
-            let Some(path) = created.pop() else { return Ok(None) };
-            timed(session, || session.delete(&path)).await?.1
-        }
-        RawRequest::Exists => timed(session, || session.exists(data)).await?.1,
-        RawRequest::GetData => timed(session, || session.get_data(data)).await?.1,
-        RawRequest::SetData => timed(session, || session.set_data(data, DATA)).await?.1,
-        RawRequest::Multi => {
-            let writes = [Op::SetData(data, DATA), Op::SetData(other, DATA)];
-            timed(session, || session.multi(&writes)).await?.1
-        }
-        RawRequest::Sync => timed(session, || session.sync(data)).await?.1,
-        RawRequest::GetChildren1 | RawRequest::GetChildren100 | RawRequest::GetChildren1000 => {
-            let Some(path) = list else { return Ok(None) };
-            timed(session, || session.get_children(path)).await?.1
-        }
-    };
-    Ok(Some(us))
-}
-
-/// One change of a node that a session of the same server watches: from the call to the arrival of the event.
-async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Option<u64>, Failure> {
-    let (_, mut watch) = watcher.get_data_and_watch(path).await?;
-    let mut arrivals = Vec::new();
-    watcher.take_arrivals(&mut arrivals);
-    arrivals.clear();
-    let begun = clock::now();
-    let event = async {
-        let kind = watch.changed().await;
-        if kind == EventKind::SessionOver { Err(Failure::SessionExpired) } else { Ok(()) }
-    };
-    try_join(writer.set_data(path, DATA), event).await?;
-    watcher.take_arrivals(&mut arrivals);
-    Ok(arrivals.last().map(|arrival| arrival.at.saturating_sub(begun)))
-}
-
-/// As many requests at once as a server takes, from several sessions: what came of each kind, added up over the rounds.
-#[derive(Default)]
-pub(super) struct Saturated([Sum; RawRequest::ALL.len()]);
-
-/// Replies of one kind, and in which time.
-#[derive(Debug, Default, Clone, Copy)]
-struct Sum {
-    count: u64,
-    lasted_us: u64,
-    /// Processor time of this thread; `None` once the system did not tell.
-    busy_us: Option<u64>,
-}
-
-impl Saturated {
-    pub(super) async fn measure(&mut self, on: &AskedServer<'_>, lasts: Duration) -> Result<(), String> {
-        let AskedServer { sessions, lists, server, .. } = *on;
-        let nodes = Nodes::of(&on.site.place, server);
-        let created = RefCell::new(Vec::new());
-        for (request, sum) in RawRequest::ALL.into_iter().zip(&mut self.0) {
-            let list = lists.of(request);
-            let work = Work {
-                request,
-                nodes: &nodes,
-                list: list.as_deref(),
-                created: &created,
-                answered: Cell::new(0),
-                until: Cell::new(0),
-            };
-            let measured = work.saturate(&sessions.servers[server].sessions, lasts).await;
-            sum.add(sessions.at(server, request.name(), measured)?);
-            if request == RawRequest::Delete {
-                let session = sessions.session(server, 0);
-                let left = created.take();
-                let left = left.iter().map(|path| session.delete(path));
-                sessions.at(server, "delete", try_join_all(left).await)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What came of one kind; `None` when nothing did.
-    pub(super) fn of(&self, request: RawRequest) -> Option<Saturation> {
-        let at = RawRequest::ALL.iter().position(|one| *one == request)?;
-        let Sum { count, lasted_us, busy_us } = self.0[at];
-        (count > 0 && lasted_us > 0).then(|| Saturation {
-            per_s: count as f64 / (lasted_us as f64 / 1e6),
-            count,
-            lasted_us,
-            generator_share: busy_us.map(|busy| (busy as f64 / lasted_us as f64).min(1.0)),
-        })
-    }
-}
-
-impl Sum {
-    fn add(&mut self, more: Self) {
-        let busy = if self.lasted_us == 0 { Some(0) } else { self.busy_us };
-        self.busy_us = busy.zip(more.busy_us).map(|(busy, more)| busy + more);
-        self.count += more.count;
-        self.lasted_us += more.lasted_us;
-    }
-}
-
-/// One kind of request, by many at once.
-struct Work<'a> {
+struct Asked<'a> {
     request: RawRequest,
     nodes: &'a Nodes,
     list: Option<&'a str>,
     created: &'a RefCell<Vec<String>>,
-    answered: Cell<u64>,
-    /// Until when replies count: the end, or when one found nothing left to do.
-    until: Cell<Stamp>,
 }
 
-impl Work<'_> {
-    async fn saturate(&self, sessions: &[Session], lasts: Duration) -> Result<Sum, Failure> {
-        let (begun, busy) = (clock::now(), busy_us());
-        self.until.set(begun + clock::micros(lasts));
-        let workers = sessions.iter().flat_map(|session| (0..IN_FLIGHT).map(move |_| self.worker(session)));
-        try_join_all(workers).await?;
-        let ended = clock::now();
-        // The processor time is of a moment longer, until the last reply has come.
-        let share = |busy: u64| {
-            let all = ended.saturating_sub(begun).max(1);
-            let counted = self.until.get().saturating_sub(begun);
-            u64::try_from(u128::from(busy) * u128::from(counted) / u128::from(all)).unwrap_or(busy)
-        };
-        let busy_us = busy_us().zip(busy).map(|(after, before)| share(after.saturating_sub(before)));
-        Ok(Sum { count: self.answered.get(), lasted_us: self.until.get().saturating_sub(begun), busy_us })
-    }
-
-    async fn worker(&self, session: &Session) -> Result<(), Failure> {
-        while clock::now() < self.until.get() {
-            if !self.one(session).await? {
-                self.until.set(self.until.get().min(clock::now()));
-                break;
-            }
-            if clock::now() <= self.until.get() {
-                self.answered.set(self.answered.get() + 1);
-            }
-        }
-        Ok(())
-    }
-
-    /// One request; whether there was one to send.
-    async fn one(&self, session: &Session) -> Result<bool, Failure> {
+impl Asked<'_> {
+    /// Sends one; whether there was one to send.
+    async fn send(&self, session: &Session) -> Result<bool, Failure> {
         let Nodes { parent, data, other } = self.nodes;
         match self.request {
             RawRequest::Create => {
@@ -293,6 +147,114 @@ impl Work<'_> {
             }
         }
         Ok(true)
+    }
+}
+
+/// One change of a node that a session of the same server watches: from the call to the arrival of the event.
+async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Option<u64>, Failure> {
+    let (_, mut watch) = watcher.get_data_and_watch(path).await?;
+    let mut arrivals = Vec::new();
+    watcher.take_arrivals(&mut arrivals);
+    arrivals.clear();
+    let begun = clock::now();
+    let event = async {
+        let kind = watch.changed().await;
+        if kind == EventKind::SessionOver { Err(Failure::SessionExpired) } else { Ok(()) }
+    };
+    try_join(writer.set_data(path, DATA), event).await?;
+    watcher.take_arrivals(&mut arrivals);
+    Ok(arrivals.last().map(|arrival| arrival.at.saturating_sub(begun)))
+}
+
+/// As many requests at once as a server takes, from several sessions: what came of each kind, added up over the rounds.
+#[derive(Default)]
+pub(super) struct Saturated([Sum; RawRequest::ALL.len()]);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Sum {
+    count: u64,
+    lasted_us: u64,
+    /// Processor time of this thread; `None` once the system did not tell.
+    busy_us: Option<u64>,
+}
+
+impl Saturated {
+    pub(super) async fn measure(&mut self, on: &AskedServer<'_>, lasts: Duration) -> Result<(), String> {
+        let AskedServer { sessions, lists, server, .. } = *on;
+        let nodes = Nodes::of(&on.site.place, server);
+        let created = RefCell::new(Vec::new());
+        for (request, sum) in RawRequest::ALL.into_iter().zip(&mut self.0) {
+            let list = lists.of(request);
+            let asked = Asked { request, nodes: &nodes, list: list.as_deref(), created: &created };
+            let work = Work { asked, answered: Cell::new(0), until: Cell::new(0) };
+            let measured = work.saturate(&sessions.servers[server].sessions, lasts).await;
+            sum.add(sessions.at(server, request.name(), measured)?);
+            if request == RawRequest::Delete {
+                let session = sessions.session(server, 0);
+                let left = created.take();
+                let left = left.iter().map(|path| session.delete(path));
+                sessions.at(server, "delete", try_join_all(left).await)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn of(&self, request: RawRequest) -> Option<Saturation> {
+        let at = RawRequest::ALL.iter().position(|one| *one == request)?;
+        let Sum { count, lasted_us, busy_us } = self.0[at];
+        (count > 0 && lasted_us > 0).then(|| Saturation {
+            per_s: count as f64 / (lasted_us as f64 / 1e6),
+            count,
+            lasted_us,
+            generator_share: busy_us.map(|busy| (busy as f64 / lasted_us as f64).min(1.0)),
+        })
+    }
+}
+
+impl Sum {
+    fn add(&mut self, more: Self) {
+        let busy = if self.lasted_us == 0 { Some(0) } else { self.busy_us };
+        self.busy_us = busy.zip(more.busy_us).map(|(busy, more)| busy + more);
+        self.count += more.count;
+        self.lasted_us += more.lasted_us;
+    }
+}
+
+struct Work<'a> {
+    asked: Asked<'a>,
+    answered: Cell<u64>,
+    /// Until when replies count: the end, or when one found nothing left to do.
+    until: Cell<Stamp>,
+}
+
+impl Work<'_> {
+    async fn saturate(&self, sessions: &[Session], lasts: Duration) -> Result<Sum, Failure> {
+        let (begun, busy) = (clock::now(), busy_us());
+        self.until.set(begun + clock::micros(lasts));
+        let workers = sessions.iter().flat_map(|session| (0..IN_FLIGHT).map(move |_| self.worker(session)));
+        try_join_all(workers).await?;
+        let ended = clock::now();
+        // The processor time is of a moment longer, until the last reply has come.
+        let share = |busy: u64| {
+            let all = ended.saturating_sub(begun).max(1);
+            let counted = self.until.get().saturating_sub(begun);
+            u64::try_from(u128::from(busy) * u128::from(counted) / u128::from(all)).unwrap_or(busy)
+        };
+        let busy_us = busy_us().zip(busy).map(|(after, before)| share(after.saturating_sub(before)));
+        Ok(Sum { count: self.answered.get(), lasted_us: self.until.get().saturating_sub(begun), busy_us })
+    }
+
+    async fn worker(&self, session: &Session) -> Result<(), Failure> {
+        while clock::now() < self.until.get() {
+            if !self.asked.send(session).await? {
+                self.until.set(self.until.get().min(clock::now()));
+                break;
+            }
+            if clock::now() <= self.until.get() {
+                self.answered.set(self.answered.get() + 1);
+            }
+        }
+        Ok(())
     }
 }
 

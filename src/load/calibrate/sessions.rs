@@ -145,7 +145,6 @@ where
     Ok((reply, took.saturating_sub(session.take_lag_us())))
 }
 
-/// Where something is tried on the raw ensemble.
 pub(super) struct On<'a> {
     pub(super) sessions: &'a ServerSessions,
     pub(super) site: &'a CalibrationSite,
@@ -175,7 +174,6 @@ pub(super) async fn event(watch: &mut Watch) -> Option<EventKind> {
     reactor::timeout(EVENT_WITHIN, watch.changed()).await
 }
 
-/// What is written.
 pub(super) const DATA: &[u8] = &[b'x'; 16];
 /// Names in the lists that are read.
 const LISTED: [usize; 3] = [1, 100, 1_000];
@@ -235,7 +233,6 @@ impl Nodes {
         Self { parent: path("parent"), data: path("data"), other: path("other") }
     }
 
-    /// Makes those of a server.
     pub(super) async fn prepare(sessions: &ServerSessions, place: &str, server: usize) -> Result<(), String> {
         let nodes = Self::of(place, server);
         for path in [&nodes.parent, &nodes.data, &nodes.other] {

@@ -1,6 +1,7 @@
 //! What a trial comes to: its record, from what its threads saw and what was looked at around them.
 
 use std::collections::BTreeMap;
+use std::ops::Add as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ impl Conductor<'_> {
         let ObservedLoad { loaded, given_up, before, after, orphans, spread, met } = observed;
         let running = threads.len();
         let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
-        let lost_notes = threads.iter().map(|thread| thread.lost).fold(Lost::default(), Lost::and);
+        let lost_notes = threads.iter().map(|thread| thread.lost).fold(Lost::default(), Lost::add);
         let mut seen = Part::merged(threads.into_iter().map(|thread| thread.part));
         let arrived = self.arrived(&loaded, given_up, &mut seen.recorder);
         let Loaded { window, begin, end, steady, .. } = loaded;
@@ -83,8 +84,7 @@ impl Conductor<'_> {
         let is_whole = self.cut_short.is_none() && self.too_few.is_none();
         let accounting = accounting::compare(&self.shared, &recorder.whole, &seen, &counters, is_whole);
         let lost = lost(&seen);
-        let around = progress::Around { servers: &counters, lost };
-        let standstill = progress::longest_standstill(&self.shared, window.start, around);
+        let standstill = progress::longest_standstill(&self.shared, window.start, &counters, lost);
         Trial {
             spec: self.shared.spec.clone(),
             started_at: self.started_at,
@@ -236,7 +236,7 @@ impl Conductor<'_> {
                 "the servers' logs cannot be read, {missing}: {why}"
             )));
         }
-        let Lost { entries, moments } = lost.and(kept.lost);
+        let Lost { entries, moments } = lost + kept.lost;
         kept.moments.has_gaps = moments > 0;
         if moments > 0 {
             let lost = counted(moments, "event", "events");
@@ -269,7 +269,6 @@ fn lost(seen: &Occurrences) -> u64 {
     losses.map(|(_, times)| times).sum()
 }
 
-/// Who entered, what became of their nodes, and what the contenders did.
 fn parts(kept: Option<Kept>, is_dated: bool) -> (Grants, Lives, Option<Moments>) {
     let Some(Kept { grants, lives, moments, .. }) = kept else {
         return (Sorted::of(Grant::by_node, Vec::new()), Lives::default(), None);

@@ -20,11 +20,9 @@ use crate::words::measure::Window;
 
 /// The window opens a moment after it is announced, so that every thread knows of it in time.
 const NOTICE: Duration = Duration::from_millis(20);
-/// Poll interval for the end of the warm-up.
 const LOOK_AT_WARM_UP_EVERY: Duration = Duration::from_millis(50);
 
 impl Conductor<'_> {
-    /// Lets the contenders run until the measured phase is over.
     pub(super) async fn load(&mut self) -> Loaded {
         let spec = self.shared.spec.clone();
         let start = clock::now() + clock::micros(NOTICE);
@@ -77,7 +75,6 @@ impl Conductor<'_> {
         Loaded { window, begin: vitals, end, backlog_us, steady }
     }
 
-    /// Measures from that time on, for as long as the scenario says.
     fn measures_from(&self, open: Stamp) -> Window {
         let spec = &self.shared.spec;
         let end = match (&spec.load, spec.stop) {
@@ -244,7 +241,6 @@ impl Conductor<'_> {
     }
 }
 
-/// Ends when the time is up, or when every contender has acquired as often as it should.
 async fn closed_loop_ends(shared: &Shared, close: Stamp) {
     // With a time limit no contender finishes before it, save for those that cannot go on.
     let look_every = if close == Stamp::MAX { LOOK_EVERY } else { LOOK_EVERY * 20 };

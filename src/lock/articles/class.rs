@@ -18,7 +18,6 @@ pub const ARTICLE: &str = "article";
 /// What all their nodes are called, before the number.
 const PREFIX: &str = "temp";
 
-/// Which implementation of the recipe it is, for locks that watch.
 pub const WATCHING_CLASS: Param = Param {
     kind: ParamKind::Choice(&[
         Choice { word: "textbook", takes: &["wake", "while_holding", FLAG_INTERVAL.name, JOIN.name] },
@@ -27,7 +26,6 @@ pub const WATCHING_CLASS: Param = Param {
     ..CLASS
 };
 
-/// Which implementation of the recipe it is.
 pub const CLASS: Param = Param {
     name: "class",
     kind: ParamKind::OneOf(&["textbook", ARTICLE]),
@@ -65,7 +63,6 @@ pub async fn join(session: &Session, lock: &str, is_class: bool) -> Result<Queue
     QueueNode::join(session, lock, PREFIX, &[]).await
 }
 
-/// What a list tells the class.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Its own node is the lowest, or the list is empty, which it takes for the same.

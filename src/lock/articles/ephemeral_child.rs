@@ -3,9 +3,7 @@
 use async_trait::async_trait;
 
 use super::ephemeral_node::Race;
-use crate::lock::after::{
-    CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, GoesOn, Never, OwnNodeDeleted,
-};
+use crate::lock::after::RACES;
 use crate::lock::queue::directories::create_unless_there;
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
 use crate::words::catalog::{BatchCost, Events, Guarantees, LockCard, Mode, Params, Protection};
@@ -19,14 +17,7 @@ pub const ENTRY: Entry = Entry {
         source: "shared-lock article, exclusive lock",
         details: include_str!("ephemeral_child.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
-        after: &[ENDS
-            .but([
-                (CreateReplyLost, GoesOn),
-                (CreateRequestLost, GoesOn),
-                (CreatesExhausted, GoesOn),
-                (OwnNodeDeleted, Never),
-            ])
-            .trying_creates(None)],
+        after: &[RACES],
         params: &[],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::lock::after::{
-    After, CreateReplyLost, CreateRequestLost, CreatesExhausted, ENDS, GoesOn, ListReplyLost, Never,
-    OwnNodeDeleted, TimedOutInBackOff,
-};
+use crate::lock::after::{ListReplyLost, Never, RACES, TimedOutInBackOff};
 use crate::lock::queue::node::{if_there, watch_data};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, has_word};
 use crate::words::catalog::{
@@ -24,7 +21,7 @@ pub const ENTRY: Entry = Entry {
         source: "ZooKeeper paper (USENIX ATC 2010), simple locks",
         details: include_str!("ephemeral_node.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
-        after: &[AFTER],
+        after: &[RACES.but([(ListReplyLost, Never), (TimedOutInBackOff, Never)])],
         params: &[
             Param {
                 name: "node",
@@ -74,17 +71,6 @@ pub const ENTRY: Entry = Entry {
         })
     },
 };
-
-const AFTER: After = ENDS
-    .but([
-        (CreateReplyLost, GoesOn),
-        (CreateRequestLost, GoesOn),
-        (CreatesExhausted, GoesOn),
-        (ListReplyLost, Never),
-        (TimedOutInBackOff, Never),
-        (OwnNodeDeleted, Never),
-    ])
-    .trying_creates(None);
 
 const OWNER: &str = "owner";
 const VALUE: &str = "value";

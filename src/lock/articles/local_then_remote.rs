@@ -10,9 +10,7 @@ use crate::lock::curator::mutex::CuratorMutex;
 use crate::lock::in_process::InProcess;
 use crate::lock::queue::retry::{self, Retry};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost, count_of};
-use crate::words::catalog::{
-    BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
-};
+use crate::words::catalog::{Guarantees, LockCard, Mode, Param, ParamKind, Protection, joined};
 use crate::world::zk::{Failure, Session};
 
 const TASKS: u64 = 4;
@@ -34,7 +32,9 @@ pub const ENTRY: Entry = Entry {
         after: &[GOES_ON],
         params: &joined::<1, 5, 6>([TASKS_PER_PROCESS], retry::PARAMS),
         system: LockCard::ZOOKEEPER,
-        batch_cost: Some(batch_cost),
+        batch_cost: Some(|params, n| {
+            cost::processes_in_turns(n, count_of(params, "tasks_per_process", TASKS).max(1), 1)
+        }),
     },
     build: |config: &LockConfig| {
         let tasks = usize::try_from(config.count("tasks_per_process", TASKS)).unwrap_or(usize::MAX);
@@ -45,10 +45,6 @@ pub const ENTRY: Entry = Entry {
         })
     },
 };
-
-fn batch_cost(params: &Params, n: u64) -> BatchCost {
-    cost::processes_in_turns(n, count_of(params, "tasks_per_process", TASKS).max(1), 1)
-}
 
 type Local = tokio::sync::Mutex<()>;
 

@@ -5,7 +5,7 @@ use crate::lock::after::ENDS;
 use crate::lock::queue::Watches;
 use crate::lock::queue::sides::READ_WRITE;
 use crate::lock::{Entry, LockConfig, cost};
-use crate::words::catalog::{BatchCost, LockCard, Params};
+use crate::words::catalog::LockCard;
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -17,12 +17,8 @@ pub const ENTRY: Entry = Entry {
         after: &[ENDS],
         params: &[],
         system: LockCard::ZOOKEEPER,
-        batch_cost: Some(batch_cost),
+        // In a batch in which all ask to write it is the exclusive lock.
+        batch_cost: Some(|_, n| cost::parent_queue(n)),
     },
     build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Children, config)),
 };
-
-/// Of a batch in which all ask to write: then it is the exclusive lock's.
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
-    cost::parent_queue(n)
-}

@@ -7,7 +7,7 @@ use crate::lock::queue::joining::Joining;
 use crate::lock::queue::sides::{BARE, READ_WRITE, Watched};
 use crate::lock::queue::{Habits, Queue, Watches};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost};
-use crate::words::catalog::{BatchCost, LockCard, Mode, Params};
+use crate::words::catalog::{LockCard, Mode};
 use crate::words::measure::RequestKind::GetDataWatch;
 use crate::world::zk::Session;
 
@@ -21,15 +21,11 @@ pub const ENTRY: Entry = Entry {
         after: &[ENDS],
         params: &[],
         system: LockCard::ZOOKEEPER,
-        batch_cost: Some(batch_cost),
+        // In a batch in which all ask to write it is a queue like any other.
+        batch_cost: Some(|_, n| cost::predecessor_queue(GetDataWatch, n)),
     },
     build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Data, config)),
 };
-
-/// Of a batch in which all ask to write: then it is a queue like any other.
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
-    cost::predecessor_queue(GetDataWatch, n)
-}
 
 /// Readers and writers in one queue. Which node is in the way of one is also which it watches, unless it watches the whole queue.
 pub struct SharedWatch(Queue);

@@ -12,7 +12,7 @@ use crate::lock::queue::protection::{MarkedName, find_marked};
 use crate::lock::queue::retry::Retry;
 use crate::lock::queue::{Habits, Queue};
 use crate::lock::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost};
-use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
+use crate::words::catalog::{Guarantees, LockCard, Mode, Protection};
 use crate::words::measure::RequestKind::GetDataWatch;
 use crate::world::zk::{Failure, Names, Session};
 
@@ -41,17 +41,13 @@ pub const ENTRY: Entry = Entry {
             .trying_creates(Some(TRIES))],
         params: &[],
         system: LockCard::ZOOKEEPER,
-        batch_cost: Some(batch_cost),
+        batch_cost: Some(|_, n| cost::predecessor_queue(GetDataWatch, n)),
     },
     build: |config: &LockConfig| {
         let queue = Queue::new(&config.path, Habits::PLAIN, Joining::by_create());
         Box::new(GoZookeeper { queue, is_locked: false })
     },
 };
-
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
-    cost::predecessor_queue(GetDataWatch, n)
-}
 
 struct GoZookeeper {
     queue: Queue,

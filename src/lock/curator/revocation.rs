@@ -18,7 +18,6 @@ const ASK_AFTER: Duration = Duration::from_millis(200);
 pub const ALLOWED: &str = "allowed";
 pub const ASKED: &str = "asked-for";
 
-/// The parameters by which a scenario chooses it.
 pub const PARAMS: [Param; 2] = [
     Param {
         name: "revocation",

@@ -21,7 +21,6 @@ use crate::words::catalog::{
 use crate::words::measure::RequestKind::{Create, GetDataWatch};
 use crate::world::zk::{Failure, NodeKind, Session, Watch};
 
-/// The word for leases that a node says.
 const COUNT_NODE: &str = "count-node";
 
 pub const ENTRY: Entry = Entry {
@@ -44,13 +43,15 @@ pub const ENTRY: Entry = Entry {
 
 pub const AFTER: After = GOES_ON.but([(DirectoryDeleted, Fails(NoNode))]);
 
+pub const LEASES: Param = Param {
+    name: "leases",
+    kind: ParamKind::Count(1, 1000),
+    default: "1",
+    doc: "How many leases there are, and so how many contenders may be inside.",
+};
+
 const PARAMS: [Param; 3] = [
-    Param {
-        name: "leases",
-        kind: ParamKind::Count(1, 1000),
-        default: "1",
-        doc: "How many leases there are, and so how many contenders may be inside.",
-    },
+    LEASES,
     Param {
         name: "permits",
         kind: ParamKind::CountWithin(1, 1000, "leases"),
@@ -135,7 +136,6 @@ impl CuratorSemaphore {
         }
     }
 
-    /// Looks how many leases there are, where a node says that.
     async fn count_leases(&mut self, session: &Session) -> Result<(), Failure> {
         if let Some(count) = &mut self.count {
             self.leases = count.get(session).await?;
@@ -246,7 +246,6 @@ pub struct SharedCount {
     known: Option<Known>,
 }
 
-/// What was read last, and the watch that was set with it.
 struct Known {
     count: u64,
     watch: Watch,

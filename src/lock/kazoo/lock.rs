@@ -51,7 +51,8 @@ pub const ENTRY: Entry = Entry {
 pub const AFTER: After =
     GOES_ON.but([(CreatesExhausted, GoesOn), (DirectoryDeleted, Fails(NoNode))]).trying_creates(None);
 
-fn batch_cost(params: &Params, n: u64) -> BatchCost {
+/// A queue like any other, and a look at the directory by each; also of the read-write lock, where all ask to write.
+pub fn batch_cost(params: &Params, n: u64) -> BatchCost {
     if !blocks(params) {
         return cost_of_tries();
     }

@@ -2,11 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::lock::{AFTER, Kazoo, OWN_PATTERN};
+use super::lock::{AFTER, Kazoo, OWN_PATTERN, batch_cost};
 use crate::lock::queue::sides::READ_WRITE;
-use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy, cost};
-use crate::words::catalog::{BatchCost, Guarantees, LockCard, Mode, Params, Protection};
-use crate::words::measure::RequestKind::{Exists, GetDataWatch};
+use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, Strategy};
+use crate::words::catalog::{Guarantees, LockCard, Mode, Protection};
 use crate::world::zk::{Failure, Session};
 
 /// What stands before the number in the names of readers; writers have what kazoo's plain lock has.
@@ -26,13 +25,6 @@ pub const ENTRY: Entry = Entry {
     },
     build: |config: &LockConfig| Box::new(KazooReadWrite::on(&config.path)),
 };
-
-/// Of a batch in which all ask to write: a queue like any other, and a look at the directory by each.
-fn batch_cost(_: &Params, n: u64) -> BatchCost {
-    let mut cost = cost::predecessor_queue(GetDataWatch, n);
-    cost.requests.push((Exists, n));
-    cost
-}
 
 struct KazooReadWrite {
     reader: Kazoo,

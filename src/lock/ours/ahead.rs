@@ -2,10 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::lock::after::{
-    After, ConnectionLoss, CreatesExhausted, DirectoryDeleted, FailsAndLeaves, GOES_ON, OwnNodeDeleted,
-    WithoutNode,
-};
+use crate::lock::after::{After, DirectoryDeleted, GOES_ON_BY_ONE_NODE, OwnNodeDeleted, WithoutNode};
 use crate::lock::curator::queue::DATA;
 use crate::lock::queue::joining::{COUNT, JOIN, Joining, is_count};
 use crate::lock::queue::retry::Retry;
@@ -47,12 +44,8 @@ pub const ENTRY: Entry = Entry {
 };
 
 /// Its first create goes along with a list, and is none of those of the policy.
-const AFTER: After = GOES_ON
-    .but([
-        (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
-        (OwnNodeDeleted, WithoutNode),
-        (DirectoryDeleted, WithoutNode),
-    ])
+const AFTER: After = GOES_ON_BY_ONE_NODE
+    .but([(OwnNodeDeleted, WithoutNode), (DirectoryDeleted, WithoutNode)])
     .trying_creates(Some(5));
 
 fn batch_cost(params: &Params, n: u64) -> BatchCost {

@@ -3,10 +3,7 @@
 use async_trait::async_trait;
 use futures_util::future::{join, try_join_all};
 
-use crate::lock::after::{
-    ConnectionLoss, CreatesExhausted, DirectoryDeleted, Fails, FailsAndLeaves, GOES_ON, NoNode,
-    OwnNodeDeleted, OwnNodeMissing,
-};
+use crate::lock::after::GOES_ON_BY_ONE_NODE;
 use crate::lock::curator::multi::{MEMBERS, PARAMS, directories};
 use crate::lock::queue::directories::make_from_leaf;
 use crate::lock::queue::node::{if_there, watch_data};
@@ -25,11 +22,7 @@ pub const ENTRY: Entry = Entry {
         source: "this suite",
         details: include_str!("atomic_multi.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
-        after: &[GOES_ON.but([
-            (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
-            (OwnNodeDeleted, Fails(OwnNodeMissing)),
-            (DirectoryDeleted, Fails(NoNode)),
-        ])],
+        after: &[GOES_ON_BY_ONE_NODE],
         params: &PARAMS,
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),

@@ -49,7 +49,6 @@ pub const ENTRY: Entry = Entry {
     build: |config: &LockConfig| Box::new(Baton::new(&JOIN, config)),
 };
 
-/// What a batch costs, by the parameter that says how the queue is joined.
 pub fn batch_cost(join: &Param, params: &Params, n: u64) -> BatchCost {
     match (blocks(params), is_count(join, params)) {
         (false, _) => cost_of_tries(),
@@ -117,7 +116,6 @@ pub struct Baton {
     lock: String,
     joining: Joining,
     leaving: Leaving,
-    /// Whether it waits its turn.
     blocking: bool,
     behind: Behind,
     connection: AnyEvent,
@@ -329,21 +327,16 @@ impl Leaving {
         Self { may_count, found_somebody: Lately::always() }
     }
 
-    /// Whether a grant is worth trying.
     fn grants(&self) -> bool {
         !self.may_count.get() || self.found_somebody.times() >= FOUND_TO_GRANT
     }
 
-    /// Notes whether a release found a waiter.
     fn learn(&self, found_somebody: bool) {
         self.found_somebody.note(found_somebody);
     }
 
     /// Leaves without a grant, and learns whether one would have been better. Who may not write to the directory deletes, and
     /// grants from then on.
-    ///
-    /// # Errors
-    /// Same errors as [`QueueNode::leave`].
     async fn count(&self, session: &Session, lock: &str, node: &QueueNode) -> Result<(), Failure> {
         match session.leave_and_count(lock, &node.path).await {
             Ok(behind) => self.learn(behind > 0),

@@ -159,7 +159,6 @@ impl Cohort {
         }
     }
 
-    /// Whether anybody waits for the turn.
     fn is_wanted(&self) -> bool {
         self.queue().waiting.iter().any(|waiting| !waiting.is_closed())
     }
@@ -195,7 +194,6 @@ impl Cohort {
 }
 
 impl Turn {
-    /// Gives it to the next one, with the lock or without.
     fn give(mut self, remote: Option<RemoteTurn>) {
         self.is_given_away = true;
         self.cohort.pass(remote);
@@ -340,7 +338,6 @@ struct CohortLock {
     owned: Option<Owned>,
 }
 
-/// A lock that is held.
 struct Owned {
     held: Held,
     /// How many times this owner has taken it.
@@ -419,7 +416,6 @@ impl Strategy for CohortLock {
 }
 
 impl CohortLock {
-    /// Takes the ZooKeeper lock for the process.
     async fn take_remote(&mut self, session: &Session, patience: &Patience) -> Acquired<Arc<Tenure>> {
         let node = self.remote.enter(session, "lock-", patience, &QueueNode::predecessor).await?;
         Ok(Arc::new(Tenure {
@@ -437,18 +433,8 @@ impl CohortLock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lock::{AcquireError, DeadlineClock, WaitGauge};
+    use crate::lock::AcquireError;
     use crate::words::catalog::ParamValue;
-
-    fn patience() -> Patience {
-        Patience {
-            deadline: None,
-            clock: DeadlineClock::default(),
-            cancel: CancellationToken::new(),
-            gauge: WaitGauge::default(),
-            hold: None,
-        }
-    }
 
     fn tenure(most_turns: u64) -> (Arc<Tenure>, oneshot::Receiver<Order>) {
         let (keeper, orders) = oneshot::channel();
@@ -473,8 +459,8 @@ mod tests {
     #[tokio::test]
     async fn turns_come_in_the_order_of_asking_and_a_dropped_one_goes_on() {
         let cohort = Arc::<Cohort>::default();
-        let first = cohort.turn(&patience()).await.unwrap();
-        let (short, long) = (patience(), patience());
+        let first = cohort.turn(&Patience::default()).await.unwrap();
+        let (short, long) = (Patience::default(), Patience::default());
         let mut second = Box::pin(cohort.turn(&short));
         let mut third = Box::pin(cohort.turn(&long));
         assert!(
@@ -494,10 +480,10 @@ mod tests {
     #[tokio::test]
     async fn one_that_dies_holding_hands_on_and_after_the_last_turn_the_node_is_ordered_to_go() {
         let cohort = Arc::<Cohort>::default();
-        let mut first = cohort.turn(&patience()).await.unwrap();
+        let mut first = cohort.turn(&Patience::default()).await.unwrap();
         let (tenure, mut orders) = tenure(3);
         first.remote = Some(RemoteTurn { tenure, number: 1 });
-        let asked = patience();
+        let asked = Patience::default();
         let mut second = Box::pin(cohort.turn(&asked));
         assert!(futures_util::poll!(&mut second).is_pending());
         drop(first);
@@ -514,7 +500,7 @@ mod tests {
     async fn by_a_node_whose_session_is_over_or_in_doubt_nobody_is_let_in() {
         for is_over in [true, false] {
             let cohort = Arc::<Cohort>::default();
-            let mut first = cohort.turn(&patience()).await.unwrap();
+            let mut first = cohort.turn(&Patience::default()).await.unwrap();
             let (tenure, mut orders) = tenure(10);
             if is_over {
                 tenure.over.cancel();
@@ -522,7 +508,7 @@ mod tests {
                 tenure.lasts_until.store(clock::now(), Ordering::Release);
             }
             first.remote = Some(RemoteTurn { tenure, number: 1 });
-            let asked = patience();
+            let asked = Patience::default();
             let mut second = Box::pin(cohort.turn(&asked));
             assert!(futures_util::poll!(&mut second).is_pending());
             drop(first);
@@ -533,7 +519,7 @@ mod tests {
     #[tokio::test]
     async fn a_lock_that_nobody_waits_for_any_more_is_let_go() {
         let cohort = Arc::<Cohort>::default();
-        let turn = cohort.turn(&patience()).await.unwrap();
+        let turn = cohort.turn(&Patience::default()).await.unwrap();
         let (tenure, mut orders) = tenure(10);
         turn.give(Some(RemoteTurn { tenure, number: 1 }));
         assert!(matches!(orders.try_recv(), Ok(None)) && !cohort.queue().is_taken);

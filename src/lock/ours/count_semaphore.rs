@@ -1,22 +1,13 @@
 //! `count-semaphore`: as many inside as there are leases, each let in by one write while there is room.
 
 use super::ahead::{Ahead, joining};
-use crate::lock::after::{
-    ConnectionLoss, CreatesExhausted, DirectoryDeleted, Fails, FailsAndLeaves, GOES_ON, NoNode,
-    OwnNodeDeleted, OwnNodeMissing,
-};
+use crate::lock::after::GOES_ON_BY_ONE_NODE;
+use crate::lock::curator::semaphore::LEASES;
 use crate::lock::queue::joining::{COUNTING, Joining, is_count};
 use crate::lock::queue::retry::Retry;
 use crate::lock::queue::{Habits, Queue};
 use crate::lock::{Entry, LockConfig, cost, count_of};
-use crate::words::catalog::{BatchCost, Guarantees, Holders, LockCard, Param, ParamKind, Params, Protection};
-
-const LEASES: Param = Param {
-    name: "leases",
-    kind: ParamKind::Count(1, 1000),
-    default: "1",
-    doc: "How many leases there are, and so how many contenders may be inside.",
-};
+use crate::words::catalog::{BatchCost, Guarantees, Holders, LockCard, Params, Protection};
 
 pub const ENTRY: Entry = Entry {
     card: LockCard {
@@ -29,11 +20,7 @@ pub const ENTRY: Entry = Entry {
             holders: Holders::Leases("leases"),
             ..Guarantees::QUEUE
         },
-        after: &[GOES_ON.but([
-            (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
-            (OwnNodeDeleted, Fails(OwnNodeMissing)),
-            (DirectoryDeleted, Fails(NoNode)),
-        ])],
+        after: &[GOES_ON_BY_ONE_NODE],
         params: &[LEASES, COUNTING],
         system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),

@@ -37,7 +37,6 @@ pub async fn make_directory(session: &Session, path: &str) -> Result<(), Failure
     }
 }
 
-/// Creates a node without a look.
 pub async fn create_unless_there(
     session: &Session,
     path: &str,
@@ -54,9 +53,6 @@ pub async fn create_unless_there(
 /// which the server removes when they are empty.
 ///
 /// Source: Curator, `creatingParentContainersIfNeeded`.
-///
-/// # Errors
-/// What was done, or a request's failure.
 pub async fn in_containers<T>(
     session: &Session,
     directory: &str,

@@ -23,7 +23,6 @@ use crate::world::zk::{Failure, Names, Session, sequence_of};
 pub const COUNT: &str = "count";
 const CREATE: &str = "create";
 
-/// How a lock joins its queue, where it can be chosen.
 pub const JOIN: Param = Param {
     name: "join",
     kind: ParamKind::OneOf(&[CREATE, COUNT]),
@@ -45,10 +44,8 @@ pub fn is_count(param: &Param, params: &Params) -> bool {
     }
 }
 
-/// How one contender joins one queue.
 #[derive(Debug, Clone)]
 pub struct Joining {
-    /// What its nodes hold.
     pub data: &'static [u8],
     /// Whether its nodes have marked names, by which one is found again whose create got no answer, before another is created.
     ///
@@ -61,12 +58,10 @@ pub struct Joining {
     pub lists_along: bool,
     /// With so many in the queue, its own node included, it is of use to know the count.
     pub helped_up_to: usize,
-    /// Creates that may still come.
     pub late: LateCreates,
     pub count: Counting,
 }
 
-/// Whether one counts.
 #[derive(Debug, Clone, Default)]
 pub struct Counting {
     /// It may not do so every time.
@@ -113,7 +108,6 @@ impl Joining {
         }
     }
 
-    /// As that parameter says.
     pub fn of(param: &Param, config: &LockConfig) -> Self {
         // Nothing speaks against it yet.
         let was_of_use = Lately::always();
@@ -195,7 +189,6 @@ impl Joining {
         }
     }
 
-    /// By one request.
     async fn once(&self, session: &Session, lock: &str, prefix: &str) -> Result<Joined, Failure> {
         if self.counts() {
             match session.join_and_count(lock, &format!("{lock}/{prefix}"), self.data).await {
@@ -252,7 +245,6 @@ impl Lately {
         self.0.set([before, last, is_so]);
     }
 
-    /// How many of the last times it was so.
     pub fn times(&self) -> usize {
         self.0.get().iter().filter(|is_so| **is_so).count()
     }
@@ -271,20 +263,12 @@ mod tests {
     #[test]
     fn it_goes_on_counting_until_that_was_of_no_use_three_times_and_begins_again_after_one_of_use() {
         let joining = joining();
-        for _ in 0..2 {
-            joining.learn(false);
-            assert!(joining.counts());
-        }
-        joining.learn(false);
-        assert!(!joining.counts());
-        joining.learn(true);
-        assert!(joining.counts());
-        for _ in 0..2 {
-            joining.learn(false);
-            assert!(joining.counts());
-        }
-        joining.learn(false);
-        assert!(!joining.counts());
+        let after = |is_of_use| {
+            joining.learn(is_of_use);
+            joining.counts()
+        };
+        let of_use = [false, false, false, true, false, false, false];
+        assert_eq!(of_use.map(after), [true, true, false, true, true, true, false]);
     }
 
     #[test]

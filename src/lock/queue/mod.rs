@@ -41,7 +41,6 @@ pub struct Habits {
     /// Whether it takes the deletion of the only node in its way for the lock, without another look. That is safe where it is
     /// shown the two nearest of the nodes before its own: one alone is then the last of them.
     pub trusts_deletion: bool,
-    /// How many may be inside.
     pub room: usize,
 }
 
@@ -124,7 +123,6 @@ pub async fn fired(set: &mut Vec<WatchOn>) -> EventKind {
     event
 }
 
-/// A lock's queue as one contender sees it.
 pub struct Queue<W = OwnWatches> {
     pub lock: String,
     pub habits: Habits,
@@ -161,9 +159,6 @@ impl<W: Wakes> Queue<W> {
 
     /// Waits until nothing is in the way of a node that has joined. Returns the watch on the whole queue that is still armed
     /// then, where it sets such a one.
-    ///
-    /// # Errors
-    /// A request's failure, what `in_the_way` makes of a list, or the end of patience.
     pub async fn wait<I, E>(
         &mut self,
         session: &Session,

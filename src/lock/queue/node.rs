@@ -34,9 +34,6 @@ impl QueueNode {
 
     /// Joins a lock's queue and sends another request in the same flush. The session's
     /// order guarantees that the other one sees the new node. Returns its outcome beside the node.
-    ///
-    /// # Errors
-    /// Same errors as [`QueueNode::join`].
     pub async fn join_and<F: Future>(
         session: &Session,
         lock: &str,
@@ -72,9 +69,6 @@ impl QueueNode {
     }
 
     /// The names of the nodes just before the own, the nearest first, at most so many.
-    ///
-    /// # Errors
-    /// Same errors as [`QueueNode::predecessor`].
     pub fn nearest_before(&self, names: &Names, most: usize) -> Result<Vec<String>, Failure> {
         // Few are wanted of what may be thousands: more than these are not kept.
         let mut nearest = BinaryHeap::new();
@@ -88,18 +82,12 @@ impl QueueNode {
     }
 
     /// The name of the node just behind the own.
-    ///
-    /// # Errors
-    /// Same errors as [`QueueNode::predecessor`].
     pub fn next_behind(&self, names: &Names) -> Result<Option<String>, Failure> {
         let others = self.others(names)?.filter(|(distance, _)| *distance > 0);
         Ok(others.min_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
     }
 
     /// How far behind the own node each of a list stands.
-    ///
-    /// # Errors
-    /// Same errors as [`QueueNode::predecessor`].
     pub fn others<'a>(&self, names: &'a Names) -> Result<impl Iterator<Item = (i32, &'a str)>, Failure> {
         if !names.iter().any(|name| name == self.name()) {
             return Err(Failure::OwnNodeMissing);
@@ -132,9 +120,6 @@ impl QueueNode {
     }
 
     /// Ends an acquire whose wait has ended like that: the lock is held, or the own node goes.
-    ///
-    /// # Errors
-    /// Same errors as [`QueueNode::give_up`].
     pub async fn held_after(self, session: &Session, waited: Acquired<()>) -> Acquired {
         match waited {
             Ok(()) => Ok(Held::by(self)),
@@ -152,9 +137,6 @@ impl QueueNode {
 }
 
 /// What a request about one node came to; `None` when the node is not there.
-///
-/// # Errors
-/// Every other failure.
 pub fn if_there<T>(reply: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match reply {
         Ok(reply) => Ok(Some(reply)),

@@ -112,7 +112,6 @@ pub async fn node_named(session: &Session, lock: &str, name: &str) -> Result<Opt
     Ok(found.zip(sequence).map(|(found, sequence)| QueueNode { path, sequence, czxid: found.czxid }))
 }
 
-/// Deletes the node with that mark, if there is one.
 pub async fn delete_marked(session: &Session, lock: &str, mark: &str) -> Result<(), Failure> {
     let names = if_there(session.get_children(lock).await)?.unwrap_or_default();
     let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(()) };

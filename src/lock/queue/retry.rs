@@ -19,7 +19,6 @@ const BACKOFF_TIMES: u32 = 29;
 /// Milliseconds are an int in Curator.
 const UNBOUNDED: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// The parameters by which a scenario chooses a policy.
 pub const PARAMS: [Param; 5] = [
     Param {
         name: "retry",
@@ -94,7 +93,6 @@ impl Retry {
         }
     }
 
-    /// Whether that failure is worth another try at all.
     pub fn is_retryable(failure: &Failure) -> bool {
         matches!(failure, Failure::ConnectionLoss)
     }

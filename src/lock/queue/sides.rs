@@ -4,7 +4,7 @@
 //! is. A reader is in when no writer is before it. Which writer it watches meanwhile differs from lock to
 //! lock.
 //!
-//! Exclusion: by the monotone lower set (see `queue_node`), a list on the own session shows every node before
+//! Exclusion: by the monotone lower set (see `node`), a list on the own session shows every node before
 //! the own one that is still there. Of a writer and anybody else inside, one has the lower number; the other
 //! has seen a list without it, so it had gone. Progress: the node watched is before the own one, and the
 //! lowest node of all waits for no other.

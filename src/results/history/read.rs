@@ -12,7 +12,6 @@ use crate::record::history::{Event, Header, LinePosition};
 use crate::words::error::Error;
 use crate::words::units::one_line;
 
-/// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
 
 /// A history that is being read. It keeps one line at a time.
@@ -37,16 +36,11 @@ impl Numbered<'_> {
 }
 
 impl HistoryReader {
-    /// Opens a history and reads its header.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] when it is no history of a version that this program reads; [`Error::Environment`] when
-    /// the disk refuses.
     pub fn open(path: &Path) -> Result<Self, Error> {
         Self::open_as(path, path)
     }
 
-    /// The same of a file that messages call by another name.
+    /// Opens a file that messages call by another name.
     pub fn open_as(file: &Path, path: &Path) -> Result<Self, Error> {
         let file = File::open(file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => Error::usage(format!("there is no file {}", path.display())),
@@ -66,9 +60,6 @@ impl HistoryReader {
     }
 
     /// The next event; `None` after the last, and at a last line that was cut off.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] naming the line and what is wrong with it; [`Error::Environment`] when the disk refuses.
     pub fn next_event(&mut self) -> Result<Option<Numbered<'_>>, Error> {
         let number = self.lines.number();
         let LineRead { place, text, ended } = match self.lines.next_line() {
@@ -178,16 +169,11 @@ impl<R: BufRead> HistoryLines<R> {
         }
     }
 
-    /// The number of the line that comes next.
     fn number(&self) -> u64 {
         self.next.line
     }
 }
 
-/// The lines at those places, in their order.
-///
-/// # Errors
-/// [`Error::Environment`] when the file can no longer be read.
 pub fn lines_at(path: &Path, places: &[LinePosition]) -> Result<Vec<String>, Error> {
     let read = || {
         let mut file = BufReader::new(File::open(path)?);

@@ -15,7 +15,6 @@ use crate::words::catalog::Mode;
 
 /// What the first line says that this is.
 pub const FORMAT: &str = "zklockbench-history";
-/// The version of the lines that this program writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -45,9 +44,7 @@ enum KindWord {
 /// What tells a history's header before anything else of it is looked at.
 #[derive(Debug, Deserialize)]
 pub struct Versioned {
-    /// Should be [`FORMAT`].
     pub format: String,
-    /// Should be [`VERSION`].
     pub version: u32,
 }
 
@@ -94,9 +91,9 @@ pub struct EventLine<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     lock: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    phase: Option<PhaseWord>,
+    phase: Option<Step>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    mode: Option<ModeWord>,
+    mode: Option<Mode>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     leases: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,7 +101,7 @@ pub struct EventLine<'a> {
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     session: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    state: Option<StateWord>,
+    state: Option<SessionState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,35 +125,11 @@ enum OpWord {
     Write,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum PhaseWord {
-    Invoke,
-    Ok,
-    Fail,
-    Unknown,
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ModeWord {
-    Read,
-    Write,
-}
-
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StateWord {
-    Connected,
-    Suspended,
-    Expired,
-}
-
 impl EventLine<'_> {
     pub fn event(&self) -> Result<Event<'_>, String> {
         self.check_zxids()?;
-        let (what, state) = (self.what()?, self.state.map(Into::into));
-        match (self.op, self.contender, state) {
+        let what = self.what()?;
+        match (self.op, self.contender, self.state) {
             (OpWord::Session, _, None) => return Err(missing("a `session` event", "state")),
             (OpWord::Acquire | OpWord::Release | OpWord::Write, None, _) => {
                 return Err(missing("this event", "contender"));
@@ -169,7 +142,7 @@ impl EventLine<'_> {
             clock: self.clock.as_deref(),
             contender: self.contender,
             session: self.session.as_deref(),
-            state,
+            state: self.state,
             what,
         })
     }
@@ -193,16 +166,12 @@ impl EventLine<'_> {
             return Ok(What::Session);
         }
         let lock = self.lock.as_deref().ok_or_else(|| missing("this event", "lock"))?;
-        let step = self.phase.map(Step::from);
-        let called = || step.ok_or_else(|| missing("this event", "phase"));
+        let called = || self.phase.ok_or_else(|| missing("this event", "phase"));
         Ok(match self.op {
             OpWord::Acquire => What::Acquire(Acquire {
                 lock,
                 step: called()?,
-                claim: LockClaim {
-                    mode: self.mode.map_or(Mode::Write, Into::into),
-                    leases: self.leases.unwrap_or(1),
-                },
+                claim: LockClaim { mode: self.mode.unwrap_or(Mode::Write), leases: self.leases.unwrap_or(1) },
                 depth: self.depth,
                 token: self.token,
                 zxid: self.zxid,
@@ -217,7 +186,7 @@ impl EventLine<'_> {
             // A resource that keeps the history itself writes one line for each write.
             OpWord::Session | OpWord::Write => What::Write(Write {
                 lock,
-                step: step.unwrap_or(Step::Ok),
+                step: self.phase.unwrap_or(Step::Ok),
                 token: self.token,
                 accepted: self.accepted,
                 zxid: self.zxid,
@@ -244,7 +213,7 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
             leases: None,
             depth: None,
             session: event.session.map(Into::into),
-            state: event.state.map(Into::into),
+            state: event.state,
             token: None,
             zxid: None,
             alone: None,
@@ -256,8 +225,8 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
             What::Session => empty,
             What::Acquire(Acquire { step, claim, depth, token, zxid, .. }) => Self {
                 op: OpWord::Acquire,
-                phase: Some(step.into()),
-                mode: (claim.mode == Mode::Read).then_some(ModeWord::Read),
+                phase: Some(step),
+                mode: (claim.mode == Mode::Read).then_some(Mode::Read),
                 leases: (claim.leases != 1).then_some(claim.leases),
                 depth,
                 token,
@@ -266,37 +235,18 @@ impl<'a> From<&Event<'a>> for EventLine<'a> {
             },
             What::Release(Release { step, alone, deleted_zxid, there_zxid, .. }) => Self {
                 op: OpWord::Release,
-                phase: Some(step.into()),
+                phase: Some(step),
                 alone: alone.then_some(true),
                 deleted_zxid,
                 there_zxid,
                 ..empty
             },
             What::Write(Write { step, token, accepted, zxid, .. }) => {
-                Self { op: OpWord::Write, phase: Some(step.into()), token, accepted, zxid, ..empty }
+                Self { op: OpWord::Write, phase: Some(step), token, accepted, zxid, ..empty }
             }
         }
     }
 }
-
-/// Two enums with the same variants, one for the file and one for the suite.
-macro_rules! word {
-    ($word:ident, $of:ident: $($name:ident)*) => {
-        impl From<$word> for $of {
-            fn from(word: $word) -> Self {
-                match word { $($word::$name => Self::$name),* }
-            }
-        }
-        impl From<$of> for $word {
-            fn from(value: $of) -> Self {
-                match value { $($of::$name => Self::$name),* }
-            }
-        }
-    };
-}
-word!(PhaseWord, Step: Invoke Ok Fail Unknown);
-word!(ModeWord, Mode: Read Write);
-word!(StateWord, SessionState: Connected Suspended Expired);
 
 #[cfg(test)]
 mod tests {

@@ -188,7 +188,6 @@ fn event<'a>(moment: &Moment, session: Option<&'a str>, lock: &'a str, deleted: 
     Event { t_us: moment.at, process: PROCESS, clock: None, contender, session, state, what }
 }
 
-/// A worker's history on its way into that of all.
 struct WorkerHistory {
     process: String,
     reader: HistoryReader,
@@ -222,9 +221,6 @@ impl WorkerHistory {
 
 /// Writes the histories of these workers, each with its number, into one file that must not exist yet: in the order of
 /// the ensemble's transactions, since no two of them share a clock.
-///
-/// # Errors
-/// Same errors as [`HistoryReader::open`], and when the disk refuses.
 pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Error> {
     let open = |(worker, path): &(usize, PathBuf)| {
         Ok(WorkerHistory {
@@ -240,7 +236,6 @@ pub fn merge_histories(parts: &[(usize, PathBuf)], to: &Path) -> Result<(), Erro
     })
 }
 
-/// A history could not be read, or that of all not written.
 enum Failed {
     Reading(Error),
     Writing(io::Error),
