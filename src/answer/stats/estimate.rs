@@ -42,11 +42,6 @@ impl Interval {
     pub fn contains(&self, ratio: f64) -> bool {
         self.low <= ratio && ratio <= self.high
     }
-
-    /// How far it reaches to the farther side of its geometric middle, as a share: 0.03 for ± 3 %.
-    pub fn half_width(&self) -> f64 {
-        if self.low == self.high { 0.0 } else { (self.high / self.low).sqrt() - 1.0 }
-    }
 }
 
 /// The ratio of two quantities, neither of which is negative: 1 for none and none, infinite for some and none. It is
