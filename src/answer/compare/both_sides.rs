@@ -260,10 +260,7 @@ pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure
             [first, ..] if takes_time(*first) => *first,
             _ => return None,
         };
-        let [base, new]: [Vec<&Repetitions<'_>>; 2] = [
-            members.iter().map(|(_, pair)| &pair.base).collect(),
-            members.iter().map(|(_, pair)| &pair.new).collect(),
-        ];
+        let (base, new): (Vec<_>, Vec<_>) = members.iter().map(|(_, pair)| (&pair.base, &pair.new)).unzip();
         let runs = Runs { base: means(&base, figure)?, new: means(&new, figure)? };
         let caveats = Caveats::of_any(members.iter().map(|(_, pair)| &pair.caveats))?;
         let strategies: Vec<String> = members.iter().map(|(name, _)| (*name).to_owned()).collect();

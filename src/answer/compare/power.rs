@@ -9,6 +9,7 @@ use super::comparison::{Ask, cells};
 use super::figures::{Chosen, Role, VIOLATIONS, chosen, counts_losses, is_determined, readings};
 use super::judge::Sample;
 use super::side::{CellUnderLoad, Side};
+use super::test::MOST;
 use crate::answer::stats::MannWhitney;
 use crate::results::record::{Figure, Reading, Unit};
 
@@ -16,8 +17,6 @@ use crate::results::record::{Figure, Reading, Unit};
 const SEEN: f64 = 0.8;
 /// How much of the sharpness of a t test the rank test has for normal values: 3/π.
 const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
-/// More repetitions than this are no advice.
-const MOST: usize = 500;
 
 /// What it takes to see a change.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -53,13 +52,13 @@ pub struct PowerRow {
 
 /// By how much the repetitions of each figure that decides differ on that side, and how many therefore see that change.
 pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
-    let mut asked: Vec<(CellUnderLoad, Figure, Vec<Reading>)> = Vec::new();
     let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = cells(base)
         .into_iter()
         .map(|(key, repetitions)| (key, BothSides::of(repetitions.clone(), repetitions, None)))
         .collect();
     let of_all = together(&pairs, &ask.figures).into_iter();
-    asked.extend(of_all.map(|all| (all.cell.clone(), all.figure, all.of_base())));
+    let mut asked: Vec<(CellUnderLoad, Figure, Vec<Reading>)> =
+        of_all.map(|all| (all.cell.clone(), all.figure, all.of_base())).collect();
     for (key, pair) in &pairs {
         let trials = pair.base.trials();
         let deciding = chosen(&ask.figures, key, &trials, &trials).into_iter();

@@ -48,13 +48,13 @@ impl Side {
     }
 
     pub fn repetitions(&self, is_of: impl Fn(&Trial) -> bool) -> Repetitions<'_> {
-        self.runs.iter().map(|run| Repetitions::of_run(run, &is_of)).fold(
-            Repetitions::default(),
-            |mut all, run| {
-                all.runs.extend(run.runs);
-                Repetitions { runs: all.runs, asked: all.asked + run.asked, kept: all.kept + run.kept }
-            },
-        )
+        let mut all = Repetitions::default();
+        for run in self.runs.iter().map(|run| Repetitions::of_run(run, &is_of)) {
+            all.runs.extend(run.runs);
+            all.asked += run.asked;
+            all.kept += run.kept;
+        }
+        all
     }
 
     /// The samples of all sound trials of a cell, pooled; of waits also those that were not served.

@@ -15,11 +15,6 @@ pub fn judge(base: &[Reading], new: &[Reading], better: Better, limits: Limits, 
     Test::unpaired(base, new, better, limits).alone(family)
 }
 
-/// The same of what was measured side by side, which is compared as pairs where there are enough of these.
-pub fn side_by_side(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
-    Test::of_blocks(blocks, better, limits, family).alone(family)
-}
-
 /// The readings of both sides in one block, in which they were measured side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
@@ -43,7 +38,7 @@ pub fn judge_family(tests: Vec<Test>) -> Vec<Compared> {
 }
 
 /// More repetitions than this are no advice.
-const MOST: usize = 500;
+pub(super) const MOST: usize = 500;
 
 /// What the unit is, and whether a side's have anything to do with the other's.
 #[derive(Debug, Clone, PartialEq)]
@@ -247,7 +242,7 @@ impl Test {
     }
 
     /// Its verdict where nothing is known of the others of its family: Bonferroni's correction.
-    pub(super) fn alone(self, family: usize) -> Compared {
+    pub fn alone(self, family: usize) -> Compared {
         let family = family.max(1);
         let adjusted = self.p().map(|p| (p * family as f64).min(1.0));
         self.conclude(adjusted, family)

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::baseline::{ComparedFigure, GateFamily, Sides};
 use super::observe::{CellReadings, Worst};
 use super::{Check, Limit, Observed, Outcome, rank};
-use crate::answer::compare::{Block, Compared, Limits, side_by_side};
+use crate::answer::compare::{Block, Compared, Limits, Test};
 use crate::answer::stats::MannWhitney;
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Floor, Trial, figures};
@@ -132,7 +132,7 @@ impl Evaluation<'_> {
             return found;
         }
         let (limits, family) = (Limits::default(), self.between_cells());
-        let compared = side_by_side(&blocks, Better::Neither, limits, family);
+        let compared = Test::of_blocks(&blocks, Better::Neither, limits, family).alone(family);
         let (verdict, said) = cells.decide(&compared, blocks.len(), family);
         let sentence = format!("{}; {said}", found.check.sentence);
         let verdict = match verdict {
