@@ -58,16 +58,20 @@ impl Evaluation<'_> {
         let mut all: Vec<(Figure, &CellKey)> = Vec::new();
         for subject in self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline()) {
             let Subject { figure, scope } = &subject.subject;
-            let cells = self.cells.iter().filter(|cell| scope.covers(&cell.strategy, cell.contenders));
-            let new: Vec<_> = cells.map(|cell| (*figure, cell)).filter(|pair| !all.contains(pair)).collect();
+            let cells = self.covered(scope).map(|cell| (*figure, cell));
+            let new: Vec<_> = cells.filter(|pair| !all.contains(pair)).collect();
             all.extend(new);
         }
         all.len()
     }
 
+    fn covered<'s>(&'s self, scope: &'s Scope) -> impl Iterator<Item = &'s CellKey> {
+        self.cells.iter().filter(move |cell| scope.covers(&cell.strategy, cell.contenders))
+    }
+
     fn outcome(&self, gate: &Gate, family: Option<&GateFamily<'_>>) -> Outcome {
         let subject = &gate.condition.subject;
-        let covered = self.cells.iter().filter(|cell| subject.scope.covers(&cell.strategy, cell.contenders));
+        let covered = self.covered(&subject.scope);
         let mut checks: Vec<Weighed> =
             covered.filter_map(|cell| self.check(&gate.condition, cell, family)).collect();
         checks.sort_by(|a, b| {
@@ -133,14 +137,9 @@ impl Evaluation<'_> {
         }
         let (limits, family) = (Limits::default(), self.between_cells());
         let compared = Test::of_blocks(&blocks, Better::Neither, limits, family).alone(family);
-        let (verdict, said) = cells.decide(&compared, blocks.len(), family);
+        let (holds, said) = cells.decide(&compared, blocks.len(), family);
         let sentence = format!("{}; {said}", found.check.sentence);
-        let verdict = match verdict {
-            Some(true) => Verdict::Held,
-            Some(false) => Verdict::Violated(vec![sentence.clone()]),
-            None => Verdict::Unknown(vec![sentence.clone()]),
-        };
-        Weighed { check: Check { verdict, sentence, ..found.check }, ..found }
+        Weighed { check: Check { verdict: verdict(holds, &sentence), sentence, ..found.check }, ..found }
     }
 
     fn blocks(&self, cells: &ComparedCells<'_>) -> Vec<Block> {
@@ -164,11 +163,7 @@ impl Evaluation<'_> {
         let conditions = self.gates.iter().map(|gate| &gate.condition);
         let between = conditions
             .filter(|one| matches!(one.rule, Rule::Compare(_, Written::Times(_, Reference::Figure(_)))));
-        let covered = between.flat_map(|one| {
-            let scope = &one.subject.scope;
-            self.cells.iter().filter(|cell| scope.covers(&cell.strategy, cell.contenders))
-        });
-        covered.count()
+        between.flat_map(|one| self.covered(&one.subject.scope)).count()
     }
 
     fn against_baseline(
@@ -291,23 +286,14 @@ impl ComparedCells<'_> {
         };
         let said =
             format!("the ratio is {}, between {} and {}", number(ratio.ratio), number(low), number(high));
-        let (holds, fails) = match self.relation {
-            Relation::Less | Relation::AtMost => {
-                let least = compared.in_family.and_then(|ratio| ratio.low);
-                (
-                    self.relation.holds(high, self.factor),
-                    least.is_some_and(|low| !self.relation.holds(low, self.factor)),
-                )
-            }
+        let (worst, best) = match self.relation {
+            Relation::Less | Relation::AtMost => (high, compared.in_family.and_then(|ratio| ratio.low)),
             Relation::More | Relation::AtLeast | Relation::Equal => {
-                let most = compared.in_family.and_then(|ratio| ratio.high);
-                (
-                    self.relation.holds(low, self.factor),
-                    most.is_some_and(|high| !self.relation.holds(high, self.factor)),
-                )
+                (low, compared.in_family.and_then(|ratio| ratio.high))
             }
         };
-        match (holds, fails) {
+        let holds = |ratio| self.relation.holds(ratio, self.factor);
+        match (holds(worst), best.is_some_and(|best| !holds(best))) {
             (true, _) => (Some(true), said),
             (false, true) => (Some(false), said),
             (false, false) => {
@@ -353,11 +339,9 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     let mut doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
     let limit = bound.limit.map(|limit| Limit { relation, value: limit.at, at_least: limit.at_least });
     // One repetition on the wrong side is enough where each must meet it, however many are missing.
-    let is_lost = by_each
-        && seen
-            .observed
-            .zip(limit)
-            .is_some_and(|(value, limit)| decide(relation, &value, &limit) == Some(false));
+    let both = seen.observed.zip(limit);
+    let holds = both.and_then(|(value, limit)| decide(relation, &value, &limit));
+    let is_lost = by_each && holds == Some(false);
     if !is_lost {
         doubts.splice(0..0, seen.missing);
     }
@@ -365,25 +349,25 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     let said = observed.into_iter().chain(bound.told.map(|told| format!("the limit is {told}")));
     let said = said.collect::<Vec<_>>().join("; ");
     let because = |why: &str| if said.is_empty() { why.to_owned() } else { format!("{said}; {why}") };
-    let (verdict, sentence) = match (seen.observed, limit) {
-        (Some(value), Some(limit)) if doubts.is_empty() => match decide(relation, &value, &limit) {
-            Some(true) => (Verdict::Held, said),
-            Some(false) => (Verdict::Violated(vec![said.clone()]), said),
-            None => {
-                let why = because("that is only a lower bound, which does not decide it");
-                (Verdict::Unknown(vec![why.clone()]), why)
-            }
-        },
-        _ => {
-            let why = because(&doubts.join("; "));
-            (Verdict::Unknown(vec![why.clone()]), why)
+    let sentence = match (both, holds) {
+        (Some(_), Some(_)) if doubts.is_empty() => said,
+        (Some(_), None) if doubts.is_empty() => {
+            because("that is only a lower bound, which does not decide it")
         }
+        _ => because(&doubts.join("; ")),
     };
-    let weight = match (seen.observed, limit) {
-        (Some(observed), Some(limit)) => weight(relation, observed.value, limit.value),
-        _ => 0.0,
-    };
+    let verdict = verdict(holds.filter(|_| doubts.is_empty()), &sentence);
+    let weight = both.map_or(0.0, |(value, limit)| weight(relation, value.value, limit.value));
     Weighed { check: check(cell, verdict, seen.observed, limit, sentence), weight }
+}
+
+/// What follows from whether it holds; `None` where that cannot be decided.
+fn verdict(holds: Option<bool>, sentence: &str) -> Verdict {
+    match holds {
+        Some(true) => Verdict::Held,
+        Some(false) => Verdict::Violated(vec![sentence.to_owned()]),
+        None => Verdict::Unknown(vec![sentence.to_owned()]),
+    }
 }
 
 fn check(
@@ -492,7 +476,7 @@ impl GateWatch {
     }
 
     fn gate_lost(&mut self, trial: &Trial) -> Option<String> {
-        let cell = CellKey { strategy: trial.spec.strategy.label.clone(), contenders: trial.spec.contenders };
+        let cell = CellKey::of(&trial.spec);
         for (at, gate) in self.gates.iter().enumerate() {
             let condition = &gate.condition;
             let Some(shown) = misses(condition, self.floor.as_ref(), &cell, trial) else { continue };
