@@ -168,7 +168,7 @@ impl FailureCost {
 
 /// Whether the objective held while failures lasted, by the one that shows the least.
 fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict> {
-    let Objective { figure, limit, relation, .. } = objective;
+    let figure = objective.figure;
     let read: fn(&ArrivalWaits) -> Bound = match figure {
         Figure::Latency(Measure::Wait, Statistic::Mean) => |waits| waits.mean,
         Figure::Latency(Measure::Wait, Statistic::Percentile(50_000)) => |waits| waits.p50,
@@ -177,13 +177,12 @@ fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict>
     };
     let judged = |waits: ArrivalWaits| {
         let Bound { us, at_least } = read(&waits);
-        let [was, limit] = [us as f64, *limit].map(|value| figure.unit().show(value));
+        let was = figure.unit().show(us as f64);
         let needed = figure.samples_needed();
         match objective.holds(us as f64) {
-            false => Verdict::Violated(vec![format!(
-                "{figure} was {was}, and is to be {} {limit}",
-                relation.sign()
-            )]),
+            false => {
+                Verdict::Violated(vec![format!("{figure} was {was}, and is to be {}", objective.wanted())])
+            }
             true if at_least => Verdict::Unknown(vec!["not all were served".to_owned()]),
             true if waits.arrivals < needed => Verdict::Unknown(vec![format!(
                 "{figure} takes {needed} waits, and {} were measured",

@@ -215,7 +215,7 @@ pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
 
 /// Whether a prediction keeps the objective: with all of its interval, or with nothing of it, or it can't be told.
 pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
-    let Objective { figure, limit, relation, .. } = objective;
+    let Objective { figure, limit, .. } = objective;
     let Some(interval) = predicted(*figure, prediction) else {
         return Verdict::Unknown(vec![format!("{figure} is not predicted")]);
     };
@@ -223,9 +223,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let between = format!("{figure} is predicted between {low} and {high}");
     match (objective.holds(interval.low), objective.holds(interval.high)) {
         (true, true) => Verdict::Held,
-        (false, false) => {
-            Verdict::Violated(vec![format!("{between}, and is to be {} {limit}", relation.sign())])
-        }
+        (false, false) => Verdict::Violated(vec![format!("{between}, and is to be {}", objective.wanted())]),
         _ => Verdict::Unknown(vec![format!("{between}, and the limit of {limit} lies within")]),
     }
 }
