@@ -319,8 +319,7 @@ impl Series {
             .iter()
             .map(|x| own.iter().copied().filter(|sample| sample.at.x.total_cmp(x).is_eq()).collect())
             .collect();
-        let spreads = LogDeviations::of(&groups);
-        let points = groups.iter().map(|group| point(group, &spreads, objective)).collect();
+        let points = groups.iter().map(|group| point(group, &groups, objective)).collect();
         Self { strategy: strategy.to_owned(), beside, points }
     }
 
@@ -345,44 +344,26 @@ impl Series {
     }
 }
 
-/// The pooled spreads of the figures of a series.
-struct LogDeviations {
-    throughput: Option<LogDeviation>,
-    wait_p50: Option<LogDeviation>,
-    wait_p99: Option<LogDeviation>,
-    objective: Option<LogDeviation>,
-}
-
-impl LogDeviations {
-    fn of(groups: &[Vec<&Sample>]) -> Self {
-        let pooled = |figure: &dyn Fn(&Sample) -> Option<f64>| {
-            let each: Vec<Vec<f64>> = groups.iter().map(|group| values(group, figure)).collect();
-            LogDeviation::pooled(each.iter().map(Vec::as_slice))
-        };
-        Self {
-            throughput: pooled(&|sample| sample.throughput),
-            wait_p50: pooled(&|sample| Some(sample.wait_p50?.value)),
-            wait_p99: pooled(&|sample| Some(sample.wait_p99?.value)),
-            objective: pooled(&|sample| Some(sample.objective?.value)),
-        }
-    }
-}
-
 /// The repetitions that count.
 fn sound<'a>(group: &[&'a Sample]) -> impl Iterator<Item = &'a Sample> {
     group.iter().copied().filter(|sample| sample.state == State::Sound)
 }
 
-/// A figure of these.
-fn values(group: &[&Sample], figure: &dyn Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+fn values(group: &[&Sample], figure: fn(&Sample) -> Option<f64>) -> Vec<f64> {
     sound(group).filter_map(figure).collect()
 }
 
-fn point(group: &[&Sample], spreads: &LogDeviations, objective: Option<&Objective>) -> Point {
-    let interval = |spread, figure: &dyn Fn(&Sample) -> Option<f64>| {
-        LogDeviation::interval(spread, &values(group, figure), OUTSIDE)
+/// What one of these groups of repetitions comes to.
+fn point(group: &[&Sample], all: &[Vec<&Sample>], objective: Option<&Objective>) -> Point {
+    let pooled = |figure: fn(&Sample) -> Option<f64>| {
+        let each: Vec<Vec<f64>> = all.iter().map(|group| values(group, figure)).collect();
+        LogDeviation::pooled(each.iter().map(Vec::as_slice))
     };
-    let bounded = |figure: &dyn Fn(&Sample) -> Option<Reading>| {
+    let interval = |figure: fn(&Sample) -> Option<f64>| {
+        LogDeviation::interval(pooled(figure), &values(group, figure), OUTSIDE)
+    };
+    let of_objective: fn(&Sample) -> Option<f64> = |sample| Some(sample.objective?.value);
+    let bounded = |figure: fn(&Sample) -> Option<Reading>| {
         sound(group).any(|one| figure(one).is_some_and(|reading| reading.at_least))
     };
     let counting = sound(group).count();
@@ -400,13 +381,13 @@ fn point(group: &[&Sample], spreads: &LogDeviations, objective: Option<&Objectiv
         sound: counting,
         state,
         why: first_unsound.and_then(|sample| sample.why.clone()),
-        throughput: interval(spreads.throughput, &|sample| sample.throughput),
-        wait_p50: interval(spreads.wait_p50, &|sample| Some(sample.wait_p50?.value)),
-        wait_p99: interval(spreads.wait_p99, &|sample| Some(sample.wait_p99?.value)),
-        wait_p50_at_least: bounded(&|sample| sample.wait_p50),
-        wait_p99_at_least: bounded(&|sample| sample.wait_p99),
-        objective: interval(spreads.objective, &|sample| Some(sample.objective?.value)),
-        decision: objective.map(|objective| decide(group, spreads.objective, objective)),
+        throughput: interval(|sample| sample.throughput),
+        wait_p50: interval(|sample| Some(sample.wait_p50?.value)),
+        wait_p99: interval(|sample| Some(sample.wait_p99?.value)),
+        wait_p50_at_least: bounded(|sample| sample.wait_p50),
+        wait_p99_at_least: bounded(|sample| sample.wait_p99),
+        objective: interval(of_objective),
+        decision: objective.map(|objective| decide(group, pooled(of_objective), objective)),
         too_few_samples: objective.is_some_and(|objective| {
             let readings: Vec<Reading> = group.iter().filter_map(|sample| sample.objective).collect();
             let most = AT_MOST as f64 / readings.len().max(1) as f64;
