@@ -180,21 +180,12 @@ pub struct Measured {
 enum Read {
     Trial(fn(&Trial) -> Option<f64>),
     /// Of each fault of a kind that was seen to take effect.
-    Fault(fn(&Trial, &FaultRecord) -> Option<f64>, FaultKind),
+    Fault(fn(&Trial, &FaultRecord) -> Option<f64>, &'static str),
     Gate(measure::Figure),
 }
 
-/// A kind of fault, by its place in the names that claims use.
-#[derive(Clone, Copy)]
-struct FaultKind(&'static str);
-
-const KINDS: [FaultKind; 5] = [
-    FaultKind("kill"),
-    FaultKind("lose-majority"),
-    FaultKind("crash"),
-    FaultKind("freeze"),
-    FaultKind("reset"),
-];
+/// The kinds of faults of which claims name figures.
+const KINDS: [&str; 5] = ["kill", "lose-majority", "crash", "freeze", "reset"];
 
 /// The figure of that name.
 pub fn named(name: &str) -> Result<Measured, String> {
@@ -202,7 +193,7 @@ pub fn named(name: &str) -> Result<Measured, String> {
         return Ok(measured);
     }
     if let Some((figure, kind)) = name.split_once('.')
-        && let Some(kind) = KINDS.into_iter().find(|one| one.0 == kind)
+        && let Some(kind) = KINDS.into_iter().find(|one| *one == kind)
         && let Some((_, measured)) = of_faults(kind).into_iter().find(|(one, _)| *one == figure)
     {
         return Ok(measured);
@@ -313,7 +304,7 @@ fn of_trials() -> Vec<Entry> {
 }
 
 /// Of each fault of that kind.
-fn of_faults(kind: FaultKind) -> Vec<Entry> {
+fn of_faults(kind: &'static str) -> Vec<Entry> {
     let us = |name, read| {
         let read = Read::Fault(read, kind);
         (name, Measured { of: Of::Us, needs: Needs::Nothing, aggregate: Aggregate::Median, read })
@@ -424,7 +415,7 @@ impl Measured {
         match self.read {
             Read::Trial(read) => Some(vec![read(trial)?]),
             Read::Fault(read, kind) => {
-                let proved = trial.faults.iter().filter(|fault| fault.proved && fault.kind == kind.0);
+                let proved = trial.faults.iter().filter(|fault| fault.proved && fault.kind == kind);
                 proved.map(|fault| read(trial, fault)).collect()
             }
             Read::Gate(figure) if figure.is_counted_on_the_wire() && trial.is_counted_apart() => {
