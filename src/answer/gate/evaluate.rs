@@ -338,9 +338,9 @@ struct Weighed {
 fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, bound: Bound) -> Weighed {
     let mut doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
     let limit = bound.limit.map(|limit| Limit { relation, value: limit.at, at_least: limit.at_least });
-    // One repetition on the wrong side is enough where each must meet it, however many are missing.
     let both = seen.observed.zip(limit);
     let holds = both.and_then(|(value, limit)| decide(relation, &value, &limit));
+    // One repetition on the wrong side is enough where each must meet it, however many are missing.
     let is_lost = by_each && holds == Some(false);
     if !is_lost {
         doubts.splice(0..0, seen.missing);

@@ -71,7 +71,7 @@ pub enum Unfit {
     Bad(u32),
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct FitShape {
     waiting: bool,
     rate: bool,
@@ -160,7 +160,7 @@ pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
         let told = |part: Part| part.us > 0.0 && part.us >= TOLD_APART * part.error_us;
         let next =
             FitShape { waiting: found.each_more.is_some_and(told), rate: found.by_rate.is_some_and(told) };
-        if next.waiting == shape.waiting && next.rate == shape.rate {
+        if next == shape {
             break found;
         }
         shape = next;
@@ -228,8 +228,7 @@ fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
         }
         matrix[at].iter_mut().for_each(|cell| *cell /= pivot);
         let leading = matrix[at].clone();
-        for (other, row) in matrix.iter_mut().enumerate().filter(|(other, _)| *other != at) {
-            let _ = other;
+        for (_, row) in matrix.iter_mut().enumerate().filter(|(other, _)| *other != at) {
             let factor = row[at];
             row.iter_mut().zip(&leading).for_each(|(cell, lead)| *cell -= factor * lead);
         }
