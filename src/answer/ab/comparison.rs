@@ -58,9 +58,6 @@ pub struct Matrix {
 }
 
 /// Pairs the combinations of two sides: like with like where both have the same, else by their position.
-///
-/// # Errors
-/// What cannot be paired, in a sentence with what to do.
 pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
     let strategies = paired(&a.strategies, &b.strategies).ok_or_else(|| {
         let count = |of: &Matrix| counted(of.strategies.len(), "strategy", "strategies");
@@ -131,7 +128,6 @@ impl fmt::Display for Silence {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answers {
     pub a: Answer,
-    /// Of the second side.
     pub b: Answer,
     pub again: Answer,
 }
@@ -142,14 +138,12 @@ impl Answers {
         [&self.a, &self.b].into_iter().any(|answer| matches!(answer, Err(Silence::Spoiled(_))))
     }
 
-    /// Whether either side lost anything of what is counted.
     fn lose_any(&self) -> bool {
         [&self.a, &self.b].into_iter().flatten().any(|reading| reading.value > 0.0)
     }
 }
 
 impl FigureQuestion {
-    /// Which combination it asks for in that run.
     pub fn cell(&self, turn: Turn) -> &CellKey {
         match turn {
             Turn::A | Turn::Again => &self.cells.a,
@@ -157,11 +151,6 @@ impl FigureQuestion {
         }
     }
 
-    /// What that run says.
-    ///
-    /// # Errors
-    /// Why it says nothing that could be compared: there is no such trial, it is invalid or partial, or the figure is not
-    /// known in it.
     pub fn answer(&self, turn: Turn, run: &StoredRun) -> Answer {
         let cell = self.cell(turn);
         let trial = run.trials.iter().find(|trial| cell.is_of(trial));
@@ -447,7 +436,6 @@ impl Measured {
         all_spoiled && self.pairs >= self.asked && of_b <= of_a
     }
 
-    /// Whether A lies wholly beyond the margin from itself, to either side.
     fn differs_from_itself(&self) -> bool {
         matches!(self.itself.verdict, ComparisonVerdict::Regressed | ComparisonVerdict::Improved)
     }

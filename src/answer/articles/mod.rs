@@ -117,9 +117,6 @@ struct ClaimFigures {
 
 impl ClaimFigures {
     /// `None` where the evidence lacks one of them.
-    ///
-    /// # Errors
-    /// What of the claim's text means nothing.
     fn of(claim: &Claim, evidence: &Evidence) -> Result<Option<Self>, String> {
         let mut known = Self::default();
         if let Some(name) = &claim.reckoned {
@@ -177,7 +174,6 @@ impl Evidence {
         of_it.max_by_key(|run| run.what.run.started_at)
     }
 
-    /// Its trials; none where there is no such run.
     fn trials(&self, scenario: &str) -> Trials<'_> {
         Trials(self.run(scenario).into_iter().flat_map(|run| &run.what.trials).collect())
     }
@@ -221,7 +217,6 @@ impl Evidence {
         self.curators.last()
     }
 
-    /// The newest calibration of so many servers.
     pub fn calibration(&self, servers: usize) -> Option<&Named<Calibration>> {
         let of_it = self.calibrations.iter().filter(|one| one.what.servers.len() == servers);
         of_it.max_by_key(|one| one.what.started_at)

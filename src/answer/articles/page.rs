@@ -10,7 +10,6 @@ pub const DECISIONS_VERSION: u32 = 1;
 /// What is kept of a look at all claims: `results/articles/decisions.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decisions {
-    /// The version of this layout: 1.
     pub schema_version: u32,
     /// Where and how it was measured, run by run where runs differ.
     pub measured_on: Vec<String>,

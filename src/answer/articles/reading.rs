@@ -25,9 +25,6 @@ use crate::words::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildre
 use crate::words::measure::{self, Outcome, Unit};
 
 /// Reads one of a claim's figures; `None` where the evidence has no such thing.
-///
-/// # Errors
-/// What of its text means nothing.
 pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Option<Figure>, String> {
     let readings: Vec<&str> = line.of.split(" / ").collect();
     match readings.as_slice() {
@@ -66,7 +63,6 @@ fn of_document(path: &str, line: &FigureLine, evidence: &Evidence) -> Option<Fig
     Some(Figure::new(&line.shown, value, line.unit.unwrap_or(of)))
 }
 
-/// What of which trials.
 struct TrialReading {
     measured: Measured,
     aggregate: Aggregate,
@@ -155,7 +151,6 @@ impl Aggregate {
             .find_map(|(name, aggregate)| (name == word).then_some(aggregate))
     }
 
-    /// `None` of no value.
     fn figure(self, what: &str, values: &[f64], of: Of) -> Option<Figure> {
         let exact = |value: Option<f64>| value.map(|value| Figure::new(what, value, of));
         match self {
@@ -187,7 +182,6 @@ enum Read {
 /// The kinds of faults of which claims name figures.
 const KINDS: [&str; 5] = ["kill", "lose-majority", "crash", "freeze", "reset"];
 
-/// The figure of that name.
 pub fn named(name: &str) -> Result<Measured, String> {
     if let Some((_, measured)) = of_trials().into_iter().find(|(one, _)| *one == name) {
         return Ok(measured);
@@ -214,7 +208,6 @@ pub fn named(name: &str) -> Result<Measured, String> {
     Ok(Measured { of, needs, aggregate, read: Read::Gate(figure) })
 }
 
-/// A figure of trials by its name.
 type Entry = (&'static str, Measured);
 
 fn count(name: &'static str, needs: Needs, read: fn(&Trial) -> Option<f64>) -> Entry {
@@ -303,7 +296,6 @@ fn of_trials() -> Vec<Entry> {
     ]
 }
 
-/// Of each fault of that kind.
 fn of_faults(kind: &'static str) -> Vec<Entry> {
     let us = |name, read| {
         let read = Read::Fault(read, kind);

@@ -274,7 +274,6 @@ fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     Some(())
 }
 
-/// Kinds of requests and of events that a lock uses.
 struct Kinds {
     requests: usize,
     events: usize,
@@ -307,7 +306,6 @@ struct Complexity {
     states: usize,
 }
 
-/// The sources of polling, parent watch and predecessor watch.
 const SOURCES: [&str; 3] = [
     include_str!("../../lock/articles/polling.rs"),
     include_str!("../../lock/articles/parent_watch.rs"),

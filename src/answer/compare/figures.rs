@@ -211,7 +211,6 @@ pub fn better_of(figure: Figure) -> Better {
     if counts_losses(figure) { Better::Lower } else { figure.better() }
 }
 
-/// All that counts losses.
 pub fn losses() -> impl Iterator<Item = Figure> {
     LOSSES.iter().map(|entry| entry.figure())
 }

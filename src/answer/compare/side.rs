@@ -83,10 +83,8 @@ pub struct CellUnderLoad {
     pub locks: usize,
 }
 
-/// Labels are no longer than this: a directory may have anything in it.
+/// Labels and texts are no longer than these: a directory may have anything in it.
 const LABEL: usize = 200;
-
-/// Texts are no longer than this: a directory may have anything in it.
 pub(super) const LINE: usize = 300;
 
 impl CellUnderLoad {

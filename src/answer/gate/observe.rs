@@ -10,7 +10,6 @@ use crate::words::units::counted;
 use super::Observed;
 
 pub struct CellReadings {
-    /// What was observed; `None` when nothing was.
     pub observed: Option<Observed>,
     /// Why nothing follows from it, each as a clause; empty when something does.
     pub doubts: Vec<String>,

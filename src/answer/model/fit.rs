@@ -132,10 +132,6 @@ impl Fit {
     }
 }
 
-/// Fits one strategy's trials.
-///
-/// # Errors
-/// When there are too few, or they do not agree.
 pub fn fit(trials: &[Observation]) -> Result<Fit, Unfit> {
     if trials.len() < TRIALS_FEW {
         return Err(Unfit::TooFew(trials.len()));

@@ -346,7 +346,6 @@ impl Answer {
 /// How busy the busiest lock is by what is asked of it: 1 is as much as it can do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Demand {
-    /// What it is called.
     lock: &'static str,
     low: f64,
     middle: f64,

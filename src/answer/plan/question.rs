@@ -164,9 +164,6 @@ impl Question {
 const CLIENTS_MOST: usize = 200;
 
 /// A rate such as `50/s` or `3000/min`.
-///
-/// # Errors
-/// What is wrong with it, and how to write one.
 pub fn rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{}` is no rate; write e.g. 50/s or 3000/min", shown(text, 40));
     let (digits, seconds) = match text.trim().split_once('/') {
@@ -184,9 +181,6 @@ pub fn rate(text: &str) -> Result<f64, String> {
 }
 
 /// Reads an objective that a plan can predict: a wait below a limit, or throughput above one.
-///
-/// # Errors
-/// What is wrong with it, or why no plan predicts that, and what to write.
 pub fn objective(text: &str) -> Result<Objective, String> {
     const EXAMPLE: &str = "write e.g. 'wait.p99 < 200ms'";
     let objective: Objective = text.parse()?;

@@ -37,7 +37,6 @@ impl Handoff {
         Self { shape, first: mean, each_more: 0.0 }
     }
 
-    /// The mean where so many wait.
     pub fn mean(&self, waiting: f64) -> f64 {
         (self.first + self.each_more * (waiting - 1.0).max(0.0)).max(0.0)
     }
@@ -125,7 +124,6 @@ impl SimulationOutcome {
         (!waits.is_empty()).then(|| *waits.select_nth_unstable_by(at, f64::total_cmp).1)
     }
 
-    /// The mean wait; `None` where there was no arrival.
     pub fn mean(&self) -> Option<f64> {
         (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
     }
@@ -320,7 +318,6 @@ impl<'a> Simulation<'a> {
         self.outcome
     }
 
-    /// A client arrives, and asks at once if a session is free.
     fn comes(&mut self, client: Client, now: f64) {
         let number = self.clients.len();
         self.clients.push(client);

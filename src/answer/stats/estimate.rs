@@ -65,7 +65,6 @@ fn middle(sorted: &[f64]) -> Option<f64> {
     Some(half_way(sorted[last / 2], sorted[sorted.len() / 2]))
 }
 
-/// The median of values; `None` where there is none.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -62,7 +62,6 @@ impl Null {
         Self::Counted(sums.collect())
     }
 
-    /// The probability of a value of at most that.
     fn at_most(&self, value: usize) -> f64 {
         match self {
             Self::Counted(sums) => share(up_to(value, sums), sums),
@@ -72,7 +71,6 @@ impl Null {
         }
     }
 
-    /// The probability of a value of at least that.
     fn at_least(&self, value: usize) -> f64 {
         match self {
             Self::Counted(sums) => {
@@ -117,7 +115,6 @@ fn share(some: u128, sums: &[u128]) -> f64 {
     some as f64 / all(sums) as f64
 }
 
-/// How many outcomes give at most that value.
 fn up_to(value: usize, sums: &[u128]) -> u128 {
     sums.get(value).copied().unwrap_or_else(|| all(sums))
 }

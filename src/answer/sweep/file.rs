@@ -151,7 +151,6 @@ impl SweepFile {
         }
     }
 
-    /// Writes it and its rows into that directory, in the place of what is there.
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
         results::replace_json(&directory.join(FILE), self)?;
         let (rows, path) = (&mut Vec::new(), directory.join(CSV));
@@ -160,10 +159,6 @@ impl SweepFile {
     }
 }
 
-/// Reads the file of a sweep's directory.
-///
-/// # Errors
-/// [`Error::Usage`] that names the file: it is not there, was cut off, is of another version, or contradicts itself.
 pub fn read(directory: &Path) -> Result<SweepFile, Error> {
     let file: SweepFile = SWEEP_FILE.read(directory)?;
     contradiction(&file).map_or(Ok(()), |why| Err(SWEEP_FILE.broken(&directory.join(FILE), &why)))?;

@@ -42,7 +42,6 @@ impl Variable {
         }
     }
 
-    /// What to write after its name.
     const fn example(self) -> &'static str {
         match self {
             Self::Contenders => "contenders=1..1000",
@@ -67,7 +66,6 @@ impl Variable {
         matches!(self, Self::Hold | Self::Delay)
     }
 
-    /// A value for people, with its unit.
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Contenders | Self::Locks | Self::Servers => format!("{value:.0}"),
@@ -84,7 +82,6 @@ impl Variable {
         if self.is_time() { rounded.round() } else { rounded }
     }
 
-    /// Reads a value; the error says what to write.
     fn value(self, text: &str) -> Result<f64, String> {
         let text = text.trim();
         let wrong = |what: &str| format!("`{}` is no {what}", shown(text, 40));

@@ -301,7 +301,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// What the samples of a strategy come to.
     pub fn of(
         strategy: &str,
         beside: Option<f64>,
@@ -323,7 +322,6 @@ impl Series {
         Self { strategy: strategy.to_owned(), beside, points }
     }
 
-    /// The points that count.
     pub(super) fn sound(&self) -> impl DoubleEndedIterator<Item = &Point> {
         self.points.iter().filter(|point| point.state == State::Sound)
     }
@@ -344,7 +342,6 @@ impl Series {
     }
 }
 
-/// The repetitions that count.
 fn sound<'a>(group: &[&'a Sample]) -> impl Iterator<Item = &'a Sample> {
     group.iter().copied().filter(|sample| sample.state == State::Sound)
 }
