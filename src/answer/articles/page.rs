@@ -38,12 +38,8 @@ impl Decisions {
         }
         self.note = self.note.or(kept.note);
         if has_kept {
-            let measured_here = std::mem::replace(&mut self.measured_on, kept.measured_on);
-            for place in measured_here {
-                if !self.measured_on.contains(&place) {
-                    self.measured_on.push(place);
-                }
-            }
+            self.measured_on.retain(|place| !kept.measured_on.contains(place));
+            self.measured_on = [kept.measured_on, self.measured_on].concat();
         }
         self
     }

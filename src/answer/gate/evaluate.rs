@@ -382,7 +382,7 @@ fn check(
 
 /// Whether the relation holds whatever lower bounds really are; `None` where that depends on what they are.
 fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool> {
-    let (least, most) = observed.range();
+    let (least, most) = (observed.value, if observed.at_least { f64::INFINITY } else { observed.value });
     let highest = if limit.at_least { f64::INFINITY } else { limit.value };
     if relation == Relation::Equal {
         // A lower bound below the limit may be it after all.

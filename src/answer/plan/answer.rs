@@ -55,7 +55,7 @@ pub struct Evidence {
 
 impl Evidence {
     fn outages(&self) -> impl Iterator<Item = &MeasuredFailure> {
-        self.failures.iter().filter(|failure| failure.hits_servers())
+        self.failures.iter().filter(|failure| failure.hits_servers)
     }
 
     /// The trials that count, if there are enough of them; otherwise all, which still say more than none, although no
@@ -249,7 +249,7 @@ impl Answer {
 
     fn nothing(strategy: &str, evidence: &Evidence, trials: &[Observation]) -> Self {
         let mut missing = Vec::new();
-        let outage_us = evidence.outages().filter_map(MeasuredFailure::gap_us).max();
+        let outage_us = evidence.outages().filter_map(|failure| failure.record.longest_gap_us).max();
         if outage_us.is_none() {
             missing.push(
                 "what happens while a server is down: no run with a failing server is among the results"
@@ -274,7 +274,7 @@ impl Answer {
             ensemble_utilisation: None,
             watches: None,
             outage_us,
-            outage_wait: evidence.outages().filter_map(MeasuredFailure::wait_p99).max(),
+            outage_wait: evidence.outages().filter_map(|failure| failure.record.wait_p99).max(),
             failures: Vec::new(),
             sources: trials.iter().map(|trial| trial.source.clone()).collect(),
             missing,
@@ -438,8 +438,7 @@ struct Last {
 
 /// What holds if holds are constant and if they vary: where that is not the same, it is not known.
 fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
-    match (&constant, varied) {
-        (Verdict::Held, Verdict::Held) | (Verdict::Violated(_), _) | (Verdict::Unknown(_), _) => constant,
+    match (constant, varied) {
         (Verdict::Held, Verdict::Violated(why) | Verdict::Unknown(why)) => {
             let why = why.first().cloned().unwrap_or_default();
             Verdict::Unknown(vec![format!(
@@ -447,6 +446,7 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
                  do ({why}): say how they vary, with --hold or --holds"
             )])
         }
+        (constant, _) => constant,
     }
 }
 

@@ -159,8 +159,10 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> SimulationOutcome {
             _ => {}
         }
     }
-    world.outcome.lasted = load.to - load.from;
-    world.finish(|client| client.due >= load.from && client.due < load.to)
+    let all = world.clients.iter().zip(&world.waits);
+    let counting = all.filter(|(client, _)| client.due >= load.from && client.due < load.to);
+    let waits = counting.map(|(_, wait)| *wait).collect();
+    SimulationOutcome { waits, lasted: load.to - load.from, ..world.outcome }
 }
 
 pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> SimulationOutcome {
@@ -312,12 +314,6 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn finish(mut self, counts: impl Fn(&Client) -> bool) -> SimulationOutcome {
-        let all = self.clients.iter().zip(&self.waits);
-        self.outcome.waits = all.filter(|(client, _)| counts(client)).map(|(_, wait)| *wait).collect();
-        self.outcome
-    }
-
     fn comes(&mut self, client: Client, now: f64) {
         let number = self.clients.len();
         self.clients.push(client);
@@ -335,7 +331,11 @@ impl<'a> Simulation<'a> {
     fn asks(&mut self, client: usize, now: f64) {
         let at = self.clients[client].lock;
         match self.lock[at].state {
-            LockPhase::Idle => self.enters_soon(client, at, now),
+            LockPhase::Idle => {
+                let enters = self.enters_alone(now);
+                self.lock[at].state = LockPhase::Taken;
+                self.announce(client, at, enters);
+            }
             LockPhase::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
                 let enters_first = self.enters_alone(now);
                 if enters_first < enters {
@@ -349,12 +349,6 @@ impl<'a> Simulation<'a> {
             }
             LockPhase::Taken | LockPhase::HandedTo { .. } => self.lock[at].queue.push_back(client),
         }
-    }
-
-    fn enters_soon(&mut self, client: usize, at: usize, now: f64) {
-        let enters = self.enters_alone(now);
-        self.lock[at].state = LockPhase::Taken;
-        self.announce(client, at, enters);
     }
 
     fn enters_alone(&mut self, now: f64) -> f64 {
