@@ -59,15 +59,8 @@ pub struct Matrix {
 
 /// Pairs the combinations of two sides: like with like where both have the same, else by their position.
 pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
-    let strategies = paired(&a.strategies, &b.strategies).ok_or_else(|| {
-        let count = |of: &Matrix| counted(of.strategies.len(), "strategy", "strategies");
-        cannot(&count(a), &count(b))
-    })?;
-    let counts = paired(&a.contenders, &b.contenders).ok_or_else(|| {
-        let count =
-            |of: &Matrix| counted(of.contenders.len(), "number of contenders", "numbers of contenders");
-        cannot(&count(a), &count(b))
-    })?;
+    let strategies = paired(&a.strategies, &b.strategies, ["strategy", "strategies"])?;
+    let counts = paired(&a.contenders, &b.contenders, ["number of contenders", "numbers of contenders"])?;
     let cell = |strategy: &String, contenders: usize| CellKey { strategy: strategy.clone(), contenders };
     let each = strategies.iter().flat_map(|(first, second)| {
         counts.iter().map(move |(one, other)| CellPair { a: cell(first, *one), b: cell(second, *other) })
@@ -75,24 +68,24 @@ pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
     Ok(each.collect())
 }
 
-fn cannot(a: &str, b: &str) -> String {
-    format!(
-        "A has {a} and B {b}, so it is not clear which is compared with which: give both sides the same or equally \
-         many, which are then paired by their order"
-    )
-}
-
-/// The pairs; `None` where there are more on one side.
-fn paired<T: Clone + Ord>(a: &[T], b: &[T]) -> Option<Vec<(T, T)>> {
+fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Vec<(T, T)>, String> {
     let sorted = |of: &[T]| {
         let mut of = of.to_vec();
         of.sort_unstable();
         of
     };
     if sorted(a) == sorted(b) {
-        return Some(a.iter().map(|one| (one.clone(), one.clone())).collect());
+        return Ok(a.iter().map(|one| (one.clone(), one.clone())).collect());
     }
-    (a.len() == b.len()).then(|| a.iter().cloned().zip(b.iter().cloned()).collect())
+    if a.len() != b.len() {
+        return Err(format!(
+            "A has {} and B {}, so it is not clear which is compared with which: give both sides the same or equally \
+             many, which are then paired by their order",
+            counted(a.len(), one, many),
+            counted(b.len(), one, many)
+        ));
+    }
+    Ok(a.iter().cloned().zip(b.iter().cloned()).collect())
 }
 
 /// What is to be found out: whether a figure of one side is that of the other.

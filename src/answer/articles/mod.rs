@@ -212,7 +212,6 @@ impl Evidence {
     }
 
     /// What Java's Curator was seen to do, of what was given the last.
-    #[must_use]
     pub fn curator(&self) -> Option<&Named<serde_json::Value>> {
         self.curators.last()
     }

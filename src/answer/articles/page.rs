@@ -25,7 +25,6 @@ impl Decisions {
     }
 
     /// The same with what was kept of the claims for which these runs are missing.
-    #[must_use]
     pub fn or_kept(mut self, kept: Self) -> Self {
         let mut has_kept = false;
         for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {

@@ -367,7 +367,6 @@ pub struct Trials<'a>(pub Vec<&'a Trial>);
 
 impl Trials<'_> {
     /// Those of strategies with these labels; all where there is none.
-    #[must_use]
     fn of(mut self, labels: &[String]) -> Self {
         let is_it = |label: &str| labels.iter().any(|one| one == label);
         self.0.retain(|trial| {
@@ -377,14 +376,12 @@ impl Trials<'_> {
         self
     }
 
-    #[must_use]
     pub fn at(mut self, contenders: Option<usize>) -> Self {
         self.0.retain(|trial| contenders.is_none_or(|contenders| trial.spec.contenders == contenders));
         self
     }
 
     /// Those of which such figures are right, in the order of their repetitions.
-    #[must_use]
     pub fn fit_for(mut self, needs: Needs) -> Self {
         self.0.retain(|trial| match needs {
             Needs::Nothing => true,

@@ -273,17 +273,16 @@ pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure
 /// The geometric mean over the strategies for each repetition that is sound for all, by run; `None` if there is none, or one
 /// of these trials has no such figure.
 fn means(strategies: &[&Repetitions<'_>], figure: Figure) -> Option<Vec<Vec<Reading>>> {
-    let runs = strategies.iter().map(|of| of.runs().len()).max()?;
+    let runs = strategies.iter().map(|of| of.runs.len()).max()?;
     let of_run = |run: usize| {
         let mut repetitions: Vec<u32> =
             strategies[0].sound_in(run).map(|trial| trial.spec.repetition).collect();
         repetitions.sort_unstable();
         let of_repetition = |repetition: u32| {
-            let mut trials: Vec<&Trial> = Vec::new();
-            for of in strategies {
-                trials.extend(of.sound_in(run).find(|trial| trial.spec.repetition == repetition));
-            }
-            (trials.len() == strategies.len()).then_some(trials)
+            let each = strategies
+                .iter()
+                .map(|of| of.sound_in(run).find(|trial| trial.spec.repetition == repetition));
+            each.collect::<Option<Vec<&Trial>>>()
         };
         let trials = repetitions.into_iter().filter_map(of_repetition);
         let read = |trials: Vec<&Trial>| {

@@ -118,7 +118,7 @@ pub(super) fn unsound_because(trial: &Trial) -> Option<String> {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repetitions<'a> {
     /// Those that were made, sound or not, run by run.
-    runs: Vec<Vec<&'a Trial>>,
+    pub(super) runs: Vec<Vec<&'a Trial>>,
     asked: usize,
     /// For how many of these there is a sound trial.
     kept: usize,
@@ -138,11 +138,6 @@ impl<'a> Repetitions<'a> {
     /// Those that were made, sound or not, in the order of running.
     pub fn trials(&self) -> Vec<&'a Trial> {
         self.runs.concat()
-    }
-
-    /// The same, run by run, of every run of the side.
-    pub(super) fn runs(&self) -> &[Vec<&'a Trial>] {
-        &self.runs
     }
 
     pub(super) fn sound_in(&self, run: usize) -> impl Iterator<Item = &'a Trial> {

@@ -177,14 +177,11 @@ impl Evaluation<'_> {
         let mut doubts: Vec<String> = seen.missing.into_iter().chain(seen.doubts).collect();
         let observed = seen.observed.map(|observed| observed.describe(None));
         let said = |more: String| observed.iter().cloned().chain([more]).collect::<Vec<_>>().join("; ");
-        let found = match family {
-            None => {
-                doubts.push("there is no baseline: give one with --baseline".into());
-                None
-            }
-            Some(family) if doubts.is_empty() => Some(family.judge(figure, cell, percent)),
-            Some(_) => None,
-        };
+        if family.is_none() {
+            doubts.push("there is no baseline: give one with --baseline".into());
+        }
+        let family = family.filter(|_| doubts.is_empty());
+        let found = family.map(|family| family.judge(figure, cell, percent));
         let (verdict, sentence, weight) = match found {
             Some(ComparedFigure { regression, ratio, sentence }) => {
                 let sentence = said(sentence);

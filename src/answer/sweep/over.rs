@@ -94,8 +94,7 @@ impl Variable {
             f64::from(text.parse::<u32>().map_err(|_| wrong("whole number"))?)
         };
         let (least, most) = match self {
-            Self::Contenders => (1.0, 10_000.0),
-            Self::Locks => (1.0, 10_000.0),
+            Self::Contenders | Self::Locks => (1.0, 10_000.0),
             Self::Rate => (0.01, 1_000_000.0),
             Self::Hold => (100.0, 60e6),
             Self::Delay => (100.0, 10e6),
@@ -203,10 +202,10 @@ impl FromStr for Over {
                 let name = shown(name, 40);
                 format!("there is no variable `{name}`; there are {}", examples())
             })?;
-        let in_context = |why: String| format!("{why}; e.g. {}", variable.example());
+        let read =
+            |text: &str| variable.value(text).map_err(|why| format!("{why}; e.g. {}", variable.example()));
         let values = match values.split_once("..") {
             Some((from, to)) => {
-                let read = |text| variable.value(text).map_err(in_context);
                 let (from, to) = (read(from)?, read(to)?);
                 if from >= to {
                     let (from, to) = (variable.show(from), variable.show(to));
@@ -221,7 +220,6 @@ impl FromStr for Over {
                 Values::Range { from, to }
             }
             None => {
-                let read = |text| variable.value(text).map_err(in_context);
                 let mut all = values.split(',').map(read).collect::<Result<Vec<f64>, String>>()?;
                 all.sort_by(f64::total_cmp);
                 all.dedup();
