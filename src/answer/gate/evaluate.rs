@@ -101,7 +101,7 @@ impl Evaluation<'_> {
             Rule::NotRegressed { percent } => Some(self.against_baseline(figure, cell, *percent, family)),
             Rule::Compare(relation, limit) => {
                 let bound = self.bound(figure, cell, limit)?;
-                let at = bound.limit.map_or(0.0, |limit| limit.at);
+                let at = bound.limit.unwrap_or(0.0);
                 let worst = match condition.across.unwrap_or(Across::usual(figure)) {
                     Across::Every => Worst::Of(*relation, at),
                     Across::Median => Worst::Median,
@@ -250,9 +250,8 @@ impl Evaluation<'_> {
             format!("{factor} times the {} of {}, {value}", subject.figure, other.name())
         });
         Some(Bound {
-            limit: seen
-                .observed
-                .map(|observed| Bounding { at: factor * observed.value, at_least: observed.at_least }),
+            limit: seen.observed.map(|observed| factor * observed.value),
+            at_least: seen.observed.is_some_and(|observed| observed.at_least),
             told,
             doubts: doubts.collect(),
         })
@@ -302,27 +301,22 @@ impl ComparedCells<'_> {
 
 struct Bound {
     /// The value; `None` where there is none.
-    limit: Option<Bounding>,
+    limit: Option<f64>,
+    /// It may be larger.
+    at_least: bool,
     /// Where it comes from, when it is not the number that the gate says.
     told: Option<String>,
     /// Why nothing follows from it.
     doubts: Vec<String>,
 }
 
-/// A value, or the least that it can be.
-#[derive(Clone, Copy)]
-struct Bounding {
-    at: f64,
-    at_least: bool,
-}
-
 impl Bound {
     fn of(at: f64) -> Self {
-        Self { limit: Some(Bounding { at, at_least: false }), told: None, doubts: Vec::new() }
+        Self { limit: Some(at), at_least: false, told: None, doubts: Vec::new() }
     }
 
     fn missing(why: impl Into<String>) -> Self {
-        Self { limit: None, told: None, doubts: vec![why.into()] }
+        Self { limit: None, at_least: false, told: None, doubts: vec![why.into()] }
     }
 }
 
@@ -334,7 +328,7 @@ struct Weighed {
 
 fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, bound: Bound) -> Weighed {
     let mut doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
-    let limit = bound.limit.map(|limit| Limit { relation, value: limit.at, at_least: limit.at_least });
+    let limit = bound.limit.map(|value| Limit { relation, value, at_least: bound.at_least });
     let both = seen.observed.zip(limit);
     let holds = both.and_then(|(value, limit)| decide(relation, &value, &limit));
     // One repetition on the wrong side is enough where each must meet it, however many are missing.
