@@ -29,16 +29,19 @@ impl RatioEstimate {
     pub(super) fn of(mut ratios: Vec<f64>, end: usize, outside: f64) -> Option<Self> {
         ratios.sort_by(f64::total_cmp);
         let ratio = middle(&ratios)?;
-        let interval = (end > 0 && 2 * end <= ratios.len() + 1).then(|| Interval {
-            low: ratios[end - 1],
-            high: ratios[ratios.len() - end],
-            coverage: 1.0 - 2.0 * outside,
-        });
-        Some(Self { ratio, interval })
+        Some(Self { ratio, interval: Interval::of(&ratios, end, outside) })
     }
 }
 
 impl Interval {
+    fn of(sorted: &[f64], end: usize, outside: f64) -> Option<Self> {
+        (end > 0 && 2 * end <= sorted.len() + 1).then(|| Self {
+            low: sorted[end - 1],
+            high: sorted[sorted.len() - end],
+            coverage: 1.0 - 2.0 * outside,
+        })
+    }
+
     pub fn contains(&self, ratio: f64) -> bool {
         self.low <= ratio && ratio <= self.high
     }
@@ -94,11 +97,7 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
         (outside, end) = (below, fewer + 1);
         ln_one += ((count - fewer) as f64 / (fewer + 1) as f64).ln();
     }
-    (end > 0).then(|| Interval {
-        low: sorted[end - 1],
-        high: sorted[count - end],
-        coverage: 1.0 - 2.0 * outside,
-    })
+    Interval::of(&sorted, end, outside)
 }
 
 #[cfg(test)]
