@@ -245,7 +245,6 @@ fn find<'a>(cells: &[(CellUnderLoad, Repetitions<'a>)], key: &CellUnderLoad) -> 
     found.map(|(_, repetitions)| repetitions.clone()).unwrap_or_default()
 }
 
-/// What is compared, cell by cell.
 #[derive(Default)]
 struct Family {
     planned: Vec<PlannedRow>,

@@ -306,7 +306,6 @@ struct Floors {
 }
 
 impl Floors {
-    /// `None` where a side has none.
     fn of(base: &Side, new: &Side) -> Option<Self> {
         // Measured before the trials and after them: what disturbed one of the two was no longer there, or not yet.
         let lower = |run: &Loaded| {
@@ -384,14 +383,12 @@ pub(super) fn takes_time(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(..)) || figure == THROUGHPUT.figure()
 }
 
-/// What the load generator itself adds, where that is not the same on both sides.
 fn generators(base: &Side, new: &Side) -> Vec<Difference> {
     let [was, is] = [base, new].map(|side| side.trials().collect::<Vec<&Trial>>());
     let told = shares(&was, &is).into_iter().filter(ShareApart::is_told);
     told.map(|share| Difference::measured(share.what, share.told())).collect()
 }
 
-/// The trials of a side that do not count, each with its reason.
 pub(super) fn unsound(side: &Side) -> Vec<String> {
     let of_run = |run: &Loaded| {
         let path = run.path.display().to_string();

@@ -169,7 +169,6 @@ impl<'a> Repetitions<'a> {
         3 * self.lost() > self.asked
     }
 
-    /// Why the first that is lost is.
     fn why(&self) -> String {
         let unsound = self.runs.iter().flatten().find_map(|trial| unsound_because(trial));
         unsound.unwrap_or_else(|| "the run ended before it".to_owned())

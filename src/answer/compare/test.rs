@@ -154,7 +154,6 @@ pub struct Test {
     found: Result<OneTest, String>,
 }
 
-/// What is tested, and what is asked of it.
 #[derive(Debug, Clone, PartialEq)]
 struct TestData {
     design: Design,

@@ -226,7 +226,6 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The cell whose figure one of that cell is compared with.
     fn other_cell(&self, cell: &CellKey, subject: &Subject) -> CellKey {
         CellKey {
             strategy: subject.scope.strategy.clone().unwrap_or_else(|| cell.strategy.clone()),
@@ -300,7 +299,6 @@ impl ComparedCells<'_> {
 }
 
 struct Bound {
-    /// The value; `None` where there is none.
     limit: Option<f64>,
     /// It may be larger.
     at_least: bool,
@@ -422,7 +420,6 @@ fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
 }
 
 impl Check {
-    /// Its verdict, with the cell before each reason.
     fn with_place(&self) -> Verdict {
         let place = format!("{}, {}", self.strategy, contenders(self.contenders));
         self.verdict.clone().with_reasons(|reason| format!("{place}: {reason}"))

@@ -12,7 +12,6 @@ use crate::results::record::Bound;
 use crate::words::units::{format_micros, number, percent};
 use crate::words::verdict::Verdict;
 
-/// How much is simulated, and by which seed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
     /// Arrivals of a simulation: those of the trial whose chance the interval has.

@@ -55,7 +55,6 @@ pub struct QuestionLoad {
     pub locks: usize,
     pub clients: usize,
     pub lasts: Duration,
-    /// What comes before it.
     pub warm_up: Duration,
     pub repetitions: u32,
     pub seed: u64,

@@ -61,7 +61,6 @@ pub struct Locks {
     pub overshoot: Empirical,
     /// How late an arrival asks. Where others hold and wait already it delays no one.
     pub late: Empirical,
-    /// When all of that takes longer, and when less.
     pub pace: Pace,
 }
 
@@ -73,7 +72,6 @@ pub struct Arrival {
     pub hold: f64,
 }
 
-/// Arrivals that come when they come.
 #[derive(Debug, Clone, Copy)]
 pub struct Open<'a> {
     pub arrivals: &'a [Arrival],
@@ -84,7 +82,6 @@ pub struct Open<'a> {
     pub to: f64,
 }
 
-/// So many clients that are alike.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlikeClients {
     pub count: usize,
