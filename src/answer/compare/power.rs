@@ -10,7 +10,7 @@ use super::figures::{Chosen, Role, VIOLATIONS, chosen, counts_losses, is_determi
 use super::judge::Sample;
 use super::side::{CellUnderLoad, Side};
 use super::test::MOST;
-use crate::answer::stats::MannWhitney;
+use crate::answer::stats::{Logs, MannWhitney};
 use crate::results::record::{Figure, Reading, Unit};
 
 /// How often a change of that size is to be seen.
@@ -91,15 +91,11 @@ pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
 
 /// The standard deviation of the logarithms; `None` of fewer than two values, or where one has none.
 fn spread(readings: &[Reading]) -> Option<f64> {
-    let logs: Vec<f64> = readings.iter().map(|reading| reading.value.ln()).collect();
-    if logs.len() < 2
-        || readings.iter().any(|reading| reading.at_least)
-        || !logs.iter().all(|log| log.is_finite())
-    {
+    if readings.len() < 2 || readings.iter().any(|reading| reading.at_least) {
         return None;
     }
-    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-    Some((logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (logs.len() - 1) as f64).sqrt())
+    let values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
+    Some((Logs::of(&values)?.squares / (values.len() - 1) as f64).sqrt())
 }
 
 /// As many as the sum of the errors of both kinds takes of normal values, and as many as the family demands.

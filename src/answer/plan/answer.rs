@@ -223,9 +223,10 @@ impl Answer {
         answer.predicts(evidence, got.unwrap_or_else(|| load.rate()), &prediction);
         answer.sensitivity = search.sensitivity();
         if search.keeps(&prediction, By::Middle) && !demand.grows() {
-            let (room, doubt) = search.room();
-            answer.headroom = room;
-            verdict = verdict.and(Verdict::unknown_if(doubt.into_iter().collect()));
+            match search.room() {
+                Ok(room) => answer.headroom = Some(room),
+                Err(doubt) => verdict = verdict.and(Verdict::Unknown(vec![doubt])),
+            }
         } else {
             answer.locks_needed = search.spread_over(SPREAD_MOST);
         }
@@ -487,7 +488,7 @@ impl Search<'_> {
         let demand = Demand::of(&prediction, self.load);
         let verdict = judge(self.objective, &prediction).and(demand.verdict());
         let holds = self.keeps(&prediction, By::Middle) && !demand.grows();
-        let headroom = if holds { self.room().0 } else { None };
+        let headroom = if holds { self.room().ok() } else { None };
         VariableHolds { verdict, prediction, headroom }
     }
 
@@ -573,24 +574,19 @@ impl Search<'_> {
         SERVICES.into_iter().filter_map(at).collect()
     }
 
-    /// Up to which rate the objective holds; where it fails at the rate that was asked for, none, and why.
-    fn room(&self) -> (Option<Headroom>, Option<String>) {
+    /// Up to which rate the objective holds; the error says up to which it does where that is below what was asked for.
+    fn room(&self) -> Result<Headroom, String> {
         if self.holds(self.load.clone(), By::Middle) {
-            return (Some(self.headroom()), None);
+            return Ok(self.headroom());
         }
         let below = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::Middle));
-        let limit = below.map(|factor| self.last_that_holds(factor, By::Middle).factor);
-        let why = limit.map_or_else(
-            || "no load is found that surely holds".to_owned(),
-            |factor| {
-                let limit = match self.load.is_closed() {
-                    true => format!("{} clients", self.load.clone().times(factor).sessions()),
-                    false => format!("{}/s", number(factor * self.load.rate())),
-                };
-                format!("the limit is about {limit}, below what is asked for")
-            },
-        );
-        (None, Some(why))
+        let below = below.ok_or("no load is found that surely holds")?;
+        let factor = self.last_that_holds(below, By::Middle).factor;
+        let limit = match self.load.is_closed() {
+            true => format!("{} clients", self.load.clone().times(factor).sessions()),
+            false => format!("{}/s", number(factor * self.load.rate())),
+        };
+        Err(format!("the limit is about {limit}, below what is asked for"))
     }
 
     /// Where the objective breaks, given that it holds at the rate that was asked for.

@@ -22,4 +22,4 @@ pub use estimate::{Interval, RatioEstimate, median, median_interval};
 pub use holm::holm;
 pub use mann_whitney::MannWhitney;
 pub use signed_rank::{Pair, SignedRank};
-pub use student::StudentRatio;
+pub use student::{Logs, StudentRatio};

@@ -43,13 +43,14 @@ impl StudentRatio {
 }
 
 /// The mean of the logarithms, and the sum of the squares of how far they lie from it.
-struct Logs {
+pub struct Logs {
     mean: f64,
-    squares: f64,
+    pub squares: f64,
 }
 
 impl Logs {
-    fn of(values: &[f64]) -> Option<Self> {
+    /// `None` of no values, and where one is not above 0 and finite.
+    pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() || !values.iter().all(|value| *value > 0.0 && value.is_finite()) {
             return None;
         }

@@ -153,22 +153,19 @@ impl Over {
 
     /// The values of the second variable: each is a series of its own.
     pub fn few(&self) -> Vec<f64> {
-        match &self.values {
-            Values::List(values) => values.clone(),
-            Values::Range { .. } => self.spaced(SERIES),
-        }
+        self.spaced(SERIES)
     }
 
-    /// So many values of a range, geometrically spaced, as far as they are different.
+    /// All that are listed or, of a range, so many values geometrically spaced, as far as they are different.
     pub fn spaced(&self, count: usize) -> Vec<f64> {
         let Values::Range { from, to } = self.values else { return self.grid() };
-        let last = (count.max(2) - 1) as f64;
+        let last = count.max(2) - 1;
         let at = |step: usize| match step {
             0 => from,
-            step if step + 1 >= count.max(2) => to,
-            step => self.variable.round(from * (to / from).powf(step as f64 / last)),
+            step if step == last => to,
+            step => self.variable.round(from * (to / from).powf(step as f64 / last as f64)),
         };
-        let mut values: Vec<f64> = (0..count.max(2)).map(at).collect();
+        let mut values: Vec<f64> = (0..=last).map(at).collect();
         values.dedup();
         values
     }
