@@ -212,10 +212,9 @@ impl Evaluation<'_> {
         let after = self.stored.run.floor_after.as_ref().and_then(|after| floor_of(after, figure));
         match floor_of(floor, figure) {
             Some(us @ 1..) if after.is_some_and(|after| Floor::are_apart(us, after)) => {
-                let moved = [us, after.unwrap_or(us)].map(format_micros);
+                let [before, after] = [us, after.unwrap_or(us)].map(format_micros);
                 Bound::missing(format!(
-                    "the floor moved from {} before the trials to {} after them",
-                    moved[0], moved[1]
+                    "the floor moved from {before} before the trials to {after} after them"
                 ))
             }
             Some(us @ 1..) => {
