@@ -114,10 +114,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
             shown(&format!("whether {} excluded is not known: {why}", trial.name()), LINE)
         })
     };
-    let total = |readings: &[Reading]| {
-        let value = readings.iter().map(|reading| reading.value).sum();
-        [Reading { value, at_least: false, samples: None }]
-    };
+    let total = |readings: &[Reading]| [Reading::exact(readings.iter().map(|reading| reading.value).sum())];
     let [before, after] = [total(&was), total(&is)];
     match (any(&was), any(&is)) {
         // What the base does not have it has not violated.

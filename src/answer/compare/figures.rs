@@ -182,7 +182,7 @@ pub fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
             Some(Reading { value: reading.value / asked_for(trial), ..reading })
         }
         Ok(reading) => Some(reading),
-        Err(Missing::Unstable) => Some(Reading { value: f64::INFINITY, at_least: false, samples: None }),
+        Err(Missing::Unstable) => Some(Reading::exact(f64::INFINITY)),
         Err(Missing::NotMeasured) => None,
     }
 }

@@ -137,7 +137,7 @@ mod tests {
     fn what_never_differs_takes_as_many_as_the_family_demands_and_what_always_does_has_no_number() {
         assert_eq!(needed(0.0, 0.05, 0.05, 24), MannWhitney::repetitions_needed(24, 0.05));
         assert_eq!(needed(3.0, 0.05, 0.05, 24), None);
-        let reading = |value| Reading { value, at_least: false, samples: None };
+        let reading = Reading::exact;
         assert_eq!(spread(&[reading(1.0)]), None);
         assert_eq!(spread(&[reading(0.0), reading(1.0)]), None);
         assert_eq!(spread(&[reading(5.0), reading(5.0)]), Some(0.0));

@@ -408,7 +408,7 @@ mod tests {
     use crate::answer::compare::Regression;
 
     fn readings(values: &[f64]) -> Vec<Reading> {
-        values.iter().map(|value| Reading { value: *value, at_least: false, samples: None }).collect()
+        values.iter().copied().map(Reading::exact).collect()
     }
 
     /// Ten repetitions around that value, none like another.
@@ -453,8 +453,8 @@ mod tests {
         // Each block is slower than the one before; within each the new takes a tenth longer.
         let block = |at: u32| {
             let base = 100.0 * 1.5_f64.powi(i32::try_from(at).unwrap());
-            let reading = |value| Reading { value, at_least: false, samples: None };
-            Block { base: reading(base), new: reading(base * (1.1 + f64::from(at) / 1_000.0)) }
+            let new = base * (1.1 + f64::from(at) / 1_000.0);
+            Block { base: Reading::exact(base), new: Reading::exact(new) }
         };
         let blocks: Vec<Block> = (0..8).map(block).collect();
         let limits = Limits::default();
