@@ -212,7 +212,7 @@ impl Answer {
             }
         };
         let judged = search.known_queue(&prediction, load).and(judge(objective, &prediction));
-        let mut verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
+        let mut verdict = judged.and(unsound(&evidence.trials, counts));
         let demand = Demand::of(&prediction, load);
         if demand.depends_on_time() {
             answer.horizon_s = Some(effort.arrivals / load.rate());
@@ -397,27 +397,27 @@ impl Demand {
             )]);
         }
         let may_grow = self.grows() || self.depends_on_time() && self.high >= ALL_OF_THE_TIME;
-        Verdict::unknown_if(
-            may_grow.then(|| {
-                format!(
-                    "{} would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
-                    self.lock,
-                    percent(self.middle)
-                )
-            })
-            .into_iter()
-            .collect(),
-        )
+        if !may_grow {
+            return Verdict::Held;
+        }
+        Verdict::Unknown(vec![format!(
+            "{} would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
+            self.lock,
+            percent(self.middle)
+        )])
     }
 }
 
-fn unsound(trials: &[Observation], counts: bool) -> Vec<String> {
+fn unsound(trials: &[Observation], counts: bool) -> Verdict {
     if counts {
-        return Vec::new();
+        return Verdict::Held;
     }
     let why = trials.iter().find_map(|trial| trial.unsound.clone()).unwrap_or_default();
     let count = trials.iter().filter(|trial| trial.unsound.is_some()).count();
-    vec![format!("{count} of {} trials do not count, the first of them because it is {why}", trials.len())]
+    let all = trials.len();
+    Verdict::Unknown(vec![format!(
+        "{count} of {all} trials do not count, the first of them because it is {why}"
+    )])
 }
 
 /// How much of a prediction's interval has to keep the objective.
@@ -513,14 +513,14 @@ impl Search<'_> {
     /// Unknown where queues get longer than any that was measured and each who waits costs.
     fn known_queue(&self, prediction: &Prediction, load: &PlannedLoad) -> Verdict {
         let waiting = 1.0 + at_the_busiest(prediction, load.locks(), load.unevenness());
-        let why = || {
-            format!(
-                "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
-                number(waiting),
-                number(self.fit.range.waiting_to)
-            )
-        };
-        Verdict::unknown_if(self.fit.guesses_queue(waiting).then(why).into_iter().collect())
+        if !self.fit.guesses_queue(waiting) {
+            return Verdict::Held;
+        }
+        Verdict::Unknown(vec![format!(
+            "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
+            number(waiting),
+            number(self.fit.range.waiting_to)
+        )])
     }
 
     fn holds(&self, load: PlannedLoad, by: By) -> bool {

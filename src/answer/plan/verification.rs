@@ -9,8 +9,8 @@ use super::{FailureCost, MeasuredRange, PlannedLoad, Question, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, predict, simulate};
 use crate::answer::objective::Objective;
 use crate::answer::queueing::SimulationOutcome;
-use crate::results::record::Trial;
 use crate::results::record::figures::THROUGHPUT;
+use crate::results::record::{Reading, Trial};
 use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::verdict::Verdict;
 
@@ -179,7 +179,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let all = objective.figure == THROUGHPUT.figure();
     let value = if all { value * question.rate / load.rate() } else { value };
     let held = objective.holds(value);
-    let measured = Measured { value, at_least, samples: waits.count };
+    let measured = Reading { value, at_least, samples: Some(waits.count) };
     let verdict = judge(objective, measured, &trial.judged.exclusion, trial.unsound());
     Ok(Verification {
         strategy: trial.spec.strategy.label.clone(),
@@ -195,15 +195,10 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     })
 }
 
-struct Measured {
-    value: f64,
-    at_least: bool,
-    samples: u64,
-}
-
 /// What a trial shows of the objective. Neither that it held nor that it broke follows from one that says nothing of the lock.
-fn judge(objective: &Objective, measured: Measured, exclusion: &Verdict, unsound: Option<String>) -> Verdict {
-    let Measured { value, at_least, samples } = measured;
+fn judge(objective: &Objective, measured: Reading, exclusion: &Verdict, unsound: Option<String>) -> Verdict {
+    let Reading { value, at_least, samples } = measured;
+    let samples = samples.unwrap_or_default();
     let Objective { figure, limit, .. } = objective;
     let [shown, limit] = [value, *limit].map(|value| figure.unit().show(value));
     if let Verdict::Violated(why) = exclusion {
@@ -238,7 +233,7 @@ mod tests {
 
     fn word(value: f64, at_least: bool, samples: u64, unsound: Option<&str>) -> &'static str {
         let objective = objective("wait.p99 < 200ms").unwrap();
-        let measured = Measured { value, at_least, samples };
+        let measured = Reading { value, at_least, samples: Some(samples) };
         judge(&objective, measured, &Verdict::Held, unsound.map(str::to_owned)).word()
     }
 
