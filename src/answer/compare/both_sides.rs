@@ -8,7 +8,7 @@ use super::differences::{FloorRise, ShareApart, shares, takes_time, unless_gener
 use super::figures::{VIOLATIONS, better_of, is_determined, leading, reading, readings};
 use super::judge::{Compared, ComparisonVerdict, Method, Regression, Sample, Scale, Terms, exactly};
 use super::side::{CellUnderLoad, LINE, Repetitions, doubt, sound};
-use super::test::{Runs, Test, judge};
+use super::test::{Runs, Test};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Better, Figure, Reading, Trial};
@@ -130,7 +130,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
         },
         // How often a lock fails that does not exclude is chance, so it takes a test to tell.
         (true, true) => {
-            let found = judge(&was, &is, Better::Lower, terms.of(VIOLATIONS), 1);
+            let found = Test::unpaired(&was, &is, Better::Lower, terms.of(VIOLATIONS)).alone(1);
             let broken = Some("the lock does not exclude on either side".to_owned());
             let why = [broken, found.why].into_iter().flatten().collect::<Vec<_>>().join("; ");
             Compared { why: Some(why), ..found }

@@ -8,13 +8,6 @@ use crate::answer::stats::{
 use crate::results::record::{Better, Figure, Reading};
 use crate::words::units::{counted, number, percent};
 
-/// Compares one figure of two sides that have nothing to do with each other, as one of `family` comparisons.
-///
-/// Where several are compared, [`judge_family`] corrects them together, which is less strict.
-pub fn judge(base: &[Reading], new: &[Reading], better: Better, limits: Limits, family: usize) -> Compared {
-    Test::unpaired(base, new, better, limits).alone(family)
-}
-
 /// The readings of both sides in one block, in which they were measured side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
@@ -240,7 +233,8 @@ impl Test {
         self.found.as_ref().ok().map(|found| found.p)
     }
 
-    /// Its verdict where nothing is known of the others of its family: Bonferroni's correction.
+    /// Its verdict where nothing is known of the others of its family: Bonferroni's correction. That of [`judge_family`] is
+    /// less strict.
     pub fn alone(self, family: usize) -> Compared {
         let family = family.max(1);
         let adjusted = self.p().map(|p| (p * family as f64).min(1.0));
@@ -414,6 +408,10 @@ mod tests {
     /// Ten repetitions around that value, none like another.
     fn around(value: f64) -> Vec<Reading> {
         readings(&(0..10).map(|at| value * (1.0 + f64::from(at) / 1_000.0)).collect::<Vec<_>>())
+    }
+
+    fn judge(base: &[Reading], new: &[Reading], better: Better, limits: Limits, family: usize) -> Compared {
+        Test::unpaired(base, new, better, limits).alone(family)
     }
 
     fn of(base: f64, new: f64) -> Compared {
