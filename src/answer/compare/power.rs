@@ -95,7 +95,8 @@ fn spread(readings: &[Reading]) -> Option<f64> {
         return None;
     }
     let values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
-    Some((Logs::of(&values)?.squares / (values.len() - 1) as f64).sqrt())
+    let logs = Logs::of(&values)?;
+    Some((logs.squares / (logs.count - 1) as f64).sqrt())
 }
 
 /// As many as the sum of the errors of both kinds takes of normal values, and as many as the family demands.

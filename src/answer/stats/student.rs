@@ -44,7 +44,8 @@ impl StudentRatio {
 
 /// The mean of the logarithms, and the sum of the squares of how far they lie from it.
 pub struct Logs {
-    mean: f64,
+    pub count: usize,
+    pub mean: f64,
     pub squares: f64,
 }
 
@@ -56,7 +57,8 @@ impl Logs {
         }
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        Some(Self { mean, squares: logs.iter().map(|log| (log - mean).powi(2)).sum() })
+        let squares = logs.iter().map(|log| (log - mean).powi(2)).sum();
+        Some(Self { count: logs.len(), mean, squares })
     }
 }
 

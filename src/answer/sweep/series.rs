@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::answer::objective::Objective;
+use crate::answer::stats::Logs;
 use crate::results::StoredRun;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Missing, Reading, Trial};
@@ -168,26 +169,21 @@ impl LogDeviation {
     /// Of groups of repetitions of the same thing; `None` where no group has two that are above 0.
     fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut degrees) = (0.0, 0.0);
-        for logs in groups.into_iter().map(logarithms).filter(|logs| logs.len() > 1) {
-            let mean = mean(&logs);
-            squares += logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
-            degrees += (logs.len() - 1) as f64;
+        for logs in groups.into_iter().filter_map(logarithms).filter(|logs| logs.count > 1) {
+            squares += logs.squares;
+            degrees += (logs.count - 1) as f64;
         }
         (degrees > 0.0).then(|| Self { deviation: (squares / degrees).sqrt().max(LEAST), degrees })
     }
 
     /// The interval of the mean of these repetitions that leaves out so much on both sides together; `None` of none.
     fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Estimate> {
-        let logs = logarithms(values);
-        if logs.is_empty() {
-            return None;
-        }
-        let centre = mean(&logs);
+        let logs = logarithms(values)?;
         let half = Self::of_a_point(pooled, values)
             .and_then(|spread| spread.student(outside).map(|factor| factor * spread.deviation))
-            .map(|half| half / (logs.len() as f64).sqrt());
-        let end = |sign: f64| half.map(|half| (centre + sign * half).exp());
-        Some(Estimate { value: centre.exp(), low: end(-1.0), high: end(1.0) })
+            .map(|half| half / (logs.count as f64).sqrt());
+        let end = |sign: f64| half.map(|half| (logs.mean + sign * half).exp());
+        Some(Estimate { value: logs.mean.exp(), low: end(-1.0), high: end(1.0) })
     }
 
     fn of_a_point(pooled: Option<Self>, values: &[f64]) -> Option<Self> {
@@ -205,12 +201,9 @@ impl LogDeviation {
     }
 }
 
-fn logarithms(values: &[f64]) -> Vec<f64> {
-    values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect()
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+/// Of those that have one.
+fn logarithms(values: &[f64]) -> Option<Logs> {
+    Logs::of(&values.iter().copied().filter(|value| *value > 0.0).collect::<Vec<f64>>())
 }
 
 pub(super) const AT_LEAST: usize = 2;
