@@ -208,10 +208,8 @@ fn requests_in_a_turn(trials: &[&Trial], floor_us: f64) -> f64 {
 
 /// What was found, unless it is doubtful: what is worse although repetitions are lost is worse all the same.
 fn unless(doubt: Option<&str>, found: Compared) -> Compared {
-    let (Some(doubt), false) = (doubt, found.regression == Regression::Yes) else { return found };
-    if found.verdict == ComparisonVerdict::NotMeasured {
-        return found;
-    }
+    let is_settled = found.regression == Regression::Yes || found.verdict == ComparisonVerdict::NotMeasured;
+    let Some(doubt) = doubt.filter(|_| !is_settled) else { return found };
     let why = found.why.as_ref().map_or_else(|| doubt.to_owned(), |why| format!("{doubt}; {why}"));
     found.inconclusive(why)
 }

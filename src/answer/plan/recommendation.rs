@@ -195,8 +195,7 @@ fn take(
         let Some(wait) = predicted(wait_of(objective), &search.about(load.clone().over(locks))) else {
             continue;
         };
-        let is_better = best.is_none_or(|(fewest, shortest, _)| (locks, wait.middle) < (fewest, shortest));
-        if is_better {
+        if best.is_none_or(|(fewest, shortest, _)| (locks, wait.middle) < (fewest, shortest)) {
             best = Some((locks, wait.middle, *strategy));
         }
     }
