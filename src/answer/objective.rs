@@ -29,6 +29,11 @@ impl Objective {
     pub fn holds(&self, value: f64) -> bool {
         self.relation.holds(value, self.limit)
     }
+
+    /// What the figure is to be: `< 100 ms`.
+    pub fn wanted(&self) -> String {
+        format!("{} {}", self.relation.sign(), self.figure.unit().show(self.limit))
+    }
 }
 
 impl FromStr for Objective {

@@ -119,7 +119,6 @@ pub struct Progress<'a> {
     pub half_widths: &'a [Option<f64>],
 }
 
-/// What follows after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     Another,
@@ -164,7 +163,6 @@ mod tests {
         (1..=count).map(|number| Block::of(seed, number)).collect()
     }
 
-    /// In which place of its block a turn comes.
     fn place(block: &Block, turn: Turn) -> usize {
         block.order.iter().position(|at| *at == turn).unwrap()
     }

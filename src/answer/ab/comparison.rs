@@ -58,19 +58,9 @@ pub struct Matrix {
 }
 
 /// Pairs the combinations of two sides: like with like where both have the same, else by their position.
-///
-/// # Errors
-/// What cannot be paired, in a sentence with what to do.
 pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
-    let strategies = paired(&a.strategies, &b.strategies).ok_or_else(|| {
-        let count = |of: &Matrix| counted(of.strategies.len(), "strategy", "strategies");
-        cannot(&count(a), &count(b))
-    })?;
-    let counts = paired(&a.contenders, &b.contenders).ok_or_else(|| {
-        let count =
-            |of: &Matrix| counted(of.contenders.len(), "number of contenders", "numbers of contenders");
-        cannot(&count(a), &count(b))
-    })?;
+    let strategies = paired(&a.strategies, &b.strategies, ["strategy", "strategies"])?;
+    let counts = paired(&a.contenders, &b.contenders, ["number of contenders", "numbers of contenders"])?;
     let cell = |strategy: &String, contenders: usize| CellKey { strategy: strategy.clone(), contenders };
     let each = strategies.iter().flat_map(|(first, second)| {
         counts.iter().map(move |(one, other)| CellPair { a: cell(first, *one), b: cell(second, *other) })
@@ -78,24 +68,24 @@ pub fn pair(a: &Matrix, b: &Matrix) -> Result<Vec<CellPair>, String> {
     Ok(each.collect())
 }
 
-fn cannot(a: &str, b: &str) -> String {
-    format!(
-        "A has {a} and B {b}, so it is not clear which is compared with which: give both sides the same or equally \
-         many, which are then paired by their order"
-    )
-}
-
-/// The pairs; `None` where there are more on one side.
-fn paired<T: Clone + Ord>(a: &[T], b: &[T]) -> Option<Vec<(T, T)>> {
+fn paired<T: Clone + Ord>(a: &[T], b: &[T], [one, many]: [&str; 2]) -> Result<Vec<(T, T)>, String> {
     let sorted = |of: &[T]| {
         let mut of = of.to_vec();
         of.sort_unstable();
         of
     };
     if sorted(a) == sorted(b) {
-        return Some(a.iter().map(|one| (one.clone(), one.clone())).collect());
+        return Ok(a.iter().map(|one| (one.clone(), one.clone())).collect());
     }
-    (a.len() == b.len()).then(|| a.iter().cloned().zip(b.iter().cloned()).collect())
+    if a.len() != b.len() {
+        return Err(format!(
+            "A has {} and B {}, so it is not clear which is compared with which: give both sides the same or equally \
+             many, which are then paired by their order",
+            counted(a.len(), one, many),
+            counted(b.len(), one, many)
+        ));
+    }
+    Ok(a.iter().cloned().zip(b.iter().cloned()).collect())
 }
 
 /// What is to be found out: whether a figure of one side is that of the other.
@@ -131,7 +121,6 @@ impl fmt::Display for Silence {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answers {
     pub a: Answer,
-    /// Of the second side.
     pub b: Answer,
     pub again: Answer,
 }
@@ -142,14 +131,12 @@ impl Answers {
         [&self.a, &self.b].into_iter().any(|answer| matches!(answer, Err(Silence::Spoiled(_))))
     }
 
-    /// Whether either side lost anything of what is counted.
     fn lose_any(&self) -> bool {
         [&self.a, &self.b].into_iter().flatten().any(|reading| reading.value > 0.0)
     }
 }
 
 impl FigureQuestion {
-    /// Which combination it asks for in that run.
     pub fn cell(&self, turn: Turn) -> &CellKey {
         match turn {
             Turn::A | Turn::Again => &self.cells.a,
@@ -157,11 +144,6 @@ impl FigureQuestion {
         }
     }
 
-    /// What that run says.
-    ///
-    /// # Errors
-    /// Why it says nothing that could be compared: there is no such trial, it is invalid or partial, or the figure is not
-    /// known in it.
     pub fn answer(&self, turn: Turn, run: &StoredRun) -> Answer {
         let cell = self.cell(turn);
         let trial = run.trials.iter().find(|trial| cell.is_of(trial));
@@ -447,7 +429,6 @@ impl Measured {
         all_spoiled && self.pairs >= self.asked && of_b <= of_a
     }
 
-    /// Whether A lies wholly beyond the margin from itself, to either side.
     fn differs_from_itself(&self) -> bool {
         matches!(self.itself.verdict, ComparisonVerdict::Regressed | ComparisonVerdict::Improved)
     }

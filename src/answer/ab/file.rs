@@ -216,16 +216,11 @@ impl AbFile {
         one.margin.or(self.terms.margin)
     }
 
-    /// Writes it into that directory, in the place of what is there.
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
         results::replace_json(&directory.join(FILE), self)
     }
 }
 
-/// Reads the file of a comparison's directory.
-///
-/// # Errors
-/// [`Error::Usage`] that names the file: it is not there, was cut off, or is of another version.
 pub fn read(directory: &Path) -> Result<AbFile, Error> {
     AB_FILE.read(directory)
 }

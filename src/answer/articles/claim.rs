@@ -56,7 +56,6 @@ fn undecided() -> String {
 }
 
 impl Claim {
-    /// Those of its needs that are runs.
     pub fn scenarios(&self) -> Vec<String> {
         let is_run = |need: &&String| ![BEHAVIOUR, CALIBRATIONS, CURATOR].contains(&need.as_str());
         self.needs.iter().filter(is_run).cloned().collect()
@@ -113,7 +112,6 @@ pub const CURATOR: &str = "curator";
 /// Stands among the needs for calibrations of 1, 3 and 5 servers.
 pub const CALIBRATIONS: &str = "calibrations";
 
-/// What is true of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {

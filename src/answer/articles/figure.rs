@@ -24,10 +24,8 @@ const LEFT_OUT: f64 = 0.05;
 #[serde(rename_all = "snake_case")]
 pub enum Of {
     Amount,
-    /// Microseconds.
     Us,
     Bytes,
-    /// So many a second.
     PerS,
     /// A share between 0 and 1.
     Share,
@@ -87,12 +85,10 @@ impl Figure {
         self.bounds.map_or(self.value, |bounds| bounds.high)
     }
 
-    /// Its value alone.
     pub fn shown(&self) -> String {
         self.of.shown(self.value)
     }
 
-    /// Its value, and between which two it lies.
     pub fn in_full(&self) -> String {
         let Some(Bounds { low, high, coverage, repetitions }) = self.bounds else { return self.shown() };
         let (low, high) = (self.of.shown(low), self.of.shown(high));
@@ -129,13 +125,9 @@ impl Bounds {
     }
 }
 
-/// Finds a figure by its name.
 type Lookup<'a> = dyn Fn(&str) -> Option<&'a Figure> + 'a;
 
 /// Whether a condition holds; `None` where that is unknown.
-///
-/// # Errors
-/// What of its text means nothing, or names no figure.
 pub fn holds(condition: &str, figures: &Lookup<'_>) -> Result<Option<bool>, String> {
     let mut all = Some(true);
     for text in condition.split(" and ") {
@@ -188,9 +180,6 @@ fn quantity(text: &str) -> Result<f64, String> {
 }
 
 /// A sentence with each `{name}` replaced by the figure's value.
-///
-/// # Errors
-/// A name that no figure has, or a brace that nothing closes.
 pub fn filled(sentence: &str, figures: &Lookup<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = sentence;

@@ -29,22 +29,13 @@ pub fn decide(evidence: &Evidence) -> Vec<Decision> {
 }
 
 fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
-    let needed = Needed::of(claim, evidence);
-    let not_decided = |why: String| (Answer::NotDecided, why);
-    let mut figures = Vec::new();
-    let (answer, sentence) = if needed.missing.is_empty() {
-        match ClaimFigures::of(claim, evidence) {
-            Ok(Some(known)) => {
-                let found = known.answer(claim).unwrap_or_else(not_decided);
-                figures = known.into_figures();
-                found
-            }
-            Ok(None) => not_decided(LACKING.to_owned()),
-            Err(wrong) => not_decided(wrong),
-        }
-    } else {
-        not_decided(format!("needs {}", needed.missing.join(" and ")))
+    let Needed { missing, runs } = Needed::of(claim, evidence);
+    let (known, runs) = match missing.is_empty() {
+        true => (ClaimFigures::of(claim, evidence), runs),
+        false => (Err(format!("needs {}", missing.join(" and "))), Vec::new()),
     };
+    let found = known.as_ref().map_err(String::clone).and_then(|known| known.answer(claim));
+    let (answer, sentence) = found.unwrap_or_else(|why| (Answer::NotDecided, why));
     Decision {
         number: claim.number,
         articles: claim.articles.clone(),
@@ -52,8 +43,8 @@ fn decided(claim: &Claim, evidence: &Evidence) -> Decision {
         decided_by: claim.decided_by.clone(),
         answer,
         sentence,
-        figures,
-        runs: if needed.missing.is_empty() { needed.runs } else { Vec::new() },
+        figures: known.map(ClaimFigures::into_figures).unwrap_or_default(),
+        runs,
     }
 }
 
@@ -116,23 +107,17 @@ struct ClaimFigures {
 }
 
 impl ClaimFigures {
-    /// `None` where the evidence lacks one of them.
-    ///
-    /// # Errors
-    /// What of the claim's text means nothing.
-    fn of(claim: &Claim, evidence: &Evidence) -> Result<Option<Self>, String> {
+    fn of(claim: &Claim, evidence: &Evidence) -> Result<Self, String> {
+        let lacking = || LACKING.to_owned();
         let mut known = Self::default();
         if let Some(name) = &claim.reckoned {
             let reckon = reckoned::named(name).ok_or_else(|| format!("nothing is reckoned by `{name}`"))?;
-            if reckon(evidence, &mut known).is_none() {
-                return Ok(None);
-            }
+            reckon(evidence, &mut known).ok_or_else(lacking)?;
         }
         for line in &claim.figures {
-            let Some(figure) = reading::read(line, claim, evidence)? else { return Ok(None) };
-            known.put(&line.id, figure);
+            known.put(&line.id, reading::read(line, claim, evidence)?.ok_or_else(lacking)?);
         }
-        Ok(Some(known))
+        Ok(known)
     }
 
     fn put(&mut self, name: &str, figure: Figure) {
@@ -177,7 +162,6 @@ impl Evidence {
         of_it.max_by_key(|run| run.what.run.started_at)
     }
 
-    /// Its trials; none where there is no such run.
     fn trials(&self, scenario: &str) -> Trials<'_> {
         Trials(self.run(scenario).into_iter().flat_map(|run| &run.what.trials).collect())
     }
@@ -216,12 +200,10 @@ impl Evidence {
     }
 
     /// What Java's Curator was seen to do, of what was given the last.
-    #[must_use]
     pub fn curator(&self) -> Option<&Named<serde_json::Value>> {
         self.curators.last()
     }
 
-    /// The newest calibration of so many servers.
     pub fn calibration(&self, servers: usize) -> Option<&Named<Calibration>> {
         let of_it = self.calibrations.iter().filter(|one| one.what.servers.len() == servers);
         of_it.max_by_key(|one| one.what.started_at)

@@ -10,7 +10,6 @@ pub const DECISIONS_VERSION: u32 = 1;
 /// What is kept of a look at all claims: `results/articles/decisions.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decisions {
-    /// The version of this layout: 1.
     pub schema_version: u32,
     /// Where and how it was measured, run by run where runs differ.
     pub measured_on: Vec<String>,
@@ -26,7 +25,6 @@ impl Decisions {
     }
 
     /// The same with what was kept of the claims for which these runs are missing.
-    #[must_use]
     pub fn or_kept(mut self, kept: Self) -> Self {
         let mut has_kept = false;
         for claim in self.claims.iter_mut().filter(|claim| claim.lacks_runs()) {
@@ -39,12 +37,8 @@ impl Decisions {
         }
         self.note = self.note.or(kept.note);
         if has_kept {
-            let measured_here = std::mem::replace(&mut self.measured_on, kept.measured_on);
-            for place in measured_here {
-                if !self.measured_on.contains(&place) {
-                    self.measured_on.push(place);
-                }
-            }
+            self.measured_on.retain(|place| !kept.measured_on.contains(place));
+            self.measured_on = [kept.measured_on, self.measured_on].concat();
         }
         self
     }

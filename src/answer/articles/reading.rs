@@ -25,9 +25,6 @@ use crate::words::measure::RequestKind::{Create, Delete, ExistsWatch, GetChildre
 use crate::words::measure::{self, Outcome, Unit};
 
 /// Reads one of a claim's figures; `None` where the evidence has no such thing.
-///
-/// # Errors
-/// What of its text means nothing.
 pub fn read(line: &FigureLine, claim: &Claim, evidence: &Evidence) -> Result<Option<Figure>, String> {
     let readings: Vec<&str> = line.of.split(" / ").collect();
     match readings.as_slice() {
@@ -66,7 +63,6 @@ fn of_document(path: &str, line: &FigureLine, evidence: &Evidence) -> Option<Fig
     Some(Figure::new(&line.shown, value, line.unit.unwrap_or(of)))
 }
 
-/// What of which trials.
 struct TrialReading {
     measured: Measured,
     aggregate: Aggregate,
@@ -155,7 +151,6 @@ impl Aggregate {
             .find_map(|(name, aggregate)| (name == word).then_some(aggregate))
     }
 
-    /// `None` of no value.
     fn figure(self, what: &str, values: &[f64], of: Of) -> Option<Figure> {
         let exact = |value: Option<f64>| value.map(|value| Figure::new(what, value, of));
         match self {
@@ -180,29 +175,19 @@ pub struct Measured {
 enum Read {
     Trial(fn(&Trial) -> Option<f64>),
     /// Of each fault of a kind that was seen to take effect.
-    Fault(fn(&Trial, &FaultRecord) -> Option<f64>, FaultKind),
+    Fault(fn(&Trial, &FaultRecord) -> Option<f64>, &'static str),
     Gate(measure::Figure),
 }
 
-/// A kind of fault, by its place in the names that claims use.
-#[derive(Clone, Copy)]
-struct FaultKind(&'static str);
+/// The kinds of faults of which claims name figures.
+const KINDS: [&str; 5] = ["kill", "lose-majority", "crash", "freeze", "reset"];
 
-const KINDS: [FaultKind; 5] = [
-    FaultKind("kill"),
-    FaultKind("lose-majority"),
-    FaultKind("crash"),
-    FaultKind("freeze"),
-    FaultKind("reset"),
-];
-
-/// The figure of that name.
 pub fn named(name: &str) -> Result<Measured, String> {
     if let Some((_, measured)) = of_trials().into_iter().find(|(one, _)| *one == name) {
         return Ok(measured);
     }
     if let Some((figure, kind)) = name.split_once('.')
-        && let Some(kind) = KINDS.into_iter().find(|one| one.0 == kind)
+        && let Some(kind) = KINDS.into_iter().find(|one| *one == kind)
         && let Some((_, measured)) = of_faults(kind).into_iter().find(|(one, _)| *one == figure)
     {
         return Ok(measured);
@@ -223,7 +208,6 @@ pub fn named(name: &str) -> Result<Measured, String> {
     Ok(Measured { of, needs, aggregate, read: Read::Gate(figure) })
 }
 
-/// A figure of trials by its name.
 type Entry = (&'static str, Measured);
 
 fn count(name: &'static str, needs: Needs, read: fn(&Trial) -> Option<f64>) -> Entry {
@@ -312,8 +296,7 @@ fn of_trials() -> Vec<Entry> {
     ]
 }
 
-/// Of each fault of that kind.
-fn of_faults(kind: FaultKind) -> Vec<Entry> {
+fn of_faults(kind: &'static str) -> Vec<Entry> {
     let us = |name, read| {
         let read = Read::Fault(read, kind);
         (name, Measured { of: Of::Us, needs: Needs::Nothing, aggregate: Aggregate::Median, read })
@@ -384,7 +367,6 @@ pub struct Trials<'a>(pub Vec<&'a Trial>);
 
 impl Trials<'_> {
     /// Those of strategies with these labels; all where there is none.
-    #[must_use]
     fn of(mut self, labels: &[String]) -> Self {
         let is_it = |label: &str| labels.iter().any(|one| one == label);
         self.0.retain(|trial| {
@@ -394,14 +376,12 @@ impl Trials<'_> {
         self
     }
 
-    #[must_use]
     pub fn at(mut self, contenders: Option<usize>) -> Self {
         self.0.retain(|trial| contenders.is_none_or(|contenders| trial.spec.contenders == contenders));
         self
     }
 
     /// Those of which such figures are right, in the order of their repetitions.
-    #[must_use]
     pub fn fit_for(mut self, needs: Needs) -> Self {
         self.0.retain(|trial| match needs {
             Needs::Nothing => true,
@@ -424,7 +404,7 @@ impl Measured {
         match self.read {
             Read::Trial(read) => Some(vec![read(trial)?]),
             Read::Fault(read, kind) => {
-                let proved = trial.faults.iter().filter(|fault| fault.proved && fault.kind == kind.0);
+                let proved = trial.faults.iter().filter(|fault| fault.proved && fault.kind == kind);
                 proved.map(|fault| read(trial, fault)).collect()
             }
             Read::Gate(figure) if figure.is_counted_on_the_wire() && trial.is_counted_apart() => {

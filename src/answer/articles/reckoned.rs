@@ -178,15 +178,7 @@ const MOST: f64 = 0.5;
 
 /// In how many cells of contenders and hold the order holds, and from where on.
 fn network_cost(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
-    let mut cells = Vec::new();
-    for [polling, parent, predecessor] in by_cell(&evidence.trials("articles-network-cost"))? {
-        let first = polling.0.first()?;
-        cells.push(CostAt::of(
-            first.spec.contenders,
-            hold_in_intervals(first)?,
-            &[polling, parent, predecessor],
-        )?);
-    }
+    let cells = by_cell(&evidence.trials("articles-network-cost"))?;
     let classes = STRATEGIES.map(|name| counted_of(&evidence.trials("articles-cost"), name));
     let at_article = CostAt::of(0, 0.0, &classes)?;
     known.put("saved", at_article.saved("article's classes")?);
@@ -226,23 +218,21 @@ fn counted_of<'a>(trials: &Trials<'a>, strategy: &str) -> Trials<'a> {
     of_it
 }
 
-/// The trials of polling with one number of contenders and one interval, each beside those of the others.
-fn by_cell<'a>(trials: &Trials<'a>) -> Option<Vec<[Trials<'a>; 3]>> {
+/// What the three cost with each number of contenders and each interval with which polling was tried.
+fn by_cell(trials: &Trials<'_>) -> Option<Vec<CostAt>> {
     let [polling, parent, predecessor] = STRATEGIES.map(|name| counted_of(trials, name));
-    let mut cells: Vec<(usize, f64)> = Vec::new();
-    for trial in &polling.0 {
-        let cell = (trial.spec.contenders, hold_in_intervals(trial)?);
-        if !cells.contains(&cell) {
-            cells.push(cell);
-        }
-    }
+    let cell = |trial: &&Trial| Some((trial.spec.contenders, hold_in_intervals(trial)?));
+    let mut cells: Vec<(usize, f64)> = polling.0.iter().map(cell).collect::<Option<_>>()?;
     cells.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
-    let of = |(contenders, hold): (usize, f64)| {
-        let mut polling = polling.clone().at(Some(contenders));
+    cells.dedup();
+    let cost = |(contenders, hold): (usize, f64)| {
+        let [mut polling, parent, predecessor] =
+            [&polling, &parent, &predecessor].map(|of| of.clone().at(Some(contenders)));
         polling.0.retain(|trial| hold_in_intervals(trial) == Some(hold));
-        [polling, parent.clone().at(Some(contenders)), predecessor.clone().at(Some(contenders))]
+        CostAt::of(contenders, hold, &[polling, parent, predecessor])
     };
-    (!cells.is_empty()).then(|| cells.into_iter().map(of).collect())
+    let costs: Vec<CostAt> = cells.into_iter().map(cost).collect::<Option<_>>()?;
+    (!costs.is_empty()).then_some(costs)
 }
 
 fn hold_in_intervals(trial: &Trial) -> Option<f64> {
@@ -284,7 +274,6 @@ fn complexities(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     Some(())
 }
 
-/// Kinds of requests and of events that a lock uses.
 struct Kinds {
     requests: usize,
     events: usize,
@@ -317,7 +306,6 @@ struct Complexity {
     states: usize,
 }
 
-/// The sources of polling, parent watch and predecessor watch.
 const SOURCES: [&str; 3] = [
     include_str!("../../lock/articles/polling.rs"),
     include_str!("../../lock/articles/parent_watch.rs"),

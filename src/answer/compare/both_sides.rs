@@ -8,7 +8,7 @@ use super::differences::{FloorRise, ShareApart, shares, takes_time, unless_gener
 use super::figures::{VIOLATIONS, better_of, is_determined, leading, reading, readings};
 use super::judge::{Compared, ComparisonVerdict, Method, Regression, Sample, Scale, Terms, exactly};
 use super::side::{CellUnderLoad, LINE, Repetitions, doubt, sound};
-use super::test::{Runs, Test, judge};
+use super::test::{Runs, Test};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Better, Figure, Reading, Trial};
@@ -114,10 +114,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
             shown(&format!("whether {} excluded is not known: {why}", trial.name()), LINE)
         })
     };
-    let total = |readings: &[Reading]| {
-        let value = readings.iter().map(|reading| reading.value).sum();
-        [Reading { value, at_least: false, samples: None }]
-    };
+    let total = |readings: &[Reading]| [Reading::exact(readings.iter().map(|reading| reading.value).sum())];
     let [before, after] = [total(&was), total(&is)];
     match (any(&was), any(&is)) {
         // What the base does not have it has not violated.
@@ -133,7 +130,7 @@ fn violations(base: &[&Trial], new: &[&Trial], terms: &Terms) -> Compared {
         },
         // How often a lock fails that does not exclude is chance, so it takes a test to tell.
         (true, true) => {
-            let found = judge(&was, &is, Better::Lower, terms.of(VIOLATIONS), 1);
+            let found = Test::unpaired(&was, &is, Better::Lower, terms.of(VIOLATIONS)).alone(1);
             let broken = Some("the lock does not exclude on either side".to_owned());
             let why = [broken, found.why].into_iter().flatten().collect::<Vec<_>>().join("; ");
             Compared { why: Some(why), ..found }
@@ -211,10 +208,8 @@ fn requests_in_a_turn(trials: &[&Trial], floor_us: f64) -> f64 {
 
 /// What was found, unless it is doubtful: what is worse although repetitions are lost is worse all the same.
 fn unless(doubt: Option<&str>, found: Compared) -> Compared {
-    let (Some(doubt), false) = (doubt, found.regression == Regression::Yes) else { return found };
-    if found.verdict == ComparisonVerdict::NotMeasured {
-        return found;
-    }
+    let is_settled = found.regression == Regression::Yes || found.verdict == ComparisonVerdict::NotMeasured;
+    let Some(doubt) = doubt.filter(|_| !is_settled) else { return found };
     let why = found.why.as_ref().map_or_else(|| doubt.to_owned(), |why| format!("{doubt}; {why}"));
     found.inconclusive(why)
 }
@@ -260,10 +255,7 @@ pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure
             [first, ..] if takes_time(*first) => *first,
             _ => return None,
         };
-        let [base, new]: [Vec<&Repetitions<'_>>; 2] = [
-            members.iter().map(|(_, pair)| &pair.base).collect(),
-            members.iter().map(|(_, pair)| &pair.new).collect(),
-        ];
+        let (base, new): (Vec<_>, Vec<_>) = members.iter().map(|(_, pair)| (&pair.base, &pair.new)).unzip();
         let runs = Runs { base: means(&base, figure)?, new: means(&new, figure)? };
         let caveats = Caveats::of_any(members.iter().map(|(_, pair)| &pair.caveats))?;
         let strategies: Vec<String> = members.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -276,17 +268,16 @@ pub(super) fn together(pairs: &[(CellUnderLoad, BothSides<'_>)], asked: &[Figure
 /// The geometric mean over the strategies for each repetition that is sound for all, by run; `None` if there is none, or one
 /// of these trials has no such figure.
 fn means(strategies: &[&Repetitions<'_>], figure: Figure) -> Option<Vec<Vec<Reading>>> {
-    let runs = strategies.iter().map(|of| of.runs().len()).max()?;
+    let runs = strategies.iter().map(|of| of.runs.len()).max()?;
     let of_run = |run: usize| {
         let mut repetitions: Vec<u32> =
             strategies[0].sound_in(run).map(|trial| trial.spec.repetition).collect();
         repetitions.sort_unstable();
         let of_repetition = |repetition: u32| {
-            let mut trials: Vec<&Trial> = Vec::new();
-            for of in strategies {
-                trials.extend(of.sound_in(run).find(|trial| trial.spec.repetition == repetition));
-            }
-            (trials.len() == strategies.len()).then_some(trials)
+            let each = strategies
+                .iter()
+                .map(|of| of.sound_in(run).find(|trial| trial.spec.repetition == repetition));
+            each.collect::<Option<Vec<&Trial>>>()
         };
         let trials = repetitions.into_iter().filter_map(of_repetition);
         let read = |trials: Vec<&Trial>| {

@@ -201,7 +201,8 @@ pub fn compare(base: &Side, new: &Side, ask: &Ask) -> Result<Comparison, Error> 
         let pair = BothSides::of(Repetitions::default(), are.clone(), None);
         family.plan(key, &pair, Chosen { figure: VIOLATIONS, role: Role::Decides }, ask);
     }
-    let Concluded { rows, deciding, left_out } = family.conclude();
+    let Family { planned, left_out } = family;
+    let (rows, deciding) = conclude(planned);
     let about = About::of(&rows);
     Ok(Comparison {
         schema_version: SCHEMA_VERSION,
@@ -244,7 +245,6 @@ fn find<'a>(cells: &[(CellUnderLoad, Repetitions<'a>)], key: &CellUnderLoad) -> 
     found.map(|(_, repetitions)| repetitions.clone()).unwrap_or_default()
 }
 
-/// What is compared, cell by cell.
 #[derive(Default)]
 struct Family {
     planned: Vec<PlannedRow>,
@@ -257,14 +257,6 @@ struct PlannedRow {
     chosen: Chosen,
     planned: Planned,
     caveats: Caveats,
-}
-
-/// The verdicts on a family.
-struct Concluded {
-    rows: Vec<Row>,
-    /// How many comparisons were corrected together.
-    deciding: usize,
-    left_out: Vec<LeftOut>,
 }
 
 impl Family {
@@ -306,25 +298,18 @@ impl Family {
             caveats: together.caveats,
         });
     }
+}
 
-    fn conclude(self) -> Concluded {
-        // What is only shown is a family of its own: it must not take from the sharpness of what decides.
-        let [mut deciding, mut shown] =
-            [Role::Decides, Role::Shown].map(|role| Correction::of(&self.planned, role));
-        let tested = deciding.size;
-        let row = |row: PlannedRow| {
-            let correction = match row.chosen.role {
-                Role::Decides => &mut deciding,
-                Role::Shown => &mut shown,
-            };
-            row.conclude(correction)
-        };
-        Concluded {
-            rows: self.planned.into_iter().map(row).collect(),
-            deciding: tested,
-            left_out: self.left_out,
-        }
-    }
+/// The verdicts, and how many comparisons that decide were corrected together.
+fn conclude(planned: Vec<PlannedRow>) -> (Vec<Row>, usize) {
+    // What is only shown is a family of its own: it must not take from the sharpness of what decides.
+    let [mut deciding, mut shown] = [Role::Decides, Role::Shown].map(|role| Correction::of(&planned, role));
+    let tested = deciding.size;
+    let row = |row: PlannedRow| match row.chosen.role {
+        Role::Decides => row.conclude(&mut deciding),
+        Role::Shown => row.conclude(&mut shown),
+    };
+    (planned.into_iter().map(row).collect(), tested)
 }
 
 /// Holm's correction of a family, in the order in which it was planned.

@@ -13,20 +13,10 @@ use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Figure, Floor, Run, Timing, Trial};
 use crate::words::units::{counted, format_micros, percent, shown};
 
-struct OwnShare {
-    what: &'static str,
-    of: fn(&Trial) -> Option<f64>,
-}
-
-const SHARES: [OwnShare; 2] = [
-    OwnShare {
-        what: "the share of a handoff that is the load generator's own lag",
-        of: |trial| trial.health.lag_share,
-    },
-    OwnShare {
-        what: "the share by which locks were held longer than intended",
-        of: |trial| trial.health.hold_overshoot_share,
-    },
+/// What the load generator itself adds.
+const SHARES: [(&str, fn(&Trial) -> Option<f64>); 2] = [
+    ("the share of a handoff that is the load generator's own lag", |trial| trial.health.lag_share),
+    ("the share by which locks were held longer than intended", |trial| trial.health.hold_overshoot_share),
 ];
 
 const PART_OF_MARGIN: f64 = 0.5;
@@ -42,14 +32,12 @@ pub(super) struct ShareApart {
 }
 
 pub(super) fn shares(base: &[&Trial], new: &[&Trial]) -> Vec<ShareApart> {
-    let of = |trials: &[&Trial], share: &OwnShare| {
+    let of = |trials: &[&Trial], share: fn(&Trial) -> Option<f64>| {
         let sound = trials.iter().filter(|trial| trial.is_sound());
-        median(&sound.filter_map(|trial| (share.of)(trial)).collect::<Vec<_>>())
+        median(&sound.filter_map(|trial| share(trial)).collect::<Vec<_>>())
     };
-    let apart = |share: &OwnShare| {
-        Some(ShareApart { what: share.what, base: of(base, share)?, new: of(new, share)? })
-    };
-    SHARES.iter().filter_map(apart).collect()
+    let apart = |(what, share)| Some(ShareApart { what, base: of(base, share)?, new: of(new, share)? });
+    SHARES.into_iter().filter_map(apart).collect()
 }
 
 impl ShareApart {
@@ -91,22 +79,27 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// Of what is measured, and so never the same.
+    fn measured(what: &str, [base, new]: [String; 2]) -> Self {
+        Self { what: what.into(), base, new, meaningless: false, of_servers: false }
+    }
+
     pub fn describe(&self) -> String {
         format!("{}: {} against {}", self.what, self.base, self.new)
     }
 }
 
-/// A fact of a run or of a cell: what it is, how it is there, and whether it must be the same.
+/// A fact of runs or of cells: what it is, how it is in each of them, and whether it must be the same.
 struct ComparedFact {
     what: String,
-    value: String,
+    values: Vec<String>,
     must_agree: bool,
     of_servers: bool,
 }
 
 impl ComparedFact {
     fn stated(what: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { what: what.into(), value: value.into(), must_agree: false, of_servers: false }
+        Self { what: what.into(), values: vec![value.into()], must_agree: false, of_servers: false }
     }
 
     fn of_servers(self) -> Self {
@@ -144,25 +137,18 @@ fn same_run(base: &Side, new: &Side) -> Option<Difference> {
     })
 }
 
-struct Values {
-    what: String,
-    must_agree: bool,
-    of_servers: bool,
-    values: Vec<String>,
-}
-
-/// Of each fact, in the order of the facts.
-fn collected(facts: impl IntoIterator<Item = ComparedFact>) -> Vec<Values> {
-    let mut all: Vec<Values> = Vec::new();
-    for ComparedFact { what, value, must_agree, of_servers } in facts {
-        match all.iter_mut().find(|one| one.what == what) {
-            Some(one) if one.values.contains(&value) => {}
-            Some(one) => one.values.push(value),
-            None => all.push(Values { what, must_agree, of_servers, values: vec![value] }),
+/// Each fact once with all its values, in the order of the facts.
+fn collected(facts: Vec<ComparedFact>) -> Vec<ComparedFact> {
+    let mut all: Vec<ComparedFact> = Vec::new();
+    for fact in facts {
+        match all.iter_mut().find(|one| one.what == fact.what) {
+            Some(one) => one.values.extend(fact.values),
+            None => all.push(fact),
         }
     }
     for one in &mut all {
         one.values.sort();
+        one.values.dedup();
     }
     all
 }
@@ -170,12 +156,12 @@ fn collected(facts: impl IntoIterator<Item = ComparedFact>) -> Vec<Values> {
 fn apart(base: Vec<ComparedFact>, new: Vec<ComparedFact>) -> Vec<Difference> {
     const MOST: usize = 120;
     let (base, new) = (collected(base), collected(new));
-    let find = |what: &str, all: &[Values]| all.iter().position(|one| one.what == what);
+    let find = |what: &str, all: &[ComparedFact]| all.iter().position(|one| one.what == what);
     let only_new = new.iter().filter(|one| find(&one.what, &base).is_none());
-    let difference = |one: &Values| {
-        let of = |all: &[Values]| find(&one.what, all).map_or(Vec::new(), |at| all[at].values.clone());
+    let difference = |one: &ComparedFact| {
+        let of = |all: &[ComparedFact]| find(&one.what, all).map_or(Vec::new(), |at| all[at].values.clone());
         // What one side cannot know, such as where the data of other people's servers lies, need not agree.
-        let needed = |all: &[Values]| find(&one.what, all).is_none_or(|at| all[at].must_agree);
+        let needed = |all: &[ComparedFact]| find(&one.what, all).is_none_or(|at| all[at].must_agree);
         let must_agree = needed(&base) && needed(&new);
         let (was, is) = (of(&base), of(&new));
         let text = |values: &[String]| match values {
@@ -269,12 +255,11 @@ const QUESTION: [&str; 5] = ["locks", "read_ratio", "depth", "load", "acquire_ti
 
 /// What the trials of the cells on both sides were asked to do, where that differs.
 fn of_cells(base: &Side, new: &Side) -> Vec<Difference> {
-    let (base, new) = (asked(base), asked(new));
-    let both = base.into_iter().filter_map(|(key, was)| Some((was, new.get(&key)?)));
+    let (base, mut new) = (asked(base), asked(new));
+    let both = base.into_iter().filter_map(|(key, was)| Some((was, new.remove(&key)?)));
     let mut found: Vec<Difference> = Vec::new();
     for (was, is) in both {
-        let facts = |specs: &[Value]| specs.iter().flat_map(of_spec).collect::<Vec<_>>();
-        for difference in apart(facts(&was), facts(is)) {
+        for difference in apart(was, is) {
             if !found.contains(&difference) {
                 found.push(difference);
             }
@@ -283,11 +268,11 @@ fn of_cells(base: &Side, new: &Side) -> Vec<Difference> {
     found
 }
 
-fn asked(side: &Side) -> BTreeMap<CellUnderLoad, Vec<Value>> {
-    let mut asked: BTreeMap<CellUnderLoad, Vec<Value>> = BTreeMap::new();
+fn asked(side: &Side) -> BTreeMap<CellUnderLoad, Vec<ComparedFact>> {
+    let mut asked: BTreeMap<CellUnderLoad, Vec<ComparedFact>> = BTreeMap::new();
     for trial in side.trials() {
         let Ok(spec) = serde_json::to_value(&trial.spec) else { continue };
-        asked.entry(CellUnderLoad::of(trial)).or_default().push(spec);
+        asked.entry(CellUnderLoad::of(trial)).or_default().extend(of_spec(&spec));
     }
     asked
 }
@@ -321,7 +306,6 @@ struct Floors {
 }
 
 impl Floors {
-    /// `None` where a side has none.
     fn of(base: &Side, new: &Side) -> Option<Self> {
         // Measured before the trials and after them: what disturbed one of the two was no longer there, or not yet.
         let lower = |run: &Loaded| {
@@ -347,14 +331,7 @@ const FLOORS_APART: f64 = 1.1;
 fn floors(base: &Side, new: &Side) -> Option<Difference> {
     let floors = Floors::of(base, new)?;
     let apart = (floors.base / floors.new).max(floors.new / floors.base) > FLOORS_APART;
-    let [base, new] = floors.told();
-    apart.then(|| Difference {
-        what: "floor of a handoff (median)".into(),
-        base,
-        new,
-        meaningless: false,
-        of_servers: false,
-    })
+    apart.then(|| Difference::measured("floor of a handoff (median)", floors.told()))
 }
 
 /// That raw requests took longer on the new side, although both ran on servers that are said to be the same: then it is the
@@ -406,18 +383,12 @@ pub(super) fn takes_time(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(..)) || figure == THROUGHPUT.figure()
 }
 
-/// What the load generator itself adds, where that is not the same on both sides.
 fn generators(base: &Side, new: &Side) -> Vec<Difference> {
     let [was, is] = [base, new].map(|side| side.trials().collect::<Vec<&Trial>>());
-    let shares = shares(&was, &is);
-    let told = |share: ShareApart| {
-        let [base, new] = share.told();
-        Difference { what: share.what.into(), base, new, meaningless: false, of_servers: false }
-    };
-    shares.into_iter().filter(ShareApart::is_told).map(told).collect()
+    let told = shares(&was, &is).into_iter().filter(ShareApart::is_told);
+    told.map(|share| Difference::measured(share.what, share.told())).collect()
 }
 
-/// The trials of a side that do not count, each with its reason.
 pub(super) fn unsound(side: &Side) -> Vec<String> {
     let of_run = |run: &Loaded| {
         let path = run.path.display().to_string();

@@ -11,7 +11,7 @@ use super::test::{Block, Test, judge_family};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Better, Reading, Trial};
-use crate::words::units::{contenders, number};
+use crate::words::units::{contenders, grouped, number};
 
 /// That a strategy is faster than another, shown by the repetitions of the same runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -71,26 +71,17 @@ pub(super) fn faster(side: &Side, alpha: f64) -> Vec<Faster> {
 
 /// Cells with the same contenders and locks, fastest first; those of locks that did not exclude left out.
 fn groups(side: &Side) -> Vec<Vec<CellUnderLoad>> {
-    let mut keys: Vec<CellUnderLoad> = Vec::new();
-    for trial in side.trials().filter(|trial| trial.spec.load.name() == "closed") {
-        let key = CellUnderLoad::of(trial);
-        if !keys.contains(&key) {
-            keys.push(key);
-        }
-    }
+    let closed = side.trials().filter(|trial| trial.spec.load.name() == "closed");
+    let keys = grouped(closed.map(|trial| (CellUnderLoad::of(trial), ()))).into_iter();
+    let mut keys: Vec<CellUnderLoad> = keys.map(|(key, _)| key).collect();
     keys.retain(|key| of(side, key).all(|trial| trial.violation_count == 0));
     let middle = |key: &CellUnderLoad| {
         let values: Vec<f64> = of(side, key).filter_map(throughput).map(|reading| reading.value).collect();
         median(&values).unwrap_or(0.0)
     };
-    keys.sort_by(|one, other| {
-        let size = |key: &CellUnderLoad| (key.contenders, key.locks);
-        size(one).cmp(&size(other)).then(middle(other).total_cmp(&middle(one)))
-    });
-    let same = |one: &CellUnderLoad, other: &CellUnderLoad| {
-        (one.contenders, one.locks) == (other.contenders, other.locks)
-    };
-    keys.chunk_by(same).map(<[CellUnderLoad]>::to_vec).collect()
+    let size = |key: &CellUnderLoad| (key.contenders, key.locks);
+    keys.sort_by(|one, other| size(one).cmp(&size(other)).then(middle(other).total_cmp(&middle(one))));
+    keys.chunk_by(|one, other| size(one) == size(other)).map(<[CellUnderLoad]>::to_vec).collect()
 }
 
 fn of<'a>(side: &'a Side, key: &'a CellUnderLoad) -> impl Iterator<Item = &'a Trial> {

@@ -182,7 +182,7 @@ pub fn reading(trial: &Trial, figure: Figure) -> Option<Reading> {
             Some(Reading { value: reading.value / asked_for(trial), ..reading })
         }
         Ok(reading) => Some(reading),
-        Err(Missing::Unstable) => Some(Reading { value: f64::INFINITY, at_least: false, samples: None }),
+        Err(Missing::Unstable) => Some(Reading::exact(f64::INFINITY)),
         Err(Missing::NotMeasured) => None,
     }
 }
@@ -211,7 +211,6 @@ pub fn better_of(figure: Figure) -> Better {
     if counts_losses(figure) { Better::Lower } else { figure.better() }
 }
 
-/// All that counts losses.
 pub fn losses() -> impl Iterator<Item = Figure> {
     LOSSES.iter().map(|entry| entry.figure())
 }

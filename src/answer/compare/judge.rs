@@ -277,30 +277,26 @@ pub fn exactly(base: &[Reading], new: &[Reading], better: Better) -> Compared {
         }
         _ => ComparisonVerdict::Regressed,
     };
+    let regression = if verdict == ComparisonVerdict::Regressed { Regression::Yes } else { Regression::No };
     let ratio = if after == before { 1.0 } else { after / before };
     Compared {
-        regression: if verdict == ComparisonVerdict::Regressed { Regression::Yes } else { Regression::No },
-        verdict,
-        why: None,
         method: Some(Method::Exact),
-        base: was,
-        new: is,
-        scale: Scale::Values,
-        margin: None,
-        ratio: Some(SideRatio { ratio, low: None, high: None, coverage: None }),
-        in_family: None,
-        p: None,
-        p_adjusted: None,
-        repetitions_needed: None,
+        ratio: Some(SideRatio::of(ratio, None)),
+        ..Compared::untested(was, is, verdict, regression)
     }
 }
 
 impl Compared {
     pub fn not_measured(base: Sample, new: Sample, why: String) -> Self {
+        let nothing = Self::untested(base, new, ComparisonVerdict::NotMeasured, Regression::Unknown);
+        Self { why: Some(why), ..nothing }
+    }
+
+    fn untested(base: Sample, new: Sample, verdict: ComparisonVerdict, regression: Regression) -> Self {
         Self {
-            verdict: ComparisonVerdict::NotMeasured,
-            regression: Regression::Unknown,
-            why: Some(why),
+            verdict,
+            regression,
+            why: None,
             method: None,
             base,
             new,

@@ -27,4 +27,4 @@ pub use judge::{
 };
 pub use power::{Power, PowerRow, power};
 pub use side::{CellUnderLoad, Loaded, Repetitions, Side};
-pub use test::{Block, Runs, Test, judge, judge_family, side_by_side};
+pub use test::{Block, Runs, Test, judge_family};

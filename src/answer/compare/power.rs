@@ -9,15 +9,14 @@ use super::comparison::{Ask, cells};
 use super::figures::{Chosen, Role, VIOLATIONS, chosen, counts_losses, is_determined, readings};
 use super::judge::Sample;
 use super::side::{CellUnderLoad, Side};
-use crate::answer::stats::MannWhitney;
+use super::test::MOST;
+use crate::answer::stats::{Logs, MannWhitney};
 use crate::results::record::{Figure, Reading, Unit};
 
 /// How often a change of that size is to be seen.
 const SEEN: f64 = 0.8;
 /// How much of the sharpness of a t test the rank test has for normal values: 3/π.
 const EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
-/// More repetitions than this are no advice.
-const MOST: usize = 500;
 
 /// What it takes to see a change.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -53,13 +52,13 @@ pub struct PowerRow {
 
 /// By how much the repetitions of each figure that decides differ on that side, and how many therefore see that change.
 pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
-    let mut asked: Vec<(CellUnderLoad, Figure, Vec<Reading>)> = Vec::new();
     let pairs: Vec<(CellUnderLoad, BothSides<'_>)> = cells(base)
         .into_iter()
         .map(|(key, repetitions)| (key, BothSides::of(repetitions.clone(), repetitions, None)))
         .collect();
     let of_all = together(&pairs, &ask.figures).into_iter();
-    asked.extend(of_all.map(|all| (all.cell.clone(), all.figure, all.of_base())));
+    let mut asked: Vec<(CellUnderLoad, Figure, Vec<Reading>)> =
+        of_all.map(|all| (all.cell.clone(), all.figure, all.of_base())).collect();
     for (key, pair) in &pairs {
         let trials = pair.base.trials();
         let deciding = chosen(&ask.figures, key, &trials, &trials).into_iter();
@@ -92,15 +91,12 @@ pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
 
 /// The standard deviation of the logarithms; `None` of fewer than two values, or where one has none.
 fn spread(readings: &[Reading]) -> Option<f64> {
-    let logs: Vec<f64> = readings.iter().map(|reading| reading.value.ln()).collect();
-    if logs.len() < 2
-        || readings.iter().any(|reading| reading.at_least)
-        || !logs.iter().all(|log| log.is_finite())
-    {
+    if readings.len() < 2 || readings.iter().any(|reading| reading.at_least) {
         return None;
     }
-    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-    Some((logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (logs.len() - 1) as f64).sqrt())
+    let values: Vec<f64> = readings.iter().map(|reading| reading.value).collect();
+    let logs = Logs::of(&values)?;
+    Some((logs.squares / (logs.count - 1) as f64).sqrt())
 }
 
 /// As many as the sum of the errors of both kinds takes of normal values, and as many as the family demands.
@@ -142,7 +138,7 @@ mod tests {
     fn what_never_differs_takes_as_many_as_the_family_demands_and_what_always_does_has_no_number() {
         assert_eq!(needed(0.0, 0.05, 0.05, 24), MannWhitney::repetitions_needed(24, 0.05));
         assert_eq!(needed(3.0, 0.05, 0.05, 24), None);
-        let reading = |value| Reading { value, at_least: false, samples: None };
+        let reading = Reading::exact;
         assert_eq!(spread(&[reading(1.0)]), None);
         assert_eq!(spread(&[reading(0.0), reading(1.0)]), None);
         assert_eq!(spread(&[reading(5.0), reading(5.0)]), Some(0.0));

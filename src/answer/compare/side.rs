@@ -48,13 +48,13 @@ impl Side {
     }
 
     pub fn repetitions(&self, is_of: impl Fn(&Trial) -> bool) -> Repetitions<'_> {
-        self.runs.iter().map(|run| Repetitions::of_run(run, &is_of)).fold(
-            Repetitions::default(),
-            |mut all, run| {
-                all.runs.extend(run.runs);
-                Repetitions { runs: all.runs, asked: all.asked + run.asked, kept: all.kept + run.kept }
-            },
-        )
+        let mut all = Repetitions::default();
+        for run in self.runs.iter().map(|run| Repetitions::of_run(run, &is_of)) {
+            all.runs.extend(run.runs);
+            all.asked += run.asked;
+            all.kept += run.kept;
+        }
+        all
     }
 
     /// The samples of all sound trials of a cell, pooled; of waits also those that were not served.
@@ -83,10 +83,8 @@ pub struct CellUnderLoad {
     pub locks: usize,
 }
 
-/// Labels are no longer than this: a directory may have anything in it.
+/// Labels and texts are no longer than these: a directory may have anything in it.
 const LABEL: usize = 200;
-
-/// Texts are no longer than this: a directory may have anything in it.
 pub(super) const LINE: usize = 300;
 
 impl CellUnderLoad {
@@ -120,7 +118,7 @@ pub(super) fn unsound_because(trial: &Trial) -> Option<String> {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Repetitions<'a> {
     /// Those that were made, sound or not, run by run.
-    runs: Vec<Vec<&'a Trial>>,
+    pub(super) runs: Vec<Vec<&'a Trial>>,
     asked: usize,
     /// For how many of these there is a sound trial.
     kept: usize,
@@ -140,11 +138,6 @@ impl<'a> Repetitions<'a> {
     /// Those that were made, sound or not, in the order of running.
     pub fn trials(&self) -> Vec<&'a Trial> {
         self.runs.concat()
-    }
-
-    /// The same, run by run, of every run of the side.
-    pub(super) fn runs(&self) -> &[Vec<&'a Trial>] {
-        &self.runs
     }
 
     pub(super) fn sound_in(&self, run: usize) -> impl Iterator<Item = &'a Trial> {
@@ -176,7 +169,6 @@ impl<'a> Repetitions<'a> {
         3 * self.lost() > self.asked
     }
 
-    /// Why the first that is lost is.
     fn why(&self) -> String {
         let unsound = self.runs.iter().flatten().find_map(|trial| unsound_because(trial));
         unsound.unwrap_or_else(|| "the run ended before it".to_owned())

@@ -8,18 +8,6 @@ use crate::answer::stats::{
 use crate::results::record::{Better, Figure, Reading};
 use crate::words::units::{counted, number, percent};
 
-/// Compares one figure of two sides that have nothing to do with each other, as one of `family` comparisons.
-///
-/// Where several are compared, [`judge_family`] corrects them together, which is less strict.
-pub fn judge(base: &[Reading], new: &[Reading], better: Better, limits: Limits, family: usize) -> Compared {
-    Test::unpaired(base, new, better, limits).alone(family)
-}
-
-/// The same of what was measured side by side, which is compared as pairs where there are enough of these.
-pub fn side_by_side(blocks: &[Block], better: Better, limits: Limits, family: usize) -> Compared {
-    Test::of_blocks(blocks, better, limits, family).alone(family)
-}
-
 /// The readings of both sides in one block, in which they were measured side by side.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
@@ -43,7 +31,7 @@ pub fn judge_family(tests: Vec<Test>) -> Vec<Compared> {
 }
 
 /// More repetitions than this are no advice.
-const MOST: usize = 500;
+pub(super) const MOST: usize = 500;
 
 /// What the unit is, and whether a side's have anything to do with the other's.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,7 +147,6 @@ pub struct Test {
     found: Result<OneTest, String>,
 }
 
-/// What is tested, and what is asked of it.
 #[derive(Debug, Clone, PartialEq)]
 struct TestData {
     design: Design,
@@ -246,8 +233,9 @@ impl Test {
         self.found.as_ref().ok().map(|found| found.p)
     }
 
-    /// Its verdict where nothing is known of the others of its family: Bonferroni's correction.
-    pub(super) fn alone(self, family: usize) -> Compared {
+    /// Its verdict where nothing is known of the others of its family: Bonferroni's correction. That of [`judge_family`] is
+    /// less strict.
+    pub fn alone(self, family: usize) -> Compared {
         let family = family.max(1);
         let adjusted = self.p().map(|p| (p * family as f64).min(1.0));
         self.conclude(adjusted, family)
@@ -414,12 +402,16 @@ mod tests {
     use crate::answer::compare::Regression;
 
     fn readings(values: &[f64]) -> Vec<Reading> {
-        values.iter().map(|value| Reading { value: *value, at_least: false, samples: None }).collect()
+        values.iter().copied().map(Reading::exact).collect()
     }
 
     /// Ten repetitions around that value, none like another.
     fn around(value: f64) -> Vec<Reading> {
         readings(&(0..10).map(|at| value * (1.0 + f64::from(at) / 1_000.0)).collect::<Vec<_>>())
+    }
+
+    fn judge(base: &[Reading], new: &[Reading], better: Better, limits: Limits, family: usize) -> Compared {
+        Test::unpaired(base, new, better, limits).alone(family)
     }
 
     fn of(base: f64, new: f64) -> Compared {
@@ -459,8 +451,8 @@ mod tests {
         // Each block is slower than the one before; within each the new takes a tenth longer.
         let block = |at: u32| {
             let base = 100.0 * 1.5_f64.powi(i32::try_from(at).unwrap());
-            let reading = |value| Reading { value, at_least: false, samples: None };
-            Block { base: reading(base), new: reading(base * (1.1 + f64::from(at) / 1_000.0)) }
+            let new = base * (1.1 + f64::from(at) / 1_000.0);
+            Block { base: Reading::exact(base), new: Reading::exact(new) }
         };
         let blocks: Vec<Block> = (0..8).map(block).collect();
         let limits = Limits::default();

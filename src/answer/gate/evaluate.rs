@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::baseline::{ComparedFigure, GateFamily, Sides};
 use super::observe::{CellReadings, Worst};
 use super::{Check, Limit, Observed, Outcome, rank};
-use crate::answer::compare::{Block, Compared, Limits, side_by_side};
+use crate::answer::compare::{Block, Compared, Limits, Test};
 use crate::answer::stats::MannWhitney;
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Floor, Trial, figures};
@@ -58,16 +58,20 @@ impl Evaluation<'_> {
         let mut all: Vec<(Figure, &CellKey)> = Vec::new();
         for subject in self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline()) {
             let Subject { figure, scope } = &subject.subject;
-            let cells = self.cells.iter().filter(|cell| scope.covers(&cell.strategy, cell.contenders));
-            let new: Vec<_> = cells.map(|cell| (*figure, cell)).filter(|pair| !all.contains(pair)).collect();
+            let cells = self.covered(scope).map(|cell| (*figure, cell));
+            let new: Vec<_> = cells.filter(|pair| !all.contains(pair)).collect();
             all.extend(new);
         }
         all.len()
     }
 
+    fn covered<'s>(&'s self, scope: &'s Scope) -> impl Iterator<Item = &'s CellKey> {
+        self.cells.iter().filter(move |cell| scope.covers(&cell.strategy, cell.contenders))
+    }
+
     fn outcome(&self, gate: &Gate, family: Option<&GateFamily<'_>>) -> Outcome {
         let subject = &gate.condition.subject;
-        let covered = self.cells.iter().filter(|cell| subject.scope.covers(&cell.strategy, cell.contenders));
+        let covered = self.covered(&subject.scope);
         let mut checks: Vec<Weighed> =
             covered.filter_map(|cell| self.check(&gate.condition, cell, family)).collect();
         checks.sort_by(|a, b| {
@@ -97,7 +101,7 @@ impl Evaluation<'_> {
             Rule::NotRegressed { percent } => Some(self.against_baseline(figure, cell, *percent, family)),
             Rule::Compare(relation, limit) => {
                 let bound = self.bound(figure, cell, limit)?;
-                let at = bound.limit.map_or(0.0, |limit| limit.at);
+                let at = bound.limit.unwrap_or(0.0);
                 let worst = match condition.across.unwrap_or(Across::usual(figure)) {
                     Across::Every => Worst::Of(*relation, at),
                     Across::Median => Worst::Median,
@@ -132,15 +136,10 @@ impl Evaluation<'_> {
             return found;
         }
         let (limits, family) = (Limits::default(), self.between_cells());
-        let compared = side_by_side(&blocks, Better::Neither, limits, family);
-        let (verdict, said) = cells.decide(&compared, blocks.len(), family);
+        let compared = Test::of_blocks(&blocks, Better::Neither, limits, family).alone(family);
+        let (holds, said) = cells.decide(&compared, blocks.len(), family);
         let sentence = format!("{}; {said}", found.check.sentence);
-        let verdict = match verdict {
-            Some(true) => Verdict::Held,
-            Some(false) => Verdict::Violated(vec![sentence.clone()]),
-            None => Verdict::Unknown(vec![sentence.clone()]),
-        };
-        Weighed { check: Check { verdict, sentence, ..found.check }, ..found }
+        Weighed { check: Check { verdict: verdict(holds, &sentence), sentence, ..found.check }, ..found }
     }
 
     fn blocks(&self, cells: &ComparedCells<'_>) -> Vec<Block> {
@@ -164,11 +163,7 @@ impl Evaluation<'_> {
         let conditions = self.gates.iter().map(|gate| &gate.condition);
         let between = conditions
             .filter(|one| matches!(one.rule, Rule::Compare(_, Written::Times(_, Reference::Figure(_)))));
-        let covered = between.flat_map(|one| {
-            let scope = &one.subject.scope;
-            self.cells.iter().filter(|cell| scope.covers(&cell.strategy, cell.contenders))
-        });
-        covered.count()
+        between.flat_map(|one| self.covered(&one.subject.scope)).count()
     }
 
     fn against_baseline(
@@ -182,14 +177,11 @@ impl Evaluation<'_> {
         let mut doubts: Vec<String> = seen.missing.into_iter().chain(seen.doubts).collect();
         let observed = seen.observed.map(|observed| observed.describe(None));
         let said = |more: String| observed.iter().cloned().chain([more]).collect::<Vec<_>>().join("; ");
-        let found = match family {
-            None => {
-                doubts.push("there is no baseline: give one with --baseline".into());
-                None
-            }
-            Some(family) if doubts.is_empty() => Some(family.judge(figure, cell, percent)),
-            Some(_) => None,
-        };
+        if family.is_none() {
+            doubts.push("there is no baseline: give one with --baseline".into());
+        }
+        let family = family.filter(|_| doubts.is_empty());
+        let found = family.map(|family| family.judge(figure, cell, percent));
         let (verdict, sentence, weight) = match found {
             Some(ComparedFigure { regression, ratio, sentence }) => {
                 let sentence = said(sentence);
@@ -220,10 +212,9 @@ impl Evaluation<'_> {
         let after = self.stored.run.floor_after.as_ref().and_then(|after| floor_of(after, figure));
         match floor_of(floor, figure) {
             Some(us @ 1..) if after.is_some_and(|after| Floor::are_apart(us, after)) => {
-                let moved = [us, after.unwrap_or(us)].map(format_micros);
+                let [before, after] = [us, after.unwrap_or(us)].map(format_micros);
                 Bound::missing(format!(
-                    "the floor moved from {} before the trials to {} after them",
-                    moved[0], moved[1]
+                    "the floor moved from {before} before the trials to {after} after them"
                 ))
             }
             Some(us @ 1..) => {
@@ -234,7 +225,6 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The cell whose figure one of that cell is compared with.
     fn other_cell(&self, cell: &CellKey, subject: &Subject) -> CellKey {
         CellKey {
             strategy: subject.scope.strategy.clone().unwrap_or_else(|| cell.strategy.clone()),
@@ -258,9 +248,8 @@ impl Evaluation<'_> {
             format!("{factor} times the {} of {}, {value}", subject.figure, other.name())
         });
         Some(Bound {
-            limit: seen
-                .observed
-                .map(|observed| Bounding { at: factor * observed.value, at_least: observed.at_least }),
+            limit: seen.observed.map(|observed| factor * observed.value),
+            at_least: seen.observed.is_some_and(|observed| observed.at_least),
             told,
             doubts: doubts.collect(),
         })
@@ -291,23 +280,14 @@ impl ComparedCells<'_> {
         };
         let said =
             format!("the ratio is {}, between {} and {}", number(ratio.ratio), number(low), number(high));
-        let (holds, fails) = match self.relation {
-            Relation::Less | Relation::AtMost => {
-                let least = compared.in_family.and_then(|ratio| ratio.low);
-                (
-                    self.relation.holds(high, self.factor),
-                    least.is_some_and(|low| !self.relation.holds(low, self.factor)),
-                )
-            }
+        let (worst, best) = match self.relation {
+            Relation::Less | Relation::AtMost => (high, compared.in_family.and_then(|ratio| ratio.low)),
             Relation::More | Relation::AtLeast | Relation::Equal => {
-                let most = compared.in_family.and_then(|ratio| ratio.high);
-                (
-                    self.relation.holds(low, self.factor),
-                    most.is_some_and(|high| !self.relation.holds(high, self.factor)),
-                )
+                (low, compared.in_family.and_then(|ratio| ratio.high))
             }
         };
-        match (holds, fails) {
+        let holds = |ratio| self.relation.holds(ratio, self.factor);
+        match (holds(worst), best.is_some_and(|best| !holds(best))) {
             (true, _) => (Some(true), said),
             (false, true) => (Some(false), said),
             (false, false) => {
@@ -318,28 +298,22 @@ impl ComparedCells<'_> {
 }
 
 struct Bound {
-    /// The value; `None` where there is none.
-    limit: Option<Bounding>,
+    limit: Option<f64>,
+    /// It may be larger.
+    at_least: bool,
     /// Where it comes from, when it is not the number that the gate says.
     told: Option<String>,
     /// Why nothing follows from it.
     doubts: Vec<String>,
 }
 
-/// A value, or the least that it can be.
-#[derive(Clone, Copy)]
-struct Bounding {
-    at: f64,
-    at_least: bool,
-}
-
 impl Bound {
     fn of(at: f64) -> Self {
-        Self { limit: Some(Bounding { at, at_least: false }), told: None, doubts: Vec::new() }
+        Self { limit: Some(at), at_least: false, told: None, doubts: Vec::new() }
     }
 
     fn missing(why: impl Into<String>) -> Self {
-        Self { limit: None, told: None, doubts: vec![why.into()] }
+        Self { limit: None, at_least: false, told: None, doubts: vec![why.into()] }
     }
 }
 
@@ -351,13 +325,11 @@ struct Weighed {
 
 fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, bound: Bound) -> Weighed {
     let mut doubts: Vec<String> = seen.doubts.into_iter().chain(bound.doubts).collect();
-    let limit = bound.limit.map(|limit| Limit { relation, value: limit.at, at_least: limit.at_least });
+    let limit = bound.limit.map(|value| Limit { relation, value, at_least: bound.at_least });
+    let both = seen.observed.zip(limit);
+    let holds = both.and_then(|(value, limit)| decide(relation, &value, &limit));
     // One repetition on the wrong side is enough where each must meet it, however many are missing.
-    let is_lost = by_each
-        && seen
-            .observed
-            .zip(limit)
-            .is_some_and(|(value, limit)| decide(relation, &value, &limit) == Some(false));
+    let is_lost = by_each && holds == Some(false);
     if !is_lost {
         doubts.splice(0..0, seen.missing);
     }
@@ -365,25 +337,25 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
     let said = observed.into_iter().chain(bound.told.map(|told| format!("the limit is {told}")));
     let said = said.collect::<Vec<_>>().join("; ");
     let because = |why: &str| if said.is_empty() { why.to_owned() } else { format!("{said}; {why}") };
-    let (verdict, sentence) = match (seen.observed, limit) {
-        (Some(value), Some(limit)) if doubts.is_empty() => match decide(relation, &value, &limit) {
-            Some(true) => (Verdict::Held, said),
-            Some(false) => (Verdict::Violated(vec![said.clone()]), said),
-            None => {
-                let why = because("that is only a lower bound, which does not decide it");
-                (Verdict::Unknown(vec![why.clone()]), why)
-            }
-        },
-        _ => {
-            let why = because(&doubts.join("; "));
-            (Verdict::Unknown(vec![why.clone()]), why)
+    let sentence = match (both, holds) {
+        (Some(_), Some(_)) if doubts.is_empty() => said,
+        (Some(_), None) if doubts.is_empty() => {
+            because("that is only a lower bound, which does not decide it")
         }
+        _ => because(&doubts.join("; ")),
     };
-    let weight = match (seen.observed, limit) {
-        (Some(observed), Some(limit)) => weight(relation, observed.value, limit.value),
-        _ => 0.0,
-    };
+    let verdict = verdict(holds.filter(|_| doubts.is_empty()), &sentence);
+    let weight = both.map_or(0.0, |(value, limit)| weight(relation, value.value, limit.value));
     Weighed { check: check(cell, verdict, seen.observed, limit, sentence), weight }
+}
+
+/// What follows from whether it holds; `None` where that cannot be decided.
+fn verdict(holds: Option<bool>, sentence: &str) -> Verdict {
+    match holds {
+        Some(true) => Verdict::Held,
+        Some(false) => Verdict::Violated(vec![sentence.to_owned()]),
+        None => Verdict::Unknown(vec![sentence.to_owned()]),
+    }
 }
 
 fn check(
@@ -398,7 +370,7 @@ fn check(
 
 /// Whether the relation holds whatever lower bounds really are; `None` where that depends on what they are.
 fn decide(relation: Relation, observed: &Observed, limit: &Limit) -> Option<bool> {
-    let (least, most) = observed.range();
+    let (least, most) = (observed.value, if observed.at_least { f64::INFINITY } else { observed.value });
     let highest = if limit.at_least { f64::INFINITY } else { limit.value };
     if relation == Relation::Equal {
         // A lower bound below the limit may be it after all.
@@ -447,7 +419,6 @@ fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
 }
 
 impl Check {
-    /// Its verdict, with the cell before each reason.
     fn with_place(&self) -> Verdict {
         let place = format!("{}, {}", self.strategy, contenders(self.contenders));
         self.verdict.clone().with_reasons(|reason| format!("{place}: {reason}"))
@@ -492,7 +463,7 @@ impl GateWatch {
     }
 
     fn gate_lost(&mut self, trial: &Trial) -> Option<String> {
-        let cell = CellKey { strategy: trial.spec.strategy.label.clone(), contenders: trial.spec.contenders };
+        let cell = CellKey::of(&trial.spec);
         for (at, gate) in self.gates.iter().enumerate() {
             let condition = &gate.condition;
             let Some(shown) = misses(condition, self.floor.as_ref(), &cell, trial) else { continue };

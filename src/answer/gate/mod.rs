@@ -89,7 +89,6 @@ impl Outcome {
         self.gate == Self::EXCLUSION
     }
 
-    /// `passed`, `FAILED` or `unknown`.
     pub fn word(&self) -> &'static str {
         word(&self.verdict)
     }
@@ -101,7 +100,6 @@ impl Outcome {
 }
 
 impl Check {
-    /// `passed`, `FAILED` or `unknown`.
     pub fn word(&self) -> &'static str {
         word(&self.verdict)
     }

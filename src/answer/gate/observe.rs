@@ -10,7 +10,6 @@ use crate::words::units::counted;
 use super::Observed;
 
 pub struct CellReadings {
-    /// What was observed; `None` when nothing was.
     pub observed: Option<Observed>,
     /// Why nothing follows from it, each as a clause; empty when something does.
     pub doubts: Vec<String>,
@@ -113,10 +112,6 @@ fn worst_of(min: f64, max: f64, relation: Relation, limit: f64) -> f64 {
 }
 
 impl Observed {
-    pub(super) fn range(&self) -> (f64, f64) {
-        (self.value, if self.at_least { f64::INFINITY } else { self.value })
-    }
-
     /// Its value and, in parentheses, the spread of the repetitions; with enough digits to tell it from that limit.
     pub(super) fn describe(&self, limit: Option<f64>) -> String {
         let at_least = if self.at_least { "≥ " } else { "" };

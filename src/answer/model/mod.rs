@@ -40,7 +40,6 @@ pub struct Observation {
     pub late: Option<Empirical>,
     /// Notifications that a release causes, on average; `None` where they were not counted.
     pub fan_out: Option<f64>,
-    /// Requests for each acquisition, where they were counted.
     pub requests_per_acquisition: Option<f64>,
     /// Why its figures do not count; `None` where they do.
     pub unsound: Option<String>,

@@ -89,7 +89,6 @@ pub struct Prediction {
     pub simulations: usize,
 }
 
-/// Predicts a load that so many arrivals measure, from a strategy's trials and their fit.
 pub fn predict(
     fit: &Fit,
     trials: &[Observation],

@@ -12,7 +12,6 @@ use crate::results::record::Bound;
 use crate::words::units::{format_micros, number, percent};
 use crate::words::verdict::Verdict;
 
-/// How much is simulated, and by which seed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Effort {
     /// Arrivals of a simulation: those of the trial whose chance the interval has.
@@ -55,7 +54,7 @@ pub struct Evidence {
 
 impl Evidence {
     fn outages(&self) -> impl Iterator<Item = &MeasuredFailure> {
-        self.failures.iter().filter(|failure| failure.hits_servers())
+        self.failures.iter().filter(|failure| failure.hits_servers)
     }
 
     /// The trials that count, if there are enough of them; otherwise all, which still say more than none, although no
@@ -213,7 +212,7 @@ impl Answer {
             }
         };
         let judged = search.known_queue(&prediction, load).and(judge(objective, &prediction));
-        let mut verdict = judged.and(Verdict::unknown_if(unsound(&evidence.trials, counts)));
+        let mut verdict = judged.and(unsound(&evidence.trials, counts));
         let demand = Demand::of(&prediction, load);
         if demand.depends_on_time() {
             answer.horizon_s = Some(effort.arrivals / load.rate());
@@ -224,9 +223,10 @@ impl Answer {
         answer.predicts(evidence, got.unwrap_or_else(|| load.rate()), &prediction);
         answer.sensitivity = search.sensitivity();
         if search.keeps(&prediction, By::Middle) && !demand.grows() {
-            let (room, doubt) = search.room();
-            answer.headroom = room;
-            verdict = verdict.and(Verdict::unknown_if(doubt.into_iter().collect()));
+            match search.room() {
+                Ok(room) => answer.headroom = Some(room),
+                Err(doubt) => verdict = verdict.and(Verdict::Unknown(vec![doubt])),
+            }
         } else {
             answer.locks_needed = search.spread_over(SPREAD_MOST);
         }
@@ -249,7 +249,7 @@ impl Answer {
 
     fn nothing(strategy: &str, evidence: &Evidence, trials: &[Observation]) -> Self {
         let mut missing = Vec::new();
-        let outage_us = evidence.outages().filter_map(MeasuredFailure::gap_us).max();
+        let outage_us = evidence.outages().filter_map(|failure| failure.record.longest_gap_us).max();
         if outage_us.is_none() {
             missing.push(
                 "what happens while a server is down: no run with a failing server is among the results"
@@ -274,7 +274,7 @@ impl Answer {
             ensemble_utilisation: None,
             watches: None,
             outage_us,
-            outage_wait: evidence.outages().filter_map(MeasuredFailure::wait_p99).max(),
+            outage_wait: evidence.outages().filter_map(|failure| failure.record.wait_p99).max(),
             failures: Vec::new(),
             sources: trials.iter().map(|trial| trial.source.clone()).collect(),
             missing,
@@ -346,7 +346,6 @@ impl Answer {
 /// How busy the busiest lock is by what is asked of it: 1 is as much as it can do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Demand {
-    /// What it is called.
     lock: &'static str,
     low: f64,
     middle: f64,
@@ -398,27 +397,27 @@ impl Demand {
             )]);
         }
         let may_grow = self.grows() || self.depends_on_time() && self.high >= ALL_OF_THE_TIME;
-        Verdict::unknown_if(
-            may_grow.then(|| {
-                format!(
-                    "{} would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
-                    self.lock,
-                    percent(self.middle)
-                )
-            })
-            .into_iter()
-            .collect(),
-        )
+        if !may_grow {
+            return Verdict::Held;
+        }
+        Verdict::Unknown(vec![format!(
+            "{} would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
+            self.lock,
+            percent(self.middle)
+        )])
     }
 }
 
-fn unsound(trials: &[Observation], counts: bool) -> Vec<String> {
+fn unsound(trials: &[Observation], counts: bool) -> Verdict {
     if counts {
-        return Vec::new();
+        return Verdict::Held;
     }
     let why = trials.iter().find_map(|trial| trial.unsound.clone()).unwrap_or_default();
     let count = trials.iter().filter(|trial| trial.unsound.is_some()).count();
-    vec![format!("{count} of {} trials do not count, the first of them because it is {why}", trials.len())]
+    let all = trials.len();
+    Verdict::Unknown(vec![format!(
+        "{count} of {all} trials do not count, the first of them because it is {why}"
+    )])
 }
 
 /// How much of a prediction's interval has to keep the objective.
@@ -439,8 +438,7 @@ struct Last {
 
 /// What holds if holds are constant and if they vary: where that is not the same, it is not known.
 fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
-    match (&constant, varied) {
-        (Verdict::Held, Verdict::Held) | (Verdict::Violated(_), _) | (Verdict::Unknown(_), _) => constant,
+    match (constant, varied) {
         (Verdict::Held, Verdict::Violated(why) | Verdict::Unknown(why)) => {
             let why = why.first().cloned().unwrap_or_default();
             Verdict::Unknown(vec![format!(
@@ -448,6 +446,7 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
                  do ({why}): say how they vary, with --hold or --holds"
             )])
         }
+        (constant, _) => constant,
     }
 }
 
@@ -489,7 +488,7 @@ impl Search<'_> {
         let demand = Demand::of(&prediction, self.load);
         let verdict = judge(self.objective, &prediction).and(demand.verdict());
         let holds = self.keeps(&prediction, By::Middle) && !demand.grows();
-        let headroom = if holds { self.room().0 } else { None };
+        let headroom = if holds { self.room().ok() } else { None };
         VariableHolds { verdict, prediction, headroom }
     }
 
@@ -514,14 +513,14 @@ impl Search<'_> {
     /// Unknown where queues get longer than any that was measured and each who waits costs.
     fn known_queue(&self, prediction: &Prediction, load: &PlannedLoad) -> Verdict {
         let waiting = 1.0 + at_the_busiest(prediction, load.locks(), load.unevenness());
-        let why = || {
-            format!(
-                "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
-                number(waiting),
-                number(self.fit.range.waiting_to)
-            )
-        };
-        Verdict::unknown_if(self.fit.guesses_queue(waiting).then(why).into_iter().collect())
+        if !self.fit.guesses_queue(waiting) {
+            return Verdict::Held;
+        }
+        Verdict::Unknown(vec![format!(
+            "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
+            number(waiting),
+            number(self.fit.range.waiting_to)
+        )])
     }
 
     fn holds(&self, load: PlannedLoad, by: By) -> bool {
@@ -575,24 +574,19 @@ impl Search<'_> {
         SERVICES.into_iter().filter_map(at).collect()
     }
 
-    /// Up to which rate the objective holds; where it fails at the rate that was asked for, none, and why.
-    fn room(&self) -> (Option<Headroom>, Option<String>) {
+    /// Up to which rate the objective holds; the error says up to which it does where that is below what was asked for.
+    fn room(&self) -> Result<Headroom, String> {
         if self.holds(self.load.clone(), By::Middle) {
-            return (Some(self.headroom()), None);
+            return Ok(self.headroom());
         }
         let below = LOWER.into_iter().find(|factor| self.holds(self.load.clone().times(*factor), By::Middle));
-        let limit = below.map(|factor| self.last_that_holds(factor, By::Middle).factor);
-        let why = limit.map_or_else(
-            || "no load is found that surely holds".to_owned(),
-            |factor| {
-                let limit = match self.load.is_closed() {
-                    true => format!("{} clients", self.load.clone().times(factor).sessions()),
-                    false => format!("{}/s", number(factor * self.load.rate())),
-                };
-                format!("the limit is about {limit}, below what is asked for")
-            },
-        );
-        (None, Some(why))
+        let below = below.ok_or("no load is found that surely holds")?;
+        let factor = self.last_that_holds(below, By::Middle).factor;
+        let limit = match self.load.is_closed() {
+            true => format!("{} clients", self.load.clone().times(factor).sessions()),
+            false => format!("{}/s", number(factor * self.load.rate())),
+        };
+        Err(format!("the limit is about {limit}, below what is asked for"))
     }
 
     /// Where the objective breaks, given that it holds at the rate that was asked for.

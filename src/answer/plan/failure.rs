@@ -12,10 +12,11 @@ use crate::words::verdict::Verdict;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredFailure {
-    record: FaultRecord,
+    pub(super) record: FaultRecord,
     /// The share of the trial's locks that it interrupted.
     interrupted: f64,
-    hits_servers: bool,
+    /// Whether it was one of servers, and not of a contender.
+    pub(super) hits_servers: bool,
 }
 
 impl MeasuredFailure {
@@ -24,21 +25,6 @@ impl MeasuredFailure {
         let locks = record.disturbance.map_or(0.0, |of| of.locks as f64);
         let interrupted = locks / trial.spec.locks as f64;
         record.proved.then(|| Self { record: record.clone(), interrupted, hits_servers })
-    }
-
-    /// For how long no one acquired a lock that was wanted, in microseconds; `None` where that was less than 5 ms.
-    pub fn gap_us(&self) -> Option<u64> {
-        self.record.longest_gap_us
-    }
-
-    /// The 99th percentile of the waits of all that came around that time, whatever their lock.
-    pub fn wait_p99(&self) -> Option<Bound> {
-        self.record.wait_p99
-    }
-
-    /// Whether it was one of servers, and not of a contender.
-    pub fn hits_servers(&self) -> bool {
-        self.hits_servers
     }
 }
 
@@ -127,7 +113,7 @@ impl FailureCost {
         Self {
             fault: fault.to_owned(),
             times: all.len(),
-            gap: MeasuredRange::of_times(all.iter().filter_map(|one| one.gap_us())),
+            gap: MeasuredRange::of_times(all.iter().filter_map(|one| one.record.longest_gap_us)),
             requests: median(&requests.collect::<Vec<_>>()),
             wait_mean: waits(|waits| waits.mean),
             wait_p99: waits(|waits| waits.p99),
@@ -168,7 +154,7 @@ impl FailureCost {
 
 /// Whether the objective held while failures lasted, by the one that shows the least.
 fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict> {
-    let Objective { figure, limit, relation, .. } = objective;
+    let figure = objective.figure;
     let read: fn(&ArrivalWaits) -> Bound = match figure {
         Figure::Latency(Measure::Wait, Statistic::Mean) => |waits| waits.mean,
         Figure::Latency(Measure::Wait, Statistic::Percentile(50_000)) => |waits| waits.p50,
@@ -177,13 +163,12 @@ fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict>
     };
     let judged = |waits: ArrivalWaits| {
         let Bound { us, at_least } = read(&waits);
-        let [was, limit] = [us as f64, *limit].map(|value| figure.unit().show(value));
+        let was = figure.unit().show(us as f64);
         let needed = figure.samples_needed();
         match objective.holds(us as f64) {
-            false => Verdict::Violated(vec![format!(
-                "{figure} was {was}, and is to be {} {limit}",
-                relation.sign()
-            )]),
+            false => {
+                Verdict::Violated(vec![format!("{figure} was {was}, and is to be {}", objective.wanted())])
+            }
             true if at_least => Verdict::Unknown(vec!["not all were served".to_owned()]),
             true if waits.arrivals < needed => Verdict::Unknown(vec![format!(
                 "{figure} takes {needed} waits, and {} were measured",

@@ -118,16 +118,11 @@ impl PlanFile {
         together.into_iter().chain(distance).collect()
     }
 
-    /// Writes it into a directory, in the place of one that is there.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         results::replace_json(&dir.join(FILE), self)
     }
 }
 
-/// Reads the file of a plan's directory.
-///
-/// # Errors
-/// [`Error::Usage`] that names the file: it is not there, was cut off, or is of another version.
 pub fn read(dir: &Path) -> Result<PlanFile, Error> {
     PLAN_FILE.read(dir)
 }

@@ -128,8 +128,7 @@ impl PlannedLoad {
         }
     }
 
-    /// Has something done with it as the model takes it. `seed` makes arrivals of their own for each simulation; with `None`
-    /// they are those of the trial.
+    /// Has something done with it as the model takes it: with the arrivals of the trial, or others for each simulation.
     pub fn with_case<T>(&self, is_its_own: bool, then: impl FnOnce(&LoadCase<'_>) -> T) -> T {
         let warm_up = self.spec.warm_up;
         let whole = warm_up + self.lasts;

@@ -55,7 +55,6 @@ pub struct QuestionLoad {
     pub locks: usize,
     pub clients: usize,
     pub lasts: Duration,
-    /// What comes before it.
     pub warm_up: Duration,
     pub repetitions: u32,
     pub seed: u64,
@@ -164,9 +163,6 @@ impl Question {
 const CLIENTS_MOST: usize = 200;
 
 /// A rate such as `50/s` or `3000/min`.
-///
-/// # Errors
-/// What is wrong with it, and how to write one.
 pub fn rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{}` is no rate; write e.g. 50/s or 3000/min", shown(text, 40));
     let (digits, seconds) = match text.trim().split_once('/') {
@@ -184,9 +180,6 @@ pub fn rate(text: &str) -> Result<f64, String> {
 }
 
 /// Reads an objective that a plan can predict: a wait below a limit, or throughput above one.
-///
-/// # Errors
-/// What is wrong with it, or why no plan predicts that, and what to write.
 pub fn objective(text: &str) -> Result<Objective, String> {
     const EXAMPLE: &str = "write e.g. 'wait.p99 < 200ms'";
     let objective: Objective = text.parse()?;
@@ -215,7 +208,7 @@ pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
 
 /// Whether a prediction keeps the objective: with all of its interval, or with nothing of it, or it can't be told.
 pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
-    let Objective { figure, limit, relation, .. } = objective;
+    let Objective { figure, limit, .. } = objective;
     let Some(interval) = predicted(*figure, prediction) else {
         return Verdict::Unknown(vec![format!("{figure} is not predicted")]);
     };
@@ -223,9 +216,7 @@ pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let between = format!("{figure} is predicted between {low} and {high}");
     match (objective.holds(interval.low), objective.holds(interval.high)) {
         (true, true) => Verdict::Held,
-        (false, false) => {
-            Verdict::Violated(vec![format!("{between}, and is to be {} {limit}", relation.sign())])
-        }
+        (false, false) => Verdict::Violated(vec![format!("{between}, and is to be {}", objective.wanted())]),
         _ => Verdict::Unknown(vec![format!("{between}, and the limit of {limit} lies within")]),
     }
 }

@@ -88,8 +88,7 @@ impl Recommendation {
         };
         let answer = answers.iter().find(|answer| answer.strategy == self.strategy);
         let value = answer.and_then(|answer| answer.expected(objective));
-        let limit = objective.figure.unit().show(objective.limit);
-        let value = value.map(|value| format!("{value}, asked: {} {limit}", objective.relation.sign()));
+        let value = value.map(|value| format!("{value}, asked: {}", objective.wanted()));
         let up_to = answer.and_then(|answer| answer.headroom).map(|room| {
             let at_least = if room.at_least { "at least " } else { "" };
             let of = if room.clients.is_some() { "your clients" } else { "your rate" };
@@ -196,8 +195,7 @@ fn take(
         let Some(wait) = predicted(wait_of(objective), &search.about(load.clone().over(locks))) else {
             continue;
         };
-        let is_better = best.is_none_or(|(fewest, shortest, _)| (locks, wait.middle) < (fewest, shortest));
-        if is_better {
+        if best.is_none_or(|(fewest, shortest, _)| (locks, wait.middle) < (fewest, shortest)) {
             best = Some((locks, wait.middle, *strategy));
         }
     }

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::{FailureCost, MeasuredRange, PlannedLoad, Question, SIMULATED};
 use crate::answer::model::{Fit, Observation, Predicted, predict, simulate};
 use crate::answer::objective::Objective;
-use crate::results::record::Trial;
+use crate::answer::queueing::SimulationOutcome;
 use crate::results::record::figures::THROUGHPUT;
+use crate::results::record::{Reading, Trial};
 use crate::words::measure::{Figure, Measure, Statistic};
 use crate::words::verdict::Verdict;
 
@@ -142,48 +143,29 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
         // A queue that grew goes on growing.
         Err(_) => (fallback, figure != THROUGHPUT.figure()),
     };
-    let wait = |statistic, fallback| measured(Figure::Latency(Measure::Wait, statistic), fallback);
-    let mean = |of: &dyn Fn(&crate::answer::queueing::SimulationOutcome) -> f64| {
-        again.iter().map(of).sum::<f64>() / again.len() as f64
+    let mean =
+        |of: &dyn Fn(&SimulationOutcome) -> f64| again.iter().map(of).sum::<f64>() / again.len() as f64;
+    let checked = |figure: Figure, predicted: Predicted, fallback: u64, by_observed_service: f64| {
+        let (measured, at_least) = measured(figure, fallback as f64);
+        Checked {
+            figure: figure.to_string(),
+            inside: predicted.contains(measured),
+            reproduced: (by_observed_service / measured - 1.0).abs() <= WITHIN,
+            predicted,
+            measured,
+            at_least,
+            by_observed_service,
+        }
     };
-    let quantile = |quantile: f64| mean(&|one| one.quantile(quantile).unwrap_or(0.0));
-    let checked = |figure: &str,
-                   predicted: Predicted,
-                   (measured, at_least): (f64, bool),
-                   by_observed_service: f64| Checked {
-        figure: figure.to_owned(),
-        inside: predicted.contains(measured),
-        reproduced: (by_observed_service / measured - 1.0).abs() <= WITHIN,
-        predicted,
-        measured,
-        at_least,
-        by_observed_service,
+    let wait = |statistic: Statistic, predicted: Predicted, fallback: u64, share: f64| {
+        let again = mean(&|one| one.quantile(share).unwrap_or(0.0));
+        checked(Figure::Latency(Measure::Wait, statistic), predicted, fallback, again)
     };
     let figures = vec![
-        checked(
-            "wait.p50",
-            prediction.wait_p50,
-            wait(Statistic::percent(50), waits.p50_us as f64),
-            quantile(0.5),
-        ),
-        checked(
-            "wait.p99",
-            prediction.wait_p99,
-            wait(Statistic::percent(99), waits.p99_us as f64),
-            quantile(0.99),
-        ),
-        checked(
-            "wait.p99.9",
-            prediction.wait_p999,
-            wait(Statistic::Percentile(99_900), waits.p999_us as f64),
-            quantile(0.999),
-        ),
-        checked(
-            "throughput",
-            prediction.throughput,
-            measured(THROUGHPUT.figure(), 0.0),
-            mean(&|one| 1e6 * one.throughput()),
-        ),
+        wait(Statistic::percent(50), prediction.wait_p50, waits.p50_us, 0.5),
+        wait(Statistic::percent(99), prediction.wait_p99, waits.p99_us, 0.99),
+        wait(Statistic::Percentile(99_900), prediction.wait_p999, waits.p999_us, 0.999),
+        checked(THROUGHPUT.figure(), prediction.throughput, 0, mean(&|one| 1e6 * one.throughput())),
     ];
     let arrivals = trial.arrived.map_or(waits.count, |arrived| arrived.offered);
     let mut notes: Vec<String> =
@@ -197,7 +179,7 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     let all = objective.figure == THROUGHPUT.figure();
     let value = if all { value * question.rate / load.rate() } else { value };
     let held = objective.holds(value);
-    let measured = Measured { value, at_least, samples: waits.count };
+    let measured = Reading { value, at_least, samples: Some(waits.count) };
     let verdict = judge(objective, measured, &trial.judged.exclusion, trial.unsound());
     Ok(Verification {
         strategy: trial.spec.strategy.label.clone(),
@@ -213,19 +195,12 @@ pub fn verify(attempt: Attempt<'_>, question: &Question, seed: u64) -> Result<Ve
     })
 }
 
-struct Measured {
-    value: f64,
-    at_least: bool,
-    samples: u64,
-}
-
 /// What a trial shows of the objective. Neither that it held nor that it broke follows from one that says nothing of the lock.
-fn judge(objective: &Objective, measured: Measured, exclusion: &Verdict, unsound: Option<String>) -> Verdict {
-    let Measured { value, at_least, samples } = measured;
-    let Objective { figure, limit, relation, .. } = objective;
+fn judge(objective: &Objective, measured: Reading, exclusion: &Verdict, unsound: Option<String>) -> Verdict {
+    let Reading { value, at_least, samples } = measured;
+    let samples = samples.unwrap_or_default();
+    let Objective { figure, limit, .. } = objective;
     let [shown, limit] = [value, *limit].map(|value| figure.unit().show(value));
-    let bound = if at_least { "at least " } else { "" };
-    let broke = || format!("{figure} was {bound}{shown}, and is to be {} {limit}", relation.sign());
     if let Verdict::Violated(why) = exclusion {
         return Verdict::Violated(why.clone());
     }
@@ -237,7 +212,13 @@ fn judge(objective: &Objective, measured: Measured, exclusion: &Verdict, unsound
         _ if samples < needed => {
             Verdict::Unknown(vec![format!("{figure} takes {needed} waits, and {samples} were measured")])
         }
-        false => Verdict::Violated(vec![broke()]),
+        false => {
+            let bound = if at_least { "at least " } else { "" };
+            Verdict::Violated(vec![format!(
+                "{figure} was {bound}{shown}, and is to be {}",
+                objective.wanted()
+            )])
+        }
         true if at_least => Verdict::Unknown(vec![format!(
             "{figure} was at least {shown}, as waits had not ended: the limit is {limit}"
         )]),
@@ -252,7 +233,7 @@ mod tests {
 
     fn word(value: f64, at_least: bool, samples: u64, unsound: Option<&str>) -> &'static str {
         let objective = objective("wait.p99 < 200ms").unwrap();
-        let measured = Measured { value, at_least, samples };
+        let measured = Reading { value, at_least, samples: Some(samples) };
         judge(&objective, measured, &Verdict::Held, unsound.map(str::to_owned)).word()
     }
 

@@ -137,7 +137,6 @@ impl Empirical {
         powered(narrow).unwrap_or_else(|| self.clone())
     }
 
-    /// The same times, each so many times as long.
     pub fn scaled(&self, factor: f64) -> Self {
         Self {
             values: self.values.iter().map(|value| value * factor).collect(),

@@ -37,7 +37,6 @@ impl Handoff {
         Self { shape, first: mean, each_more: 0.0 }
     }
 
-    /// The mean where so many wait.
     pub fn mean(&self, waiting: f64) -> f64 {
         (self.first + self.each_more * (waiting - 1.0).max(0.0)).max(0.0)
     }
@@ -62,7 +61,6 @@ pub struct Locks {
     pub overshoot: Empirical,
     /// How late an arrival asks. Where others hold and wait already it delays no one.
     pub late: Empirical,
-    /// When all of that takes longer, and when less.
     pub pace: Pace,
 }
 
@@ -74,7 +72,6 @@ pub struct Arrival {
     pub hold: f64,
 }
 
-/// Arrivals that come when they come.
 #[derive(Debug, Clone, Copy)]
 pub struct Open<'a> {
     pub arrivals: &'a [Arrival],
@@ -85,7 +82,6 @@ pub struct Open<'a> {
     pub to: f64,
 }
 
-/// So many clients that are alike.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AlikeClients {
     pub count: usize,
@@ -125,7 +121,6 @@ impl SimulationOutcome {
         (!waits.is_empty()).then(|| *waits.select_nth_unstable_by(at, f64::total_cmp).1)
     }
 
-    /// The mean wait; `None` where there was no arrival.
     pub fn mean(&self) -> Option<f64> {
         (!self.waits.is_empty()).then(|| self.waits.iter().sum::<f64>() / self.waits.len() as f64)
     }
@@ -161,8 +156,10 @@ pub fn open(locks: &Locks, load: Open<'_>, seed: u64) -> SimulationOutcome {
             _ => {}
         }
     }
-    world.outcome.lasted = load.to - load.from;
-    world.finish(|client| client.due >= load.from && client.due < load.to)
+    let all = world.clients.iter().zip(&world.waits);
+    let counting = all.filter(|(client, _)| client.due >= load.from && client.due < load.to);
+    let waits = counting.map(|(_, wait)| *wait).collect();
+    SimulationOutcome { waits, lasted: load.to - load.from, ..world.outcome }
 }
 
 pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> SimulationOutcome {
@@ -314,13 +311,6 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn finish(mut self, counts: impl Fn(&Client) -> bool) -> SimulationOutcome {
-        let all = self.clients.iter().zip(&self.waits);
-        self.outcome.waits = all.filter(|(client, _)| counts(client)).map(|(_, wait)| *wait).collect();
-        self.outcome
-    }
-
-    /// A client arrives, and asks at once if a session is free.
     fn comes(&mut self, client: Client, now: f64) {
         let number = self.clients.len();
         self.clients.push(client);
@@ -338,7 +328,11 @@ impl<'a> Simulation<'a> {
     fn asks(&mut self, client: usize, now: f64) {
         let at = self.clients[client].lock;
         match self.lock[at].state {
-            LockPhase::Idle => self.enters_soon(client, at, now),
+            LockPhase::Idle => {
+                let enters = self.enters_alone(now);
+                self.lock[at].state = LockPhase::Taken;
+                self.announce(client, at, enters);
+            }
             LockPhase::HandedTo { client: waiter, enters } if self.locks.order == Order::Unordered => {
                 let enters_first = self.enters_alone(now);
                 if enters_first < enters {
@@ -352,12 +346,6 @@ impl<'a> Simulation<'a> {
             }
             LockPhase::Taken | LockPhase::HandedTo { .. } => self.lock[at].queue.push_back(client),
         }
-    }
-
-    fn enters_soon(&mut self, client: usize, at: usize, now: f64) {
-        let enters = self.enters_alone(now);
-        self.lock[at].state = LockPhase::Taken;
-        self.announce(client, at, enters);
     }
 
     fn enters_alone(&mut self, now: f64) -> f64 {

@@ -3,7 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A ratio, and between which two it lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RatioEstimate {
     /// The ratio: new divided by base. Infinite where the base is 0 and the new is not.
@@ -29,23 +28,21 @@ impl RatioEstimate {
     pub(super) fn of(mut ratios: Vec<f64>, end: usize, outside: f64) -> Option<Self> {
         ratios.sort_by(f64::total_cmp);
         let ratio = middle(&ratios)?;
-        let interval = (end > 0 && 2 * end <= ratios.len() + 1).then(|| Interval {
-            low: ratios[end - 1],
-            high: ratios[ratios.len() - end],
-            coverage: 1.0 - 2.0 * outside,
-        });
-        Some(Self { ratio, interval })
+        Some(Self { ratio, interval: Interval::of(&ratios, end, outside) })
     }
 }
 
 impl Interval {
-    pub fn contains(&self, ratio: f64) -> bool {
-        self.low <= ratio && ratio <= self.high
+    fn of(sorted: &[f64], end: usize, outside: f64) -> Option<Self> {
+        (end > 0 && 2 * end <= sorted.len() + 1).then(|| Self {
+            low: sorted[end - 1],
+            high: sorted[sorted.len() - end],
+            coverage: 1.0 - 2.0 * outside,
+        })
     }
 
-    /// How far it reaches to the farther side of its geometric middle, as a share: 0.03 for ± 3 %.
-    pub fn half_width(&self) -> f64 {
-        if self.low == self.high { 0.0 } else { (self.high / self.low).sqrt() - 1.0 }
+    pub fn contains(&self, ratio: f64) -> bool {
+        self.low <= ratio && ratio <= self.high
     }
 }
 
@@ -70,7 +67,6 @@ fn middle(sorted: &[f64]) -> Option<f64> {
     Some(half_way(sorted[last / 2], sorted[sorted.len() / 2]))
 }
 
-/// The median of values; `None` where there is none.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -100,11 +96,7 @@ pub fn median_interval(values: &[f64]) -> Option<Interval> {
         (outside, end) = (below, fewer + 1);
         ln_one += ((count - fewer) as f64 / (fewer + 1) as f64).ln();
     }
-    (end > 0).then(|| Interval {
-        low: sorted[end - 1],
-        high: sorted[count - end],
-        coverage: 1.0 - 2.0 * outside,
-    })
+    Interval::of(&sorted, end, outside)
 }
 
 #[cfg(test)]

@@ -21,6 +21,5 @@ pub use change_points::{ChangePoint, change_points, values_at_least};
 pub use estimate::{Interval, RatioEstimate, median, median_interval};
 pub use holm::holm;
 pub use mann_whitney::MannWhitney;
-pub use ranks::Exactness;
 pub use signed_rank::{Pair, SignedRank};
-pub use student::StudentRatio;
+pub use student::{Logs, StudentRatio};

@@ -7,27 +7,19 @@ pub(super) fn doubled_mid_ranks(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|one, other| values[*one].total_cmp(&values[*other]));
     let mut ranks = vec![0; values.len()];
-    for (first, tied) in tied_groups(&order, values) {
+    let mut first = 0;
+    for tied in order.chunk_by(|one, other| values[*one] == values[*other]) {
         // The ranks first + 1 to first + n have the mean first + (n + 1) / 2.
         for at in tied {
             ranks[*at] = 2 * first + tied.len() + 1;
         }
+        first += tied.len();
     }
     ranks
 }
 
-/// Groups of positions with equal values, each with how many lie before it.
-fn tied_groups<'a>(order: &'a [usize], values: &'a [f64]) -> impl Iterator<Item = (usize, &'a [usize])> {
-    let mut first = 0;
-    order.chunk_by(|one, other| values[*one] == values[*other]).map(move |group| {
-        let before = first;
-        first += group.len();
-        (before, group)
-    })
-}
-
 /// How many values there are in each group of equal ranks.
-pub(super) fn sizes_of_ties(ranks: &[usize]) -> Vec<usize> {
+fn sizes_of_ties(ranks: &[usize]) -> Vec<usize> {
     let mut sorted = ranks.to_vec();
     sorted.sort_unstable();
     sorted.chunk_by(|one, other| one == other).map(<[usize]>::len).collect()
@@ -37,13 +29,18 @@ pub(super) fn has_ties(ranks: &[usize]) -> bool {
     sizes_of_ties(ranks).iter().any(|size| *size > 1)
 }
 
-/// Whether a p was counted or approximated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exactness {
-    /// Every outcome was counted.
-    Exact,
-    /// There are too many outcomes to count: the normal distribution with the correction for ties and for continuity.
-    Normal,
+/// The sum of n³ − n over the groups of n equal ranks, by which ties make a variance smaller.
+pub(super) fn correction_for_ties(ranks: &[usize]) -> f64 {
+    sizes_of_ties(ranks).into_iter().map(|size| (size as f64).powi(3) - size as f64).sum()
+}
+
+/// More repetitions are never made; the smallest p of so many a side is 10⁻³⁰⁷.
+const MOST: usize = 512;
+
+/// How many repetitions or pairs it takes so that one of so many comparisons can be significant by itself, after
+/// [`super::holm`]; `None` where that is beyond all reason.
+pub(super) fn fewest(smallest_p: impl Fn(usize) -> f64, comparisons: usize, alpha: f64) -> Option<usize> {
+    (1..=MOST).find(|count| smallest_p(*count) * comparisons.max(1) as f64 <= alpha)
 }
 
 /// The distribution of a statistic whose values are whole numbers from 0.
@@ -65,14 +62,6 @@ impl Null {
         Self::Counted(sums.collect())
     }
 
-    pub(super) fn exactness(&self) -> Exactness {
-        match self {
-            Self::Counted(_) => Exactness::Exact,
-            Self::Normal { .. } => Exactness::Normal,
-        }
-    }
-
-    /// The probability of a value of at most that.
     fn at_most(&self, value: usize) -> f64 {
         match self {
             Self::Counted(sums) => share(up_to(value, sums), sums),
@@ -82,7 +71,6 @@ impl Null {
         }
     }
 
-    /// The probability of a value of at least that.
     fn at_least(&self, value: usize) -> f64 {
         match self {
             Self::Counted(sums) => {
@@ -127,7 +115,6 @@ fn share(some: u128, sums: &[u128]) -> f64 {
     some as f64 / all(sums) as f64
 }
 
-/// How many outcomes give at most that value.
 fn up_to(value: usize, sums: &[u128]) -> u128 {
     sums.get(value).copied().unwrap_or_else(|| all(sums))
 }

@@ -43,19 +43,22 @@ impl StudentRatio {
 }
 
 /// The mean of the logarithms, and the sum of the squares of how far they lie from it.
-struct Logs {
-    mean: f64,
-    squares: f64,
+pub struct Logs {
+    pub count: usize,
+    pub mean: f64,
+    pub squares: f64,
 }
 
 impl Logs {
-    fn of(values: &[f64]) -> Option<Self> {
+    /// `None` of no values, and where one is not above 0 and finite.
+    pub fn of(values: &[f64]) -> Option<Self> {
         if values.is_empty() || !values.iter().all(|value| *value > 0.0 && value.is_finite()) {
             return None;
         }
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        Some(Self { mean, squares: logs.iter().map(|log| (log - mean).powi(2)).sum() })
+        let squares = logs.iter().map(|log| (log - mean).powi(2)).sum();
+        Some(Self { count: logs.len(), mean, squares })
     }
 }
 

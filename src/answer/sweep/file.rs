@@ -16,7 +16,7 @@ use crate::answer::objective::Objective;
 use crate::results::record::{EnsembleInfo, HostInfo, RunEnding};
 use crate::results::{self, VersionedFile};
 use crate::words::error::Error;
-use crate::words::units::as_utc;
+use crate::words::units::{as_utc, shown};
 use crate::words::verdict::Verdict;
 
 pub const FILE: &str = "sweep.json";
@@ -151,7 +151,6 @@ impl SweepFile {
         }
     }
 
-    /// Writes it and its rows into that directory, in the place of what is there.
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
         results::replace_json(&directory.join(FILE), self)?;
         let (rows, path) = (&mut Vec::new(), directory.join(CSV));
@@ -160,10 +159,6 @@ impl SweepFile {
     }
 }
 
-/// Reads the file of a sweep's directory.
-///
-/// # Errors
-/// [`Error::Usage`] that names the file: it is not there, was cut off, is of another version, or contradicts itself.
 pub fn read(directory: &Path) -> Result<SweepFile, Error> {
     let file: SweepFile = SWEEP_FILE.read(directory)?;
     contradiction(&file).map_or(Ok(()), |why| Err(SWEEP_FILE.broken(&directory.join(FILE), &why)))?;
@@ -174,24 +169,21 @@ fn contradiction(file: &SweepFile) -> Option<String> {
     if !(1..=2).contains(&file.over.len()) {
         return Some(format!("it sweeps {} variables, and there can be one or two", file.over.len()));
     }
-    for over in &file.over {
-        // What is written of it must be what the command line would take.
-        if over.to_string().parse::<Over>().is_err() {
-            return Some(format!("`{over}` cannot be swept"));
-        }
+    // What is written of it must be what the command line would take.
+    if let Some(over) = file.over.iter().find(|over| over.to_string().parse::<Over>().is_err()) {
+        return Some(format!("`{over}` cannot be swept"));
     }
     let has = |strategy: &String| file.strategies.contains(strategy);
     if let Some(stranger) = file.samples.iter().find(|sample| !has(&sample.strategy)) {
-        let name = crate::words::units::shown(&stranger.strategy, 60);
+        let name = shown(&stranger.strategy, 60);
         return Some(format!("it has a sample of `{name}`, which is none of its strategies"));
     }
-    let runs = |sample: &&Sample| file.runs.iter().any(|run| run.number == sample.run);
-    let orphan = file.samples.iter().find(|sample| !runs(sample));
-    let positive = file.samples.iter().all(|sample| sample.at.x > 0.0) && file.grid.iter().all(|x| *x > 0.0);
-    match orphan {
-        Some(sample) => Some(format!("it has a sample of run {}, which it does not list", sample.run)),
-        None => (!positive).then(|| "it has a point at a value that is not positive".to_owned()),
+    let is_listed = |sample: &Sample| file.runs.iter().any(|run| run.number == sample.run);
+    if let Some(orphan) = file.samples.iter().find(|sample| !is_listed(sample)) {
+        return Some(format!("it has a sample of run {}, which it does not list", orphan.run));
     }
+    let positive = file.samples.iter().all(|sample| sample.at.x > 0.0) && file.grid.iter().all(|x| *x > 0.0);
+    (!positive).then(|| "it has a point at a value that is not positive".to_owned())
 }
 
 pub fn schema() -> Schema {

@@ -83,22 +83,18 @@ pub struct Finding {
 
 /// What these samples come to. The law is asked where `with_law`: of contenders of a closed load.
 pub fn find(ask: &Ask, samples: &[Sample], with_law: bool, seed: u64) -> Vec<Finding> {
-    let all = ask.beside.iter().flat_map(|beside| ask.strategies.iter().map(move |one| (one, *beside)));
-    all.map(|(strategy, beside)| {
-        let series = Series::of(strategy, beside, samples, ask.objective.as_ref());
-        let law = with_law && ask.over.variable == Variable::Contenders;
-        Finding {
-            objective: ask.objective.as_ref().map(|_| edge(&series)),
-            knee: match ask.over.variable {
-                Variable::Rate => waits(&series, samples),
-                _ => knee(&ask.figure.curve(&series), seed),
-            },
-            collapse: collapse(ask.over.variable, &series),
-            usl: law.then(|| usl(&throughput(&series), seed)),
-            series,
-        }
-    })
-    .collect()
+    let law = with_law && ask.over.variable == Variable::Contenders;
+    let found = |series: Series| Finding {
+        objective: ask.objective.as_ref().map(|_| edge(&series)),
+        knee: match ask.over.variable {
+            Variable::Rate => waits(&series, samples),
+            _ => knee(&ask.figure.curve(&series), seed),
+        },
+        collapse: collapse(ask.over.variable, &series),
+        usl: law.then(|| usl(&throughput(&series), seed)),
+        series,
+    };
+    ask.series(samples).into_iter().map(found).collect()
 }
 
 fn waits(series: &Series, samples: &[Sample]) -> Knee {

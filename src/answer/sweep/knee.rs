@@ -300,7 +300,6 @@ fn never_reached(series: &Series) -> String {
     }
 }
 
-/// Where a curve gets to a limit.
 enum Reached {
     At(f64),
     FromTheFirst,

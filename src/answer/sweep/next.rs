@@ -22,6 +22,16 @@ pub struct Ask {
     pub precise: f64,
 }
 
+impl Ask {
+    /// What these samples come to: of each strategy, at each value of the second variable.
+    pub(super) fn series(&self, samples: &[Sample]) -> Vec<Series> {
+        let each =
+            self.beside.iter().flat_map(|beside| self.strategies.iter().map(move |one| (one, *beside)));
+        each.map(|(strategy, beside)| Series::of(strategy, beside, samples, self.objective.as_ref()))
+            .collect()
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     Cover,
@@ -77,12 +87,7 @@ const AT_EDGE: usize = 3;
 
 /// What follows from these samples. `cost` is what a step is expected to take in seconds, `left` what is left.
 pub fn next(ask: &Ask, samples: &[Sample], cost: &dyn Fn(&Step) -> f64, left: f64) -> Next {
-    let all: Vec<Series> = ask
-        .beside
-        .iter()
-        .flat_map(|beside| ask.strategies.iter().map(move |strategy| (strategy, *beside)))
-        .map(|(strategy, beside)| Series::of(strategy, beside, samples, ask.objective.as_ref()))
-        .collect();
+    let all = ask.series(samples);
     let wanted: Vec<(&Series, Vec<Wish>)> = all.iter().map(|series| (series, wishes(ask, series))).collect();
     let mut each: Vec<(Wish, Option<f64>)> =
         wanted.iter().flat_map(|(series, wishes)| wishes.iter().map(|wish| (*wish, series.beside))).collect();

@@ -42,7 +42,6 @@ impl Variable {
         }
     }
 
-    /// What to write after its name.
     const fn example(self) -> &'static str {
         match self {
             Self::Contenders => "contenders=1..1000",
@@ -67,7 +66,6 @@ impl Variable {
         matches!(self, Self::Hold | Self::Delay)
     }
 
-    /// A value for people, with its unit.
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Contenders | Self::Locks | Self::Servers => format!("{value:.0}"),
@@ -84,7 +82,6 @@ impl Variable {
         if self.is_time() { rounded.round() } else { rounded }
     }
 
-    /// Reads a value; the error says what to write.
     fn value(self, text: &str) -> Result<f64, String> {
         let text = text.trim();
         let wrong = |what: &str| format!("`{}` is no {what}", shown(text, 40));
@@ -97,8 +94,7 @@ impl Variable {
             f64::from(text.parse::<u32>().map_err(|_| wrong("whole number"))?)
         };
         let (least, most) = match self {
-            Self::Contenders => (1.0, 10_000.0),
-            Self::Locks => (1.0, 10_000.0),
+            Self::Contenders | Self::Locks => (1.0, 10_000.0),
             Self::Rate => (0.01, 1_000_000.0),
             Self::Hold => (100.0, 60e6),
             Self::Delay => (100.0, 10e6),
@@ -157,22 +153,19 @@ impl Over {
 
     /// The values of the second variable: each is a series of its own.
     pub fn few(&self) -> Vec<f64> {
-        match &self.values {
-            Values::List(values) => values.clone(),
-            Values::Range { .. } => self.spaced(SERIES),
-        }
+        self.spaced(SERIES)
     }
 
-    /// So many values of a range, geometrically spaced, as far as they are different.
+    /// All that are listed or, of a range, so many values geometrically spaced, as far as they are different.
     pub fn spaced(&self, count: usize) -> Vec<f64> {
         let Values::Range { from, to } = self.values else { return self.grid() };
-        let last = (count.max(2) - 1) as f64;
+        let last = count.max(2) - 1;
         let at = |step: usize| match step {
             0 => from,
-            step if step + 1 >= count.max(2) => to,
-            step => self.variable.round(from * (to / from).powf(step as f64 / last)),
+            step if step == last => to,
+            step => self.variable.round(from * (to / from).powf(step as f64 / last as f64)),
         };
-        let mut values: Vec<f64> = (0..count.max(2)).map(at).collect();
+        let mut values: Vec<f64> = (0..=last).map(at).collect();
         values.dedup();
         values
     }
@@ -206,10 +199,10 @@ impl FromStr for Over {
                 let name = shown(name, 40);
                 format!("there is no variable `{name}`; there are {}", examples())
             })?;
-        let in_context = |why: String| format!("{why}; e.g. {}", variable.example());
+        let read =
+            |text: &str| variable.value(text).map_err(|why| format!("{why}; e.g. {}", variable.example()));
         let values = match values.split_once("..") {
             Some((from, to)) => {
-                let read = |text| variable.value(text).map_err(in_context);
                 let (from, to) = (read(from)?, read(to)?);
                 if from >= to {
                     let (from, to) = (variable.show(from), variable.show(to));
@@ -224,7 +217,6 @@ impl FromStr for Over {
                 Values::Range { from, to }
             }
             None => {
-                let read = |text| variable.value(text).map_err(in_context);
                 let mut all = values.split(',').map(read).collect::<Result<Vec<f64>, String>>()?;
                 all.sort_by(f64::total_cmp);
                 all.dedup();

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::answer::objective::Objective;
+use crate::answer::stats::Logs;
 use crate::results::StoredRun;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Missing, Reading, Trial};
@@ -168,26 +169,21 @@ impl LogDeviation {
     /// Of groups of repetitions of the same thing; `None` where no group has two that are above 0.
     fn pooled<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Self> {
         let (mut squares, mut degrees) = (0.0, 0.0);
-        for logs in groups.into_iter().map(logarithms).filter(|logs| logs.len() > 1) {
-            let mean = mean(&logs);
-            squares += logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
-            degrees += (logs.len() - 1) as f64;
+        for logs in groups.into_iter().filter_map(logarithms).filter(|logs| logs.count > 1) {
+            squares += logs.squares;
+            degrees += (logs.count - 1) as f64;
         }
         (degrees > 0.0).then(|| Self { deviation: (squares / degrees).sqrt().max(LEAST), degrees })
     }
 
     /// The interval of the mean of these repetitions that leaves out so much on both sides together; `None` of none.
     fn interval(pooled: Option<Self>, values: &[f64], outside: f64) -> Option<Estimate> {
-        let logs = logarithms(values);
-        if logs.is_empty() {
-            return None;
-        }
-        let centre = mean(&logs);
+        let logs = logarithms(values)?;
         let half = Self::of_a_point(pooled, values)
             .and_then(|spread| spread.student(outside).map(|factor| factor * spread.deviation))
-            .map(|half| half / (logs.len() as f64).sqrt());
-        let end = |sign: f64| half.map(|half| (centre + sign * half).exp());
-        Some(Estimate { value: centre.exp(), low: end(-1.0), high: end(1.0) })
+            .map(|half| half / (logs.count as f64).sqrt());
+        let end = |sign: f64| half.map(|half| (logs.mean + sign * half).exp());
+        Some(Estimate { value: logs.mean.exp(), low: end(-1.0), high: end(1.0) })
     }
 
     fn of_a_point(pooled: Option<Self>, values: &[f64]) -> Option<Self> {
@@ -205,12 +201,9 @@ impl LogDeviation {
     }
 }
 
-fn logarithms(values: &[f64]) -> Vec<f64> {
-    values.iter().filter(|value| **value > 0.0).map(|value| value.ln()).collect()
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+/// Of those that have one.
+fn logarithms(values: &[f64]) -> Option<Logs> {
+    Logs::of(&values.iter().copied().filter(|value| *value > 0.0).collect::<Vec<f64>>())
 }
 
 pub(super) const AT_LEAST: usize = 2;
@@ -301,7 +294,6 @@ pub struct Series {
 }
 
 impl Series {
-    /// What the samples of a strategy come to.
     pub fn of(
         strategy: &str,
         beside: Option<f64>,
@@ -319,12 +311,10 @@ impl Series {
             .iter()
             .map(|x| own.iter().copied().filter(|sample| sample.at.x.total_cmp(x).is_eq()).collect())
             .collect();
-        let spreads = LogDeviations::of(&groups);
-        let points = groups.iter().map(|group| point(group, &spreads, objective)).collect();
+        let points = groups.iter().map(|group| point(group, &groups, objective)).collect();
         Self { strategy: strategy.to_owned(), beside, points }
     }
 
-    /// The points that count.
     pub(super) fn sound(&self) -> impl DoubleEndedIterator<Item = &Point> {
         self.points.iter().filter(|point| point.state == State::Sound)
     }
@@ -345,44 +335,25 @@ impl Series {
     }
 }
 
-/// The pooled spreads of the figures of a series.
-struct LogDeviations {
-    throughput: Option<LogDeviation>,
-    wait_p50: Option<LogDeviation>,
-    wait_p99: Option<LogDeviation>,
-    objective: Option<LogDeviation>,
-}
-
-impl LogDeviations {
-    fn of(groups: &[Vec<&Sample>]) -> Self {
-        let pooled = |figure: &dyn Fn(&Sample) -> Option<f64>| {
-            let each: Vec<Vec<f64>> = groups.iter().map(|group| values(group, figure)).collect();
-            LogDeviation::pooled(each.iter().map(Vec::as_slice))
-        };
-        Self {
-            throughput: pooled(&|sample| sample.throughput),
-            wait_p50: pooled(&|sample| Some(sample.wait_p50?.value)),
-            wait_p99: pooled(&|sample| Some(sample.wait_p99?.value)),
-            objective: pooled(&|sample| Some(sample.objective?.value)),
-        }
-    }
-}
-
-/// The repetitions that count.
 fn sound<'a>(group: &[&'a Sample]) -> impl Iterator<Item = &'a Sample> {
     group.iter().copied().filter(|sample| sample.state == State::Sound)
 }
 
-/// A figure of these.
-fn values(group: &[&Sample], figure: &dyn Fn(&Sample) -> Option<f64>) -> Vec<f64> {
+fn values(group: &[&Sample], figure: fn(&Sample) -> Option<f64>) -> Vec<f64> {
     sound(group).filter_map(figure).collect()
 }
 
-fn point(group: &[&Sample], spreads: &LogDeviations, objective: Option<&Objective>) -> Point {
-    let interval = |spread, figure: &dyn Fn(&Sample) -> Option<f64>| {
-        LogDeviation::interval(spread, &values(group, figure), OUTSIDE)
+/// What one of these groups of repetitions comes to.
+fn point(group: &[&Sample], all: &[Vec<&Sample>], objective: Option<&Objective>) -> Point {
+    let pooled = |figure: fn(&Sample) -> Option<f64>| {
+        let each: Vec<Vec<f64>> = all.iter().map(|group| values(group, figure)).collect();
+        LogDeviation::pooled(each.iter().map(Vec::as_slice))
     };
-    let bounded = |figure: &dyn Fn(&Sample) -> Option<Reading>| {
+    let interval = |figure: fn(&Sample) -> Option<f64>| {
+        LogDeviation::interval(pooled(figure), &values(group, figure), OUTSIDE)
+    };
+    let of_objective: fn(&Sample) -> Option<f64> = |sample| Some(sample.objective?.value);
+    let bounded = |figure: fn(&Sample) -> Option<Reading>| {
         sound(group).any(|one| figure(one).is_some_and(|reading| reading.at_least))
     };
     let counting = sound(group).count();
@@ -400,13 +371,13 @@ fn point(group: &[&Sample], spreads: &LogDeviations, objective: Option<&Objectiv
         sound: counting,
         state,
         why: first_unsound.and_then(|sample| sample.why.clone()),
-        throughput: interval(spreads.throughput, &|sample| sample.throughput),
-        wait_p50: interval(spreads.wait_p50, &|sample| Some(sample.wait_p50?.value)),
-        wait_p99: interval(spreads.wait_p99, &|sample| Some(sample.wait_p99?.value)),
-        wait_p50_at_least: bounded(&|sample| sample.wait_p50),
-        wait_p99_at_least: bounded(&|sample| sample.wait_p99),
-        objective: interval(spreads.objective, &|sample| Some(sample.objective?.value)),
-        decision: objective.map(|objective| decide(group, spreads.objective, objective)),
+        throughput: interval(|sample| sample.throughput),
+        wait_p50: interval(|sample| Some(sample.wait_p50?.value)),
+        wait_p99: interval(|sample| Some(sample.wait_p99?.value)),
+        wait_p50_at_least: bounded(|sample| sample.wait_p50),
+        wait_p99_at_least: bounded(|sample| sample.wait_p99),
+        objective: interval(of_objective),
+        decision: objective.map(|objective| decide(group, pooled(of_objective), objective)),
         too_few_samples: objective.is_some_and(|objective| {
             let readings: Vec<Reading> = group.iter().filter_map(|sample| sample.objective).collect();
             let most = AT_MOST as f64 / readings.len().max(1) as f64;
