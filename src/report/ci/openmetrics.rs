@@ -93,13 +93,7 @@ fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
 }
 
 /// Adds a figure: of samples with the statistic as a label, in base units.
-fn figure(
-    families: &mut Families,
-    figure: Figure,
-    value: f64,
-    aggregate: &str,
-    mut labels: Labels,
-) {
+fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, mut labels: Labels) {
     let mut name = figure.to_string();
     if let Figure::Latency(measure, statistic) = figure {
         name = measure.name();
@@ -163,13 +157,7 @@ impl Families {
     }
 
     /// A value by name and unit, which may be empty. What is no number is left out.
-    fn gauge(
-        &mut self,
-        (name, unit): (&str, &'static str),
-        help: &'static str,
-        labels: Labels,
-        value: f64,
-    ) {
+    fn gauge(&mut self, (name, unit): (&str, &'static str), help: &'static str, labels: Labels, value: f64) {
         if !value.is_finite() {
             return;
         }
