@@ -144,10 +144,7 @@ fn in_figures(view: &View<'_>) -> String {
     let Some(cell) = most.and_then(|count| view.cells_at(count).find(|cell| has(cell))) else {
         return "No trial ran.".to_owned();
     };
-    let wait = |quantile| {
-        let wait = cell.percentile(Measure::Wait, quantile)?;
-        Some(Value::Duration(wait.us).at_least(wait.at_least).shown())
-    };
+    let wait = |quantile| cell.percentile(Measure::Wait, quantile).map(|wait| wait.shown());
     let pace = cell.figure(&THROUGHPUT).map(|pace| format!("{} acquisitions a second", number(pace)));
     let median = wait(0.5).map(|wait| format!("a median wait of {wait}"));
     let tail = wait(0.99).map(|wait| format!("a 99th percentile of {wait}"));

@@ -213,10 +213,7 @@ fn costs(field: &RankingContext<'_>, focus: usize, label: &str, load: Option<&St
         ));
     }
     if let Some(wait) = cell.percentile(Measure::Wait, 0.99) {
-        said.push(format!(
-            "waits of {} at the 99th percentile",
-            Value::Duration(wait.us).at_least(wait.at_least).shown()
-        ));
+        said.push(format!("waits of {} at the 99th percentile", wait.shown()));
     }
     if said.is_empty() {
         return String::new();
