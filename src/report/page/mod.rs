@@ -114,8 +114,8 @@ fn finding(one: &Conclusion) -> Finding {
         Topic::Fairest => "Fairest",
         Topic::Choice => "What to use",
     };
-    let link = Link { section: one.evidence.anchor(), text: one.evidence.link() };
-    Finding { topic: topic.to_owned(), tone, sentence: one.sentence.clone(), shown_in: Some(link) }
+    let shown_in = Some(one.evidence.link());
+    Finding { topic: topic.to_owned(), tone, sentence: one.sentence.clone(), shown_in }
 }
 
 /// The main figures of several runs below each other.
