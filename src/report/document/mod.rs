@@ -41,6 +41,12 @@ pub struct Finding {
     pub shown_in: Option<Link>,
 }
 
+impl Finding {
+    pub fn new(topic: impl Into<String>, tone: Tone, sentence: String, shown_in: Option<Link>) -> Self {
+        Self { topic: topic.into(), tone, sentence, shown_in }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     pub section: &'static str,

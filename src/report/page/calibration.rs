@@ -31,36 +31,25 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
             vec![Block::Facts(place(&calibration.ensemble, &calibration.host)), measured]
         }),
     ];
-    let complete = calibration.missing.is_empty();
+    let verdict = match calibration.missing.is_empty() {
+        true => Value::verdict("measured", Tone::Good),
+        false => Value::verdict("measured in part", Tone::Doubtful),
+    };
+    let writes = calibration.synced_writes_per_s.map(|per_s| {
+        let sentence = format!(
+            "The leader takes {} synced writes a second; an acquisition has at least two.",
+            number(per_s)
+        );
+        Finding::new("Writes", Tone::Plain, sentence, None)
+    });
     Document {
         title: "Calibration of an ensemble".to_owned(),
-        verdict: match complete {
-            true => Value::verdict("measured", Tone::Good),
-            false => Value::verdict("measured in part", Tone::Doubtful),
-        },
         about: format!("{}, without any lock.", counted(calibration.servers.len(), "server", "servers")),
-        headline: Finding {
-            topic: "Floor".to_owned(),
-            tone: if complete { Tone::Good } else { Tone::Doubtful },
-            sentence: headline(calibration),
-            shown_in: Some(FLOOR),
-        },
+        headline: Finding::new("Floor", verdict.tone(), headline(calibration), Some(FLOOR)),
+        verdict,
         comes_to: "Findings",
-        findings: findings(calibration),
+        findings: writes.into_iter().collect(),
         strategies: Vec::new(),
         sections: filled(sections),
     }
-}
-
-fn findings(calibration: &Calibration) -> Vec<Finding> {
-    let writes = calibration.synced_writes_per_s.map(|per_s| Finding {
-        topic: "Writes".to_owned(),
-        tone: Tone::Plain,
-        sentence: format!(
-            "The leader takes {} synced writes a second; an acquisition has at least two.",
-            number(per_s)
-        ),
-        shown_in: None,
-    });
-    writes.into_iter().collect()
 }

@@ -29,21 +29,17 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
         Verdict::Violated(_) => Value::verdict("regressed", Tone::Bad),
         Verdict::Unknown(_) => Value::verdict("inconclusive", Tone::Doubtful),
     };
-    let limits = comparison::forced(compared).map(|sentence| Finding {
-        topic: "Limits".to_owned(),
-        tone: Tone::Doubtful,
-        sentence,
-        shown_in: None,
-    });
+    let limits =
+        comparison::forced(compared).map(|sentence| Finding::new("Limits", Tone::Doubtful, sentence, None));
     Document {
         title: "Comparison of stored runs".to_owned(),
         about: comparison::sides(compared).join("; "),
-        headline: Finding {
-            topic: "New against base".to_owned(),
-            tone: verdict.tone(),
-            sentence: format!("{}.", compared.conclusion.sentence),
-            shown_in: Some(RATIOS),
-        },
+        headline: Finding::new(
+            "New against base",
+            verdict.tone(),
+            format!("{}.", compared.conclusion.sentence),
+            Some(RATIOS),
+        ),
         verdict,
         comes_to: "Conclusions",
         findings: limits.chain(compared.rows.iter().filter_map(of_row)).collect(),
@@ -63,13 +59,8 @@ fn of_row(row: &Row) -> Option<Finding> {
 /// A figure that differs for sure.
 fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Finding> {
     let tone = Value::from(verdict).tone();
-    let topic = capitalised(verdict.word());
-    matches!(tone, Tone::Good | Tone::Bad).then_some(Finding {
-        topic,
-        tone,
-        sentence,
-        shown_in: Some(RATIOS),
-    })
+    matches!(tone, Tone::Good | Tone::Bad)
+        .then(|| Finding::new(capitalised(verdict.word()), tone, sentence, Some(RATIOS)))
 }
 
 pub fn of_ab(file: &AbFile) -> Document {
@@ -108,12 +99,7 @@ pub fn of_ab(file: &AbFile) -> Document {
     Document {
         title: format!("A/B comparison: {}", file.scenario),
         about: [ab::sides(Turn::A, &a.differs), ab::sides(Turn::B, &b.differs)].join("; "),
-        headline: Finding {
-            topic: "B against A".to_owned(),
-            tone: verdict.tone(),
-            sentence: ab::ab_headline(file),
-            shown_in: Some(RATIOS),
-        },
+        headline: Finding::new("B against A", verdict.tone(), ab::ab_headline(file), Some(RATIOS)),
         verdict,
         comes_to: "Conclusions",
         findings: differing.collect(),

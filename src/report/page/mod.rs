@@ -12,7 +12,7 @@ pub use compared::{of_ab, of_comparison};
 pub use plan::of_plan;
 pub use sweep::of_sweep;
 
-use super::conclusions::{Certainty, Conclusion, Topic};
+use super::conclusions::{Certainty, Conclusion, Evidence, Topic};
 use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
 use super::table::grids::tables;
 use super::table::{ExplainedTable, basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
@@ -63,28 +63,20 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
 }
 
 const GATES: Link = Link { section: "gates", text: "the gates" };
-const VERDICTS: Link = Link { section: "verdicts", text: "verdicts and their evidence" };
 
 /// The first line, and where it is shown.
 fn headline(report: &RunReport<'_>) -> Finding {
-    let (topic, tone, shown_in) = match (report.headline.says, report.conclusions.first()) {
-        (Says::Conclusions(_), Some(first)) => {
-            let Finding { topic, tone, shown_in, .. } = finding(first);
-            (topic, tone, shown_in)
-        }
-        (Says::Gate, _) => ("Gate".to_owned(), report.headline.verdict.tone(), Some(GATES)),
-        _ => ("Outcome".to_owned(), report.headline.verdict.tone(), Some(VERDICTS)),
-    };
-    Finding { topic, tone, sentence: report.headline.text(), shown_in }
+    let (sentence, tone) = (report.headline.text(), report.headline.verdict.tone());
+    match (report.headline.says, report.conclusions.first()) {
+        (Says::Conclusions(_), Some(first)) => Finding { sentence, ..finding(first) },
+        (Says::Gate, _) => Finding::new("Gate", tone, sentence, Some(GATES)),
+        _ => Finding::new("Outcome", tone, sentence, Some(Evidence::Verdicts.link())),
+    }
 }
 
 fn not_passed(gated: &Gated) -> impl Iterator<Item = Finding> {
-    gates_not_passed(worth_showing(&gated.gates).unwrap_or_default()).map(|gate| Finding {
-        topic: format!("Gate {}", gate.word),
-        tone: gate.tone,
-        sentence: gate.sentence,
-        shown_in: Some(GATES),
-    })
+    gates_not_passed(worth_showing(&gated.gates).unwrap_or_default())
+        .map(|gate| Finding::new(format!("Gate {}", gate.word), gate.tone, gate.sentence, Some(GATES)))
 }
 
 fn gates(gated: &Gated) -> Vec<Block> {
@@ -114,8 +106,7 @@ fn finding(one: &Conclusion) -> Finding {
         Topic::Fairest => "Fairest",
         Topic::Choice => "What to use",
     };
-    let shown_in = Some(one.evidence.link());
-    Finding { topic: topic.to_owned(), tone, sentence: one.sentence.clone(), shown_in }
+    Finding::new(topic, tone, one.sentence.clone(), Some(one.evidence.link()))
 }
 
 /// The main figures of several runs below each other.

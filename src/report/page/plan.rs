@@ -37,19 +37,16 @@ pub fn of_plan(plan: &PlanFile) -> Document {
         section("environment", "Where it was measured", environment(plan)),
         section("reproduce", "How to reproduce this", reproduce(plan)),
     ];
+    let verdict = word(&plan.verdict());
+    let topic = if plan.recommendation.is_some() { "Recommended" } else { "No recommendation" };
     Document {
         title: match plan.question.think {
             Some(_) => format!("Will it carry {} clients?", plan.question.clients),
             None => format!("Will it carry {} requests a second?", number(plan.question.rate)),
         },
         about: capitalised(&plan.question.describe()),
-        verdict: word(&plan.verdict()),
-        headline: Finding {
-            topic: if plan.recommendation.is_some() { "Recommended" } else { "No recommendation" }.to_owned(),
-            tone: word(&plan.verdict()).tone(),
-            sentence: headline(plan),
-            shown_in: Some(CURVE),
-        },
+        headline: Finding::new(topic, verdict.tone(), headline(plan), Some(CURVE)),
+        verdict,
         comes_to: "Answer",
         findings: findings(plan),
         strategies: plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
@@ -60,28 +57,20 @@ pub fn of_plan(plan: &PlanFile) -> Document {
 /// What was tried, and the answer for each strategy.
 fn findings(plan: &PlanFile) -> Vec<Finding> {
     let tone = |verdict: &Verdict| word(verdict).tone();
-    let tried = plan.verifications.iter().map(|one| Finding {
-        topic: "Verified".to_owned(),
-        tone: tone(&one.verdict()),
-        sentence: verified(one),
-        shown_in: Some(VERIFICATION),
-    });
-    let answers = plan.answers.iter().map(|answer| Finding {
-        topic: answer.strategy.clone(),
-        tone: tone(&answer.verdict),
-        sentence: std::iter::once(answer.sentence(&plan.question.objective))
+    let tried = plan
+        .verifications
+        .iter()
+        .map(|one| Finding::new("Verified", tone(&one.verdict()), verified(one), Some(VERIFICATION)));
+    let answers = plan.answers.iter().map(|answer| {
+        let sentences = std::iter::once(answer.sentence(&plan.question.objective))
             .chain(answer.failures.iter().filter_map(FailureCost::sentence))
             .map(|sentence| format!("{}.", capitalised(&sentence)))
-            .collect::<Vec<_>>()
-            .join(" "),
-        shown_in: Some(FIGURES),
+            .collect::<Vec<_>>();
+        Finding::new(answer.strategy.as_str(), tone(&answer.verdict), sentences.join(" "), Some(FIGURES))
     });
-    let not_tried = unverified(plan).into_iter().map(|sentence| Finding {
-        topic: "Not verified".to_owned(),
-        tone: Tone::Doubtful,
-        sentence: format!("{sentence}."),
-        shown_in: None,
-    });
+    let not_tried = unverified(plan)
+        .into_iter()
+        .map(|sentence| Finding::new("Not verified", Tone::Doubtful, format!("{sentence}."), None));
     tried.chain(not_tried).chain(answers).collect()
 }
 
