@@ -337,9 +337,9 @@ fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Vec<Section>
         text: one.excerpt().collect::<Vec<_>>().join("\n"),
     };
     vec![
-        section("locks", "Locks", locks.into_iter().collect()),
-        section("findings", "The lines that show it", shown.iter().map(excerpt).collect()),
-        section("notes", "Notes", noted(judgement.notes.clone()).into_iter().collect()),
+        section("locks", "Locks", locks),
+        section("findings", "The lines that show it", shown.iter().map(excerpt)),
+        section("notes", "Notes", noted(judgement.notes.clone())),
     ]
 }
 
@@ -359,8 +359,8 @@ fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
     let trials = document::Table { columns, labels: 1, rows: trials.iter().map(row).collect() };
     let trials = table("The verdict on each trial", trials, "");
     vec![
-        section("trials", "Trials", trials.into_iter().collect()),
-        section("changed", "Other verdicts than recorded", noted(changed.to_vec()).into_iter().collect()),
+        section("trials", "Trials", trials),
+        section("changed", "Other verdicts than recorded", noted(changed.to_vec())),
     ]
 }
 

@@ -13,23 +13,20 @@ pub fn of_calibration(calibration: &Calibration) -> Document {
     let servers = calibration.servers.iter().filter_map(|server| {
         table(&format!("{} ({})", server.address, server.role), requests(server), legend(calibration))
     });
+    let floor = table("What a lock can at best cost here", floor(calibration), LEGEND);
     let pairs = Some(pairs(calibration)).filter(|pairs| pairs.rows.len() > 1);
     let pairs = pairs.and_then(|pairs| table("From server to server", pairs, String::new()));
     let missing = calibration.missing.iter().map(|missing| format!("not measured: {missing}")).collect();
+    let place = Block::Facts(place(&calibration.ensemble, &calibration.host));
     let measured = Block::Facts(vec![
         fact("Measured", humantime::format_rfc3339_seconds(calibration.started_at).to_string()),
         program(&calibration.tool_version, calibration.tool_commit.as_deref()),
     ]);
     let sections = [
-        section(FLOOR.section, "The floor", {
-            let floor = table("What a lock can at best cost here", floor(calibration), LEGEND);
-            floor.into_iter().chain(pairs).collect()
-        }),
-        section("requests", "Requests, server by server", servers.collect()),
-        section("notes", "Notes", noted(missing).into_iter().collect()),
-        section("environment", "Where it was measured", {
-            vec![Block::Facts(place(&calibration.ensemble, &calibration.host)), measured]
-        }),
+        section(FLOOR.section, "The floor", floor.into_iter().chain(pairs)),
+        section("requests", "Requests, server by server", servers),
+        section("notes", "Notes", noted(missing)),
+        section("environment", "Where it was measured", [place, measured]),
     ];
     let verdict = match calibration.missing.is_empty() {
         true => Value::verdict("measured", Tone::Good),

@@ -18,11 +18,11 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
     let percentiles = chart::percentiles_compared(base, new, compared);
     let faster = comparison::faster(compared).into_iter().map(Block::Text);
     let sections = [
-        section(RATIOS.section, "Ratios", vec![drawn("Ratios", chart::ratios_compared(compared))]),
-        section("figures", "Figures", figures.into_iter().collect()),
-        section("waits", "Waits by percentile", vec![drawn("Waits by percentile", percentiles)]),
-        section("faster", "Within the new", faster.collect()),
-        section("notes", "Notes", noted(comparison::notes(compared)).into_iter().collect()),
+        section(RATIOS.section, "Ratios", [drawn("Ratios", chart::ratios_compared(compared))]),
+        section("figures", "Figures", figures),
+        section("waits", "Waits by percentile", [drawn("Waits by percentile", percentiles)]),
+        section("faster", "Within the new", faster),
+        section("notes", "Notes", noted(comparison::notes(compared))),
     ];
     let verdict = match compared.conclusion.regression.verdict("") {
         Verdict::Held => Value::verdict("nothing regressed", Tone::Good),
@@ -85,9 +85,9 @@ pub fn of_ab(file: &AbFile) -> Document {
         ]),
     ];
     let sections = [
-        section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart)).into()),
-        section("figures", "Figures", figures.into_iter().chain(counted).collect()),
-        section("notes", "Notes", noted(ab::notes(file)).into_iter().collect()),
+        section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart))),
+        section("figures", "Figures", figures.into_iter().chain(counted)),
+        section("notes", "Notes", noted(ab::notes(file))),
         section("environment", "Where it was measured", measured),
         section("reproduce", "How to reproduce this", reproduce),
     ];

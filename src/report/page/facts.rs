@@ -1,6 +1,6 @@
 //! Environment, outcomes, server counters, floor, verdicts, and how to do it again: tables and lists.
 
-use super::Source;
+use super::{Source, noted};
 use crate::report::View;
 use crate::report::document::{Block, Column, Table, Tone, Value, numbers, words};
 use crate::report::view::Cell;
@@ -45,7 +45,7 @@ pub(super) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
 }
 
 /// Where it was measured, and what limits the figures.
-pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     let run = &source.stored.run;
     let ensemble = &run.ensemble;
     let mut facts = place(ensemble, &run.host);
@@ -83,11 +83,7 @@ pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
             format!("At its busiest the generator's host was {} idle.", Value::Share(idle).shown())
         }),
     );
-    let mut blocks = vec![Block::Facts(facts)];
-    if !limits.is_empty() {
-        blocks.push(Block::Notes(limits));
-    }
-    blocks
+    std::iter::once(Block::Facts(facts)).chain(noted(limits))
 }
 
 fn gibibytes(bytes: u64) -> String {
@@ -95,7 +91,7 @@ fn gibibytes(bytes: u64) -> String {
 }
 
 /// What became of every acquire, over all repetitions.
-pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn outcomes(source: &Source<'_>) -> Option<Block> {
     let view = source.view;
     let all = |cell: &Cell<'_>, outcome: Outcome| cell.sum(|trial| trial.measured.outcomes.get(outcome));
     let used: Vec<Outcome> = Outcome::ALL
@@ -116,7 +112,7 @@ pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
     };
     let rows = view.cells.iter().map(row).collect();
     let legend = "Counts of the measured phase over all repetitions. Unserved: waits that ended without the lock, or had not ended when the phase did.";
-    table("What became of every acquire", columns, rows, legend).into_iter().collect()
+    table("What became of every acquire", columns, rows, legend)
 }
 
 const fn name(outcome: Outcome) -> &'static str {
@@ -131,7 +127,7 @@ const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
-pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn servers(source: &Source<'_>) -> Option<Block> {
     let view = source.view;
     let row = |cell: &Cell<'_>| {
         let trials: Vec<&Trial> = cell.counting().collect();
@@ -160,7 +156,7 @@ pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
     };
     let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
     if rows.iter().all(|row| row[2..].iter().all(Value::is_not_measured)) {
-        return Vec::new();
+        return None;
     }
     let columns = vec![
         words("strategy"),
@@ -173,7 +169,7 @@ pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
     ];
     let legend = "How much all servers' own counters (mntr) grew over a trial, per acquisition of the whole trial, \
                   including pings and the opening of sessions. Servers that restarted meanwhile are left out.";
-    table("Server counters", columns, rows, legend).into_iter().collect()
+    table("Server counters", columns, rows, legend)
 }
 
 pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
@@ -201,7 +197,7 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
 }
 
 /// What each strategy was judged as, promise by promise, and what that rests on.
-pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
     let view = source.view;
     let row = |cell: &Cell<'_>| {
         let all = |promise: fn(&Trial) -> Option<&Verdict>| {
@@ -247,15 +243,15 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
                   servers had deleted the previous holder's node. Progress: everybody was served once all faults had \
                   healed. Could be caught: entries that would have shown it if the lock did not exclude; the others \
                   are no evidence. A single contender has nobody to exclude.";
-    table("Verdicts", columns, rows, legend).into_iter().collect()
+    table("Verdicts", columns, rows, legend)
 }
 
-pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {
     let run = &source.stored.run;
     // The scenario below has all overrides in it already.
     let command = format!("zklockbench run {}.toml --seed {}", run.scenario, run.seed);
     let overrides = if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") };
-    vec![
+    [
         Block::Code { caption: "Save the scenario below, and run:".to_owned(), text: command },
         Block::Facts(vec![
             fact("Seed", run.seed.to_string()),
@@ -266,7 +262,7 @@ pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
     ]
 }
 
-pub(super) fn method(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn method(source: &Source<'_>) -> [Block; 6] {
     let load = source.stored.trials.first().map_or("closed", |trial| trial.spec.load.name());
     let load = match load {
         "batch" => "In a batch all contenders queue up behind a holder, and each acquires once.",
@@ -291,5 +287,4 @@ pub(super) fn method(source: &Source<'_>) -> Vec<Block> {
          transactions.",
     ]
     .map(|text| Block::Text(text.to_owned()))
-    .to_vec()
 }

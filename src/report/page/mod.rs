@@ -132,8 +132,8 @@ pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     (!others.is_empty()).then_some(Section { id: "runs", title: "The runs side by side".to_owned(), blocks })
 }
 
-pub fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
-    Section { id, title: title.to_owned(), blocks }
+pub fn section(id: &'static str, title: &str, blocks: impl IntoIterator<Item = Block>) -> Section {
+    Section { id, title: title.to_owned(), blocks: blocks.into_iter().collect() }
 }
 
 pub fn filled(sections: impl IntoIterator<Item = Section>) -> Vec<Section> {
@@ -166,17 +166,16 @@ fn block(ExplainedTable { caption, table, legend }: ExplainedTable) -> Block {
 }
 
 /// The charts of that section, and why some are missing.
-fn charts(view: &View<'_>, section: &str) -> Vec<Block> {
-    let all = chart::of_a_run().filter(|chart| chart.section == section);
-    all.filter_map(|chart| Some(drawn(chart.title, chart.of(view)?))).collect()
+fn charts(view: &View<'_>, section: &str) -> impl Iterator<Item = Block> {
+    let all = chart::of_a_run().filter(move |chart| chart.section == section);
+    all.filter_map(move |chart| Some(drawn(chart.title, chart.of(view)?)))
 }
 
-fn notes(view: &View<'_>) -> Vec<Block> {
-    let mut blocks: Vec<Block> = noted(view.notes()).into_iter().collect();
-    blocks.extend(table(
+fn notes(view: &View<'_>) -> impl Iterator<Item = Block> {
+    let counts = table(
         "What the client counted, what the cost model expects, and what the servers counted",
         Table::accounting(view),
         "Sums over all repetitions; agree: in each of them.",
-    ));
-    blocks
+    );
+    noted(view.notes()).into_iter().chain(counts)
 }

@@ -19,7 +19,7 @@ const FIGURES: Link = Link { section: "figures", text: "figures" };
 const VERIFICATION: Link = Link { section: "verification", text: "verification" };
 
 pub fn of_plan(plan: &PlanFile) -> Document {
-    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(block).collect();
+    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(block);
     let verification = plan.verifications.iter().flat_map(|one| {
         let failures = checked_failures(one).map(block);
         let all = [Block::Text(verified(one)), block(checked(one))].into_iter().chain(failures);
@@ -28,12 +28,12 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
     let basis = fits(plan).map(block).into_iter().chain(noted(sensitivities(plan)));
     let sections = [
-        section(CURVE.section, "Waits over the rate", vec![curve(plan)]),
+        section(CURVE.section, "Waits over the rate", [curve(plan)]),
         section(FIGURES.section, "Figures", figures),
-        section("map", "At other rates", plan_map(plan).map(block).into_iter().collect()),
-        section(VERIFICATION.section, "Verification", verification.collect()),
-        section("missing", "What is missing", noted(lacks.collect()).into_iter().collect()),
-        section("basis", "Model inputs", basis.collect()),
+        section("map", "At other rates", plan_map(plan).map(block)),
+        section(VERIFICATION.section, "Verification", verification),
+        section("missing", "What is missing", noted(lacks.collect())),
+        section("basis", "Model inputs", basis),
         section("environment", "Where it was measured", environment(plan)),
         section("reproduce", "How to reproduce this", reproduce(plan)),
     ];

@@ -37,10 +37,10 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
         ]),
     ];
     let sections = [
-        section(CURVES.section, "Curves", chart::of_sweep(sweep).into_iter().map(Block::from).collect()),
-        section("figures", "Figures", vec![table]),
-        section("notes", "Notes", noted(notes).into_iter().collect()),
-        section("environment", "Where it was measured", measured.into_iter().collect()),
+        section(CURVES.section, "Curves", chart::of_sweep(sweep).into_iter().map(Block::from)),
+        section("figures", "Figures", [table]),
+        section("notes", "Notes", noted(notes)),
+        section("environment", "Where it was measured", measured),
         section("reproduce", "How to reproduce this", reproduce),
     ];
     let verdict = Value::from(&sweep.judged());
