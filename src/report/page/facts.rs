@@ -3,8 +3,9 @@
 use super::{Source, noted};
 use crate::report::View;
 use crate::report::document::{Block, Column, Table, Tone, Value, numbers, words};
+use crate::report::table::calibration::floor_table;
 use crate::report::view::Cell;
-use crate::results::record::{EnsembleInfo, HostInfo, Timing, Trial};
+use crate::results::record::{EnsembleInfo, HostInfo, Trial};
 use crate::words::measure::Outcome;
 use crate::words::units::{counted, number};
 use crate::words::verdict::Verdict;
@@ -174,24 +175,15 @@ pub(super) fn servers(source: &Source<'_>) -> Option<Block> {
 
 pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
     let Some(floor) = &view.floor else { return Vec::new() };
-    let row = |name: &str, timing: Option<Timing>| {
-        let Timing { count, p50_us, p90_us, p99_us } = timing?;
-        let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(|us| Value::Duration(us as f64));
-        Some(vec![name.into(), p50, p90, p99, Value::Count(count)])
-    };
-    let rows: Vec<Vec<Value>> = [
-        row("handoff, over all servers", floor.handoff),
-        row("handoff, both sessions on one server", floor.handoff_same_server),
-        row("handoff, sessions on two servers", floor.handoff_other_server),
-        row("uncontended acquire", floor.uncontended),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let columns =
-        vec![words("floor"), numbers("p50", 0), numbers("p90", 0), numbers("p99", 0), numbers("samples", 1)];
+    let all = [
+        ("handoff, over all servers", floor.handoff),
+        ("handoff, both sessions on one server", floor.handoff_same_server),
+        ("handoff, sessions on two servers", floor.handoff_other_server),
+        ("uncontended acquire", floor.uncontended),
+    ];
+    let measured = floor_table(all.into_iter().filter(|(_, of)| of.is_some()));
     let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
-    let table = table("What the ensemble itself takes", columns, rows, legend);
+    let table = super::table("What the ensemble itself takes", measured, legend);
     let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
     table.into_iter().chain(missing).collect()
 }
