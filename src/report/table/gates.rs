@@ -2,7 +2,7 @@
 
 use super::super::document::{Table, Tone, Value, words};
 use super::Style;
-use super::layout::escaped;
+use super::layout::{escaped, painted};
 use crate::answer::gate::{Check, Outcome, overall};
 use crate::words::units::{contenders, harmless};
 use crate::words::verdict::Verdict;
@@ -17,12 +17,7 @@ pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
         named.iter().map(|outcome| titled(outcome).chars().count()).max().unwrap_or(0).min(GATE_WIDTH);
     let mut lines = vec![format!("Gates: {}.", gates_sentence(named))];
     for outcome in named {
-        let word = console::style(format!("{:7}", outcome.word())).force_styling(style.colour);
-        let word = match outcome.verdict {
-            Verdict::Held => word.green(),
-            Verdict::Violated(_) => word.red().bold(),
-            Verdict::Unknown(_) => word.yellow(),
-        };
+        let word = painted(&Value::verdict(format!("{:7}", outcome.word()), tone(outcome)), style);
         let mut found = found(outcome).into_iter();
         let first = found.next().unwrap_or_default();
         lines.push(format!("  {word}  {:width$}  {first}", titled(outcome)).trim_end().to_owned());
