@@ -177,8 +177,9 @@ impl StrategyReadings {
         self.readings.iter().map(|(_, reading)| *reading).collect()
     }
 
-    fn is_constant(&self) -> bool {
-        self.readings.windows(2).all(|pair| pair[0].1.value == pair[1].1.value && !pair[0].1.at_least)
+    fn is_determined(&self) -> bool {
+        let is_same = |pair: &[(u32, Reading)]| pair[0].1.value == pair[1].1.value && !pair[0].1.at_least;
+        self.determined && self.readings.windows(2).all(is_same)
     }
 }
 
@@ -235,42 +236,26 @@ impl OpenQuestion {
     }
 }
 
-fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
+fn answers(mut questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
     let family: usize = questions.iter().map(OpenQuestion::pairs).sum();
     let mut tests = Vec::new();
-    let mut open: Vec<(OpenQuestion, Vec<RankedPair>)> = Vec::new();
-    for mut question in questions {
+    for question in &mut questions {
         question.entries.sort_by(|one, other| {
             let order = one.median().total_cmp(&other.median());
             if question.better == Better::Higher { order.reverse() } else { order }
         });
-        let mut pairs = Vec::new();
-        for first in 0..question.entries.len() {
-            for second in first + 1..question.entries.len() {
-                let (best, other) = (&question.entries[first], &question.entries[second]);
-                let exact = best.determined && other.determined && best.is_constant() && other.is_constant();
-                let known = exact.then(|| exactly(&other.of(), &best.of(), question.better));
-                tests.push(test(best, other, question.better, limits, family));
-                pairs.push(RankedPair { first, second, known });
-            }
+        for (first, best) in question.entries.iter().enumerate() {
+            let others = &question.entries[first + 1..];
+            tests.extend(others.iter().map(|other| test(best, other, question.better, limits, family)));
         }
-        open.push((question, pairs));
     }
     let mut judged = judge_family(tests).into_iter();
     let mut standings = Vec::new();
-    for (question, pairs) in open {
-        let found: Vec<(RankedPair, Compared)> = pairs.into_iter().zip(judged.by_ref()).collect();
+    for question in questions {
+        let found: Vec<Compared> = judged.by_ref().take(question.pairs()).collect();
         standings.push(Standing::of(question, found, limits, family));
     }
     standings
-}
-
-/// Two entries of a question.
-#[derive(Debug)]
-struct RankedPair {
-    first: usize,
-    second: usize,
-    known: Option<Compared>,
 }
 
 /// Strategies of one repetition ran side by side, so they are pairs, where there are enough of these for the family to be
@@ -295,18 +280,22 @@ fn test(
 }
 
 impl Standing {
-    fn of(question: OpenQuestion, found: Vec<(RankedPair, Compared)>, limits: Limits, family: usize) -> Self {
+    /// `found` is of each pair of its entries, those with the best first.
+    fn of(question: OpenQuestion, found: Vec<Compared>, limits: Limits, family: usize) -> Self {
         let OpenQuestion { aspect, contenders, better, entries, apart } = question;
-        let of_best = found.into_iter().filter(|(pair, _)| pair.first == 0);
+        let best = &entries[0];
         let mut exact = true;
-        let against = of_best
-            .map(|(pair, tested)| {
-                exact &= pair.known.is_some();
-                let compared = pair.known.unwrap_or(tested);
+        let against = entries[1..]
+            .iter()
+            .zip(found)
+            .map(|(other, tested)| {
+                let is_known = best.is_determined() && other.is_determined();
+                exact &= is_known;
+                let compared = if is_known { exactly(&other.of(), &best.of(), better) } else { tested };
                 Against {
                     verdict: compared.verdict,
                     ratio: compared.ratio,
-                    ahead: is_ahead(&entries[0], &entries[pair.second], better, limits),
+                    ahead: is_ahead(best, other, better, limits),
                 }
             })
             .collect();
