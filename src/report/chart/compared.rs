@@ -185,9 +185,8 @@ fn block_panel(one: &ab::Comparison, labels: &[String], margin: Option<f64>) -> 
     }
     let ends = margin.map(|margin| [1.0 / (1.0 + margin), 1.0 + margin]);
     let rules: Vec<f64> = std::iter::once(1.0).chain(ends.into_iter().flatten()).collect();
-    let heights = || series.iter().flat_map(Curve::heights).chain(rules.iter().copied());
-    let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
-    let (x, y) = (Axis::columns("block", labels), Axis::logarithmic("ratio", low, high));
+    let heights = series.iter().flat_map(Curve::heights).chain(rules.iter().copied());
+    let (x, y) = (Axis::columns("block", labels), Axis::logarithmic("ratio", heights));
     let guide = |rule: &f64| Guide::new(GuideCourse::Level(*rule), "", Weight::Faint);
     let guides = rules.iter().map(guide).collect();
     let heading = format!("{}: {}", label(one), one.verdict.word());

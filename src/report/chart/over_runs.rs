@@ -142,14 +142,13 @@ fn knees(file: &SweepFile) -> Vec<KneeMark> {
 }
 
 fn across(variable: Variable, values: &[f64]) -> Axis {
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(0.0, f64::max);
+    let all = values.iter().copied();
     match variable {
-        Variable::Hold => Axis::durations("hold", values.iter().copied()),
-        Variable::Delay => Axis::durations("added to each round trip", values.iter().copied()),
-        Variable::Rate => Axis::logarithmic("arrivals per second", low, high),
-        Variable::Contenders => Axis::logarithmic("contenders, one session each", low, high),
-        Variable::Locks => Axis::logarithmic("locks", low, high),
+        Variable::Hold => Axis::durations("hold", all),
+        Variable::Delay => Axis::durations("added to each round trip", all),
+        Variable::Rate => Axis::logarithmic("arrivals per second", all),
+        Variable::Contenders => Axis::logarithmic("contenders, one session each", all),
+        Variable::Locks => Axis::logarithmic("locks", all),
         Variable::Servers => Axis::measured("servers (log scale)", values),
     }
 }

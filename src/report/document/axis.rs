@@ -169,12 +169,13 @@ impl Axis {
         let wide = high / low > 20.0;
         match all.contains(&0.0) {
             true if wide => Self::zero_and_log(title, high),
-            false if wide => Self::logarithmic(title, low, high),
+            false if wide => Self::logarithmic(title, [low, high]),
             _ => Self::from_zero(title, high),
         }
     }
 
-    pub fn logarithmic(title: &str, low: f64, high: f64) -> Self {
+    pub fn logarithmic(title: &str, values: impl IntoIterator<Item = f64>) -> Self {
+        let (low, high) = ends(values);
         let fine = one_two_five(-6, 12);
         let low = fine.iter().copied().rfind(|step| *step <= low * 1.0001).unwrap_or(1e-6);
         let high = fine.iter().copied().find(|step| *step >= high * 0.9999 && *step > low).unwrap_or(5e12);

@@ -181,11 +181,8 @@ fn across(ratios: &Ratios) -> Axis {
         let ends = row.interval.map(|interval| [interval.ratio, interval.low, interval.high]);
         ends.into_iter().flatten().flatten().chain(row.above.iter().chain(&row.below).copied())
     });
-    let all = ends.chain(ratios.rows.iter().flat_map(ends_of_margin));
-    let within: Vec<f64> = all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)).collect();
-    let low = within.iter().copied().fold(1.0, f64::min);
-    let high = within.iter().copied().fold(1.0, f64::max);
-    Axis::logarithmic(ratios.of, low, high)
+    let all = ends.chain(ratios.rows.iter().flat_map(ends_of_margin)).chain([1.0]);
+    Axis::logarithmic(ratios.of, all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)))
 }
 
 fn ends_of_margin(row: &RatioRow) -> impl Iterator<Item = f64> {

@@ -106,7 +106,7 @@ fn curve(plan: &PlanFile) -> Block {
     let y =
         Axis::durations_either_way(&figure.to_string(), series.iter().flat_map(Curve::heights).chain(limit));
     let x = match most >= 10.0 * least {
-        true => Axis::logarithmic("lock requests a second", least, most),
+        true => Axis::logarithmic("lock requests a second", [least, most]),
         false => Axis::from_zero("lock requests a second", most),
     };
     let limit =
