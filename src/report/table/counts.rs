@@ -122,10 +122,8 @@ impl Table {
     /// Client against servers in short: a row for each strategy and contender count.
     pub(super) fn cross_check(view: &View<'_>) -> Self {
         let row = |check: CrossCheck| {
-            let lines = [&check.reads, &check.writes, &check.notifications];
-            let agrees =
-                lines.iter().filter_map(|line| Some(line.as_ref()?.agrees)).reduce(|all, one| all && one);
-            let [reads, writes, notifications] = lines.map(|line| both(line.as_ref()));
+            let agrees = check.counts.iter().flatten().map(|line| line.agrees).reduce(|all, one| all && one);
+            let [reads, writes, notifications] = check.counts.map(both);
             let contenders = Value::Count(check.contenders as u64);
             vec![check.strategy.into(), contenders, reads, writes, notifications, agree(agrees)]
         };
@@ -145,7 +143,7 @@ fn counted(value: Option<u64>) -> Value {
     Value::or_missing(value, Value::Count)
 }
 
-fn both(line: Option<&TwoCounts>) -> Value {
+fn both(line: Option<TwoCounts>) -> Value {
     Value::or_missing(line, |line| Value::from(format!("{} / {}", line.client, line.servers)))
 }
 
