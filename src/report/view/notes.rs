@@ -65,39 +65,31 @@ impl View<'_> {
     }
 
     fn doubts_of(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
-        let name = self.name(cell);
-        let number = trial.spec.repetition;
-        let invalid =
-            trial.health.invalid.iter().map(|why| format!("invalid: {name}, repetition {number}: {why}"));
-        let partial =
-            trial.cut_short.iter().map(|cut| format!("partial: {name}, repetition {number}: {}", cut.why));
+        let of = self.repetition(cell, trial);
+        let invalid = trial.health.invalid.iter().map(|why| format!("invalid: {of}: {why}"));
+        let partial = trial.cut_short.iter().map(|cut| format!("partial: {of}: {}", cut.why));
         let stood = trial.standstill.iter().map(|stood| {
             let signs = match stood.signs.as_slice() {
                 [] => "cause unknown".to_owned(),
                 signs => signs.join("; "),
             };
             let lasted = format_micros(stood.lasted_us);
-            format!(
-                "standstill: {name}, repetition {number}: for {lasted} the lock was free, but nobody who waited \
-                 got it: {signs}"
-            )
+            format!("standstill: {of}: for {lasted} the lock was free, but nobody who waited got it: {signs}")
         });
         let saturated = trial.measured.saturated;
         let saturated = (saturated > 0).then(|| {
             let samples = counted(saturated, "sample counts", "samples count");
             let longest = format_micros(HIGHEST_US);
-            format!("too long: {name}, repetition {number}: {samples} as {longest} but took longer")
+            format!("too long: {of}: {samples} as {longest} but took longer")
         });
         let elections = trial
             .unexplained_elections()
-            .map(|one| format!("election: {name}, repetition {number}: {}", told(one, trial.measured_us)));
+            .map(|one| format!("election: {of}: {}", told(one, trial.measured_us)));
         // Where something was broken on purpose, requests fail.
         let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
         let said = [("errors", errors), ("delayed", trial.sessions.told_delayed())];
-        let said = said
-            .into_iter()
-            .filter_map(|(what, text)| Some(format!("{what}: {name}, repetition {number}: {}", text?)));
-        let open = of_open_load(&name, trial);
+        let said = said.into_iter().filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?)));
+        let open = of_open_load(&of, trial);
         invalid
             .chain(partial)
             .chain(stood)
@@ -147,13 +139,16 @@ impl View<'_> {
     fn name(&self, cell: &Cell<'_>) -> String {
         format!("{}, {}", self.label(cell), contenders(cell.contenders))
     }
+
+    fn repetition(&self, cell: &Cell<'_>, trial: &Trial) -> String {
+        format!("{}, repetition {}", self.name(cell), trial.spec.repetition)
+    }
 }
 
 /// What must be said of one trial: that its queue grew, that less was achieved than offered and what limited it, that
 /// arrivals were dropped.
-fn of_open_load(name: &str, trial: &Trial) -> Vec<String> {
+fn of_open_load(of: &str, trial: &Trial) -> Vec<String> {
     let Some(Arrived { offered, dropped, .. }) = trial.arrived else { return Vec::new() };
-    let of = format!("{name}, repetition {}", trial.spec.repetition);
     let mut notes = Vec::new();
     if let Some(grows) = trial.steady.as_ref().and_then(|steady| steady.grows_per_s()) {
         notes.push(format!(
@@ -223,7 +218,7 @@ impl View<'_> {
     }
 
     fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
-        let of = format!("{}, repetition {}", self.name(cell), trial.spec.repetition);
+        let of = self.repetition(cell, trial);
         let mut notes = stuck(trial, &of);
         notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, &of)));
         for fault in &trial.faults {
