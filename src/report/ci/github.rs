@@ -35,8 +35,8 @@ pub fn summary(document: &CiReport, most: usize) -> String {
         troubles.iter().map(|check| trouble(check)),
         ["more check did not pass", "more checks did not pass"],
     );
-    if let Some(place) = document.facts.iter().find(|fact| fact.name == "measured on") {
-        page.push(&format!("Measured on: {}.\n\n", text(&place.value)));
+    if let Some(place) = document.fact("measured on") {
+        page.push(&format!("Measured on: {}.\n\n", text(place)));
     }
     let columns = columns(document);
     page.list(

@@ -29,17 +29,11 @@ pub struct CiReport {
     pub headline: Option<String>,
     pub began: SystemTime,
     pub took: Duration,
-    pub facts: Vec<RunFact>,
+    /// What is true of the run as a whole, by name.
+    pub facts: Vec<(&'static str, String)>,
     pub checks: Vec<Check>,
     pub cells: Vec<CellFigures>,
     pub notes: Vec<String>,
-}
-
-/// Something that is true of a run as a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunFact {
-    pub name: &'static str,
-    pub value: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -167,7 +161,7 @@ impl CiReport {
             headline: Some(clean(&comparison.conclusion.sentence)),
             began: began.unwrap_or(SystemTime::UNIX_EPOCH),
             took: Duration::ZERO,
-            facts: sides.map(|(name, side)| RunFact { name, value: clean(&side.path) }).into(),
+            facts: sides.map(|(name, side)| (name, clean(&side.path))).into(),
             checks: Vec::new(),
             cells: Vec::new(),
             notes: comparison.unsound.iter().chain(&comparison.forced).map(|note| clean(note)).collect(),
@@ -196,7 +190,7 @@ impl CiReport {
             headline: None,
             began,
             took: Duration::ZERO,
-            facts: vec![RunFact { name: "version", value: env!("CARGO_PKG_VERSION").into() }],
+            facts: vec![("version", env!("CARGO_PKG_VERSION").into())],
             checks: vec![Check {
                 kind: CheckKind::Run,
                 name: EVERY_TRIAL.into(),
@@ -209,13 +203,17 @@ impl CiReport {
         }
     }
 
+    pub fn fact(&self, wanted: &str) -> Option<&str> {
+        self.facts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.as_str())
+    }
+
     pub fn with_checks(mut self, more: impl IntoIterator<Item = Check>) -> Self {
         self.checks.extend(more);
         self
     }
 
     pub fn with_fact(mut self, name: &'static str, value: &str) -> Self {
-        self.facts.push(RunFact { name, value: clean(value) });
+        self.facts.push((name, clean(value)));
         self
     }
 
@@ -378,7 +376,7 @@ fn figures(label: &str, cell: &Cell<'_>) -> CellFigures {
     }
 }
 
-fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<RunFact> {
+fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<(&'static str, String)> {
     let run = &stored.run.run;
     let mut facts = vec![("scenario", run.scenario.clone()), ("seed", run.seed.to_string())];
     if !run.overrides.is_empty() {
@@ -396,5 +394,5 @@ fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<RunFact> {
     let floor = view.floor.as_ref().and_then(|floor| floor.handoff);
     facts.extend(floor.map(|floor| ("floor of a handoff, p50", format_micros(floor.p50_us))));
     let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
-    told.map(|(name, value)| RunFact { name, value: clean(&value) }).collect()
+    told.map(|(name, value)| (name, clean(&value))).collect()
 }

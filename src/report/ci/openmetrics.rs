@@ -23,7 +23,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// The file at the end of a run.
 pub fn render(document: &CiReport) -> String {
     let mut families = Families::default();
-    let facts = document.facts.iter().map(|fact| (label_name(fact.name), fact.value.clone()));
+    let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
     families.info("run", "The run, and where it was measured", facts.collect());
     let began = document.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
     families.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
