@@ -18,7 +18,7 @@ pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
     let figures = || {
         ExplainedTable::without_zeros(
             "Each strategy with each number of contenders",
-            Table::of(view),
+            Table::whole(view).without_idle_columns(),
             legend(view),
         )
     };
@@ -106,10 +106,6 @@ impl Table {
     }
 
     /// The main table: one row for each strategy and contender count.
-    fn of(view: &View<'_>) -> Self {
-        Self::whole(view).without_idle_columns()
-    }
-
     pub(in crate::report) fn whole(view: &View<'_>) -> Self {
         let rows = view.cells.iter().map(|cell| row(view, cell)).collect();
         Self { columns: columns(), labels: 1, rows }

@@ -100,10 +100,6 @@ fn wrapped(text: &str, begin: &str, style: Style) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-fn conclusions_markdown(conclusions: &[Conclusion]) -> Option<String> {
-    bullets(conclusions.iter().map(|one| &one.sentence)).map(|lines| format!("#### Conclusions\n\n{lines}"))
-}
-
 /// The first line, the gates and tables, what must be said of them, and the three-way check folded away.
 pub fn markdown(report: &RunReport<'_>) -> String {
     let view = report.view;
@@ -117,7 +113,8 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     }
     said.extend(bullets(view.notes()));
     said.extend(basis(view).iter().map(|line| escaped(line)));
-    said.extend(conclusions_markdown(report.other_conclusions()));
+    let others = bullets(report.other_conclusions().iter().map(|one| &one.sentence));
+    said.extend(others.map(|lines| format!("#### Conclusions\n\n{lines}")));
     let accounting = Table::accounting(view);
     if !accounting.rows.is_empty() {
         let summary = "<details><summary>Counts: client, cost model and servers</summary>";
