@@ -2,13 +2,13 @@
 //! sides by percentile, too, and of A/B the ratios block by block, beside what noise does.
 
 use super::times;
-use crate::answer::ab::{self, AbFile, Turn, Values};
+use crate::answer::ab::{self, AbFile, Values};
 use crate::answer::compare::{CellUnderLoad, Comparison, Role, Row, Side, StoredRatio};
 use crate::report::document::{
     Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Panels, PlotPoint, RatioRow, Ratios,
     Weight, float,
 };
-use crate::report::sides;
+use crate::report::table::ab::both_sides;
 use crate::words::measure::Measure;
 use crate::words::units::number;
 
@@ -144,7 +144,7 @@ pub fn ab_ratios(file: &AbFile) -> Result<Chart, String> {
     let rows =
         file.comparisons.iter().filter(|one| one.ratio.is_some()).map(|one| ab_row(file, one)).collect();
     let of = Ratios { of: OVER_A[0], rows };
-    of_ratios("ratios", of, std::iter::once(how_to_read).chain(told(file)).collect())
+    of_ratios("ratios", of, std::iter::once(how_to_read).chain(both_sides(file)).collect())
 }
 
 fn ab_row(file: &AbFile, one: &ab::Comparison) -> RatioRow {
@@ -171,7 +171,7 @@ pub fn ab_blocks(file: &AbFile) -> Result<Chart, String> {
     }
     let how_to_read =
         "Dashed: no change, and the margin. A block that gave no ratio has no marker.".to_owned();
-    let caption = std::iter::once(how_to_read).chain(told(file)).collect();
+    let caption = std::iter::once(how_to_read).chain(both_sides(file)).collect();
     let keys = OVER_A.map(str::to_owned).into();
     Ok(of_panels("blocks", "Ratios block by block", keys, panels, caption))
 }
@@ -191,10 +191,6 @@ fn block_panel(one: &ab::Comparison, labels: &[String], margin: Option<f64>) -> 
     let guides = rules.iter().map(guide).collect();
     let heading = format!("{}: {}", label(one), one.verdict.word());
     Some((heading, Lines { guides, ..Lines::new(x, y, series) }))
-}
-
-fn told(file: &AbFile) -> [String; 2] {
-    [sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]
 }
 
 fn label(one: &ab::Comparison) -> String {

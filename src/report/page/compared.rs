@@ -98,7 +98,7 @@ pub fn of_ab(file: &AbFile) -> Document {
     });
     Document {
         title: format!("A/B comparison: {}", file.scenario),
-        about: [ab::sides(Turn::A, &a.differs), ab::sides(Turn::B, &b.differs)].join("; "),
+        about: ab::both_sides(file).join("; "),
         headline: Finding::new("B against A", verdict.tone(), ab::ab_headline(file), Some(RATIOS)),
         verdict,
         comes_to: "Conclusions",
