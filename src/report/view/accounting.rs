@@ -1,5 +1,7 @@
 //! Client, cost model and servers side by side.
 
+use std::collections::BTreeSet;
+
 use super::{Cell, View};
 use crate::results::record::{Accounting, Counted};
 
@@ -61,7 +63,7 @@ impl View<'_> {
 }
 
 /// What was counted, in the order of the table.
-fn whats(cell: &Cell<'_>) -> std::collections::BTreeSet<Counted> {
+fn whats(cell: &Cell<'_>) -> BTreeSet<Counted> {
     cell.all().flat_map(|one| &one.accounting).map(|line| line.what).collect()
 }
 
