@@ -25,14 +25,7 @@ pub fn render(document: &CiReport) -> String {
     let mut families = Families::default();
     let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
     families.info("run", "The run, and where it was measured", facts.collect());
-    let began = document.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    families.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
-    families.gauge(
-        ("run_duration", "seconds"),
-        "How long the run took",
-        Vec::new(),
-        document.took.as_secs_f64(),
-    );
+    families.run(document.began, document.took, "How long the run took");
     for check in &document.checks {
         for word in VERDICTS {
             let labels = vec![
@@ -154,6 +147,13 @@ impl Families {
             help,
             samples: MetricSamples::Info(labels),
         });
+    }
+
+    /// When a run began and how long it lasts, with what is said of that.
+    fn run(&mut self, began: SystemTime, lasts: Duration, help: &'static str) {
+        let began = began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        self.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
+        self.gauge(("run_duration", "seconds"), help, Vec::new(), lasts.as_secs_f64());
     }
 
     /// A value by name and unit, which may be empty. What is no number is left out.
@@ -312,11 +312,8 @@ impl Live {
             "The run under way",
             facts.map(|(name, value)| (name.into(), value.into())).into(),
         );
-        let seconds = |time: Duration| time.as_secs_f64();
-        let began = seconds(self.began.duration_since(UNIX_EPOCH).unwrap_or_default());
-        let lasts = seconds(now.duration_since(self.began).unwrap_or_default());
-        families.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
-        families.gauge(("run_duration", "seconds"), "For how long it has been under way", Vec::new(), lasts);
+        let lasts = now.duration_since(self.began).unwrap_or_default();
+        families.run(self.began, lasts, "For how long it has been under way");
         let planned = self.planned as f64;
         families.gauge(("trials_planned", ""), "Trials planned by now", Vec::new(), planned);
         if let Some(UnderWay { strategy, contenders, repetition, phase, .. }) = &self.under_way {
