@@ -8,7 +8,7 @@ pub mod trackers;
 
 use std::time::{Duration, SystemTime};
 
-use crate::answer::compare::{Compared, Comparison, Method, Role, Row, Scale, more_lost};
+use crate::answer::compare::{Compared, Comparison, Method, Regression, Role, Row, Scale, more_lost};
 use crate::answer::gate::Outcome;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
 use crate::report::view::Cell;
@@ -172,13 +172,8 @@ impl CiReport {
     /// The same with every verdict of a comparison, and with what they come to.
     pub fn with_comparison(self, comparison: &Comparison) -> Self {
         let conclusion = &comparison.conclusion;
-        let whole = Check {
-            kind: CheckKind::Run,
-            name: "nothing regressed".into(),
-            verdict: conclusion.regression.verdict(&clean(&conclusion.sentence)),
-            seen: vec![clean(&conclusion.sentence)],
-            took: Duration::ZERO,
-        };
+        let name = "nothing regressed".into();
+        let whole = compared(CheckKind::Run, name, conclusion.regression, &conclusion.sentence);
         let deciding = comparison.rows.iter().filter(|row| row.role == Role::Decides);
         self.with_checks(std::iter::once(whole).chain(deciding.map(of_row)))
     }
@@ -297,13 +292,13 @@ fn of_row(row: &Row) -> Check {
         [] => word.to_owned(),
         said => format!("{word}: {}", said.join("; ")),
     };
-    Check {
-        kind: CheckKind::Comparison,
-        name: clean(&format!("{}: {}", row.cell.name(), row.figure)),
-        verdict: row.compared.regression.verdict(&clean(&sentence)),
-        seen: vec![clean(&sentence)],
-        took: Duration::ZERO,
-    }
+    let name = clean(&format!("{}: {}", row.cell.name(), row.figure));
+    compared(CheckKind::Comparison, name, row.compared.regression, &sentence)
+}
+
+fn compared(kind: CheckKind, name: String, regression: Regression, said: &str) -> Check {
+    let said = clean(said);
+    Check { kind, name, verdict: regression.verdict(&said), seen: vec![said], took: Duration::ZERO }
 }
 
 /// The ratio, in words; `None` where counts are equal.
