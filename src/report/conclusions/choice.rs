@@ -23,7 +23,8 @@ pub(super) fn of(
     let find = |aspect| standings.iter().find(|one| one.aspect == aspect && one.contenders == focus);
     let speed = find(Aspect::Speed)?;
     let is_proven = |label: &str| {
-        field.ranked_at(focus).any(|cell| field.label(cell) == label && kept_its_promises(cell))
+        let verdict = field.ranked(focus, label).map(Cell::verdict);
+        verdict.is_some_and(|verdict| verdict.is_none_or(|verdict| verdict == Verdict::Held))
     };
     let conclude = |certainty, strategies: Vec<String>, sentence: String| Conclusion {
         topic: Topic::Choice,
@@ -160,12 +161,8 @@ fn one_or_more(amount: f64, one: &str) -> String {
 
 /// How many requests an acquisition of that strategy takes.
 fn requests(field: &RankingContext<'_>, contenders: usize, label: &str) -> Option<String> {
-    let cell = field.ranked_at(contenders).find(|cell| field.label(cell) == label)?;
-    cell.figure(&REQUESTS_PER_ACQUISITION).map(|amount| one_or_more(amount, "request"))
-}
-
-fn kept_its_promises(cell: &Cell<'_>) -> bool {
-    cell.verdict().is_none_or(|verdict| verdict == Verdict::Held)
+    let amount = field.ranked(contenders, label)?.figure(&REQUESTS_PER_ACQUISITION)?;
+    Some(one_or_more(amount, "request"))
 }
 
 /// Of these, the lightest and those that it is not shown to be lighter than; all where it is not among them. What was counted
@@ -199,9 +196,7 @@ fn lightest(chosen: &[&str], fastest: &[&str], load: &Standing) -> String {
 
 /// What the chosen one costs: what it asks of the ensemble, how long one waits, and what a lighter one would save.
 fn costs(field: &RankingContext<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
-    let Some(cell) = field.ranked_at(focus).find(|cell| field.label(cell) == label) else {
-        return String::new();
-    };
+    let Some(cell) = field.ranked(focus, label) else { return String::new() };
     let mut said = Vec::new();
     if let (Some(requests), Some(notifications)) =
         (cell.figure(&REQUESTS_PER_ACQUISITION), cell.figure(&NOTIFICATIONS_PER_ACQUISITION))

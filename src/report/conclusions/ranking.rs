@@ -59,8 +59,9 @@ impl<'a> RankingContext<'a> {
         counts.into_iter().max_by_key(most).unwrap_or(0)
     }
 
-    pub fn label(&self, cell: &Cell<'_>) -> &'a str {
-        self.view.label(cell)
+    /// The cell of one of those, by its label.
+    pub fn ranked(&self, contenders: usize, label: &str) -> Option<&'a Cell<'a>> {
+        self.ranked_at(contenders).find(|cell| self.view.label(cell) == label)
     }
 
     /// How the strategies stand, in every respect and with every number of contenders that has two of them.

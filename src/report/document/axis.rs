@@ -253,7 +253,7 @@ const MINUTE: f64 = 6e7;
 
 /// Steps that people count time in: 1, 2, 5 of each decade up to 10 s, then minutes up to an hour.
 fn duration_steps() -> Vec<f64> {
-    let mut steps: Vec<f64> = one_two_five(0, 6).into_iter().collect();
+    let mut steps = one_two_five(0, 6);
     steps.extend([1e7, 2e7].into_iter().chain([1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0].map(|n| n * MINUTE)));
     steps
 }
