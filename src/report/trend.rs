@@ -387,7 +387,6 @@ impl CheckedTrends {
         Ok(Self { changes, notes: [of_runs, too_short].concat(), verdict, sentence })
     }
 
-    /// Line by line.
     pub fn told(&self) -> String {
         let changes = self.changes.iter().map(|one| {
             let mark = if one.fails { "! " } else { "" };

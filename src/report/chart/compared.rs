@@ -95,7 +95,6 @@ pub fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> R
     Ok(of_panels("waits", "Wait by percentile, both sides", keys, panels, caption))
 }
 
-/// A chart of the first of these panels, and of how many more there are.
 fn of_panels(
     id: &str,
     title: &str,

@@ -50,7 +50,6 @@ pub struct RunChart {
 enum ChartSource {
     Function(fn(&View<'_>) -> Result<Chart, String>),
     Percentiles(Measure),
-    /// A figure over the number of contenders.
     Figure(&'static FigureEntry, FigureChart),
 }
 
@@ -101,7 +100,6 @@ const fn by_percentile(name: &'static str, title: &'static str, measure: Measure
     RunChart { name, title, section: "waits", has_files: true, missed: Missed::Always, of }
 }
 
-/// Those of the figures that have one.
 fn of_figures() -> impl Iterator<Item = RunChart> {
     figures::ALL.iter().filter_map(|entry| {
         let chart = entry.chart?;
@@ -192,9 +190,6 @@ pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> 
 }
 
 /// Draws the waits of both sides of a comparison by percentile, a panel for each cell, in the same way.
-///
-/// # Errors
-/// Same errors as [`draw_comparison`]; it is a usage error, too, when neither side measured a wait.
 pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
     draw_into(path, &compared.conclusion.sentence, || percentiles_compared(base, new, compared))
 }
@@ -205,16 +200,11 @@ pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
     draw_each(vec![("ratios", ab_ratios(file)), ("blocks", ab_blocks(file))], &ab_headline(file), dir)
 }
 
-/// Draws both charts of a sweep into its directory, as SVG and PNG; gives the files.
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let charts = over_runs::over_what_was_swept(file).into_iter().map(|chart| ("sweep", Ok(chart)));
     Ok(draw_each(charts.collect(), &over_runs::place(file), dir)?.files)
 }
 
-/// Draws a figure over runs as SVG.
-///
-/// # Errors
-/// [`Error::Usage`] when there is nothing to draw; [`Error::Environment`] when the file can't be written.
 pub fn draw_trend(trend: &Trend, file: &Path) -> Result<(), Error> {
     let chart = over_runs::by_commit(trend).map_err(Error::Usage)?;
     draw::svg(&draw(&chart, Medium::File { place: over_runs::PLACE }), file)

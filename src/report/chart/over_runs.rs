@@ -34,7 +34,6 @@ pub fn over_what_was_swept(file: &SweepFile) -> Vec<Chart> {
     [throughput, wait].iter().filter_map(|swept| swept.chart(file)).collect()
 }
 
-/// Where a sweep was measured, below the title.
 pub(super) fn place(file: &SweepFile) -> String {
     format!(
         "scenario {}, {} load, {}; ZooKeeper ensemble: {}; generator on {} with {}",
@@ -156,7 +155,6 @@ fn across(variable: Variable, values: &[f64]) -> Axis {
 /// How many cells one chart shows at most: more cannot be told apart.
 const LINES: usize = 10;
 
-/// Where the runs come from, below the title.
 pub(super) const PLACE: &str = "One column for each run, the oldest first.";
 
 pub fn by_commit(trend: &Trend) -> Result<Chart, String> {
@@ -195,7 +193,6 @@ pub fn by_commit(trend: &Trend) -> Result<Chart, String> {
     })
 }
 
-/// Where the host became another.
 fn hosts(trend: &Trend) -> Vec<Guide> {
     let pairs = trend.runs.windows(2).enumerate().filter(|(_, pair)| pair[0].host != pair[1].host);
     let guide = |at: usize, host: &str| {

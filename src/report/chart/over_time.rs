@@ -149,7 +149,6 @@ fn spans(trial: &Trial, end: f64) -> Vec<Span> {
     trial.faults.iter().filter_map(span).collect()
 }
 
-/// How many elections a caption tells of one by one.
 const ELECTIONS_TOLD: usize = 4;
 
 /// The elections in the time of a chart that no fault of the scenario explains. Unlike faults they come when they please, so
@@ -173,7 +172,6 @@ impl Elections {
         Self { seen }
     }
 
-    /// What the lines mean; `None` when there are none.
     fn said(&self) -> Option<String> {
         let told: Vec<String> = self
             .seen

@@ -67,7 +67,6 @@ fn line(cell: &Cell<'_>) -> Vec<PlotPoint> {
     ranked.filter_map(|(all, rank)| Some((f64::from(rank), median(all)?))).collect()
 }
 
-/// Of which kinds the requests of an acquisition are.
 pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| !cell.requests().is_empty();
     let count = view

@@ -15,7 +15,6 @@ pub const ANNOTATIONS_AT_MOST: usize = 10;
 
 /// Kept free for the sentences on what had no room.
 const RESERVE: usize = 500;
-/// How many characters of one text are shown.
 const TEXT_AT_MOST: usize = 500;
 
 /// The summary, of so many bytes at most; empty where there is not even room for its first lines.
@@ -56,7 +55,6 @@ struct Page {
 }
 
 impl Page {
-    /// Adds that, where there is room for it.
     fn push(&mut self, text: &str) -> bool {
         let fits = text.len() <= self.left;
         if fits {

@@ -105,7 +105,6 @@ pub struct CellFigures {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrackedValue {
     pub figure: Figure,
-    /// What the repetitions gave, in its unit.
     pub over: Aggregate,
 }
 
@@ -284,7 +283,6 @@ fn of_whole(stored: &StoredRun) -> Check {
     }
 }
 
-/// What a figure of a cell came to against that of the base.
 fn of_row(row: &Row) -> Check {
     let word = row.compared.verdict.word();
     let said: Vec<String> = ratio(&row.compared).into_iter().chain(row.compared.why.clone()).collect();
@@ -312,7 +310,6 @@ fn ratio(compared: &Compared) -> Option<String> {
     })
 }
 
-/// What a gate came to, with a line for each strategy and number of contenders.
 fn of_gate(gate: &Outcome, took: Duration) -> Check {
     let is_every_runs = gate.gate == Outcome::EXCLUSION;
     let name = match &gate.name {

@@ -73,7 +73,6 @@ fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
 const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
 const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
 
-/// A figure's median, smallest and largest, and its interval where there is one.
 fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
     let over = value.over;
     let mut each = vec![("median", over.median), ("smallest", over.min), ("largest", over.max)];
@@ -149,7 +148,6 @@ impl Families {
         });
     }
 
-    /// When a run began and how long it lasts, with what is said of that.
     fn run(&mut self, began: SystemTime, lasts: Duration, help: &'static str) {
         let began = began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         self.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
@@ -168,7 +166,6 @@ impl Families {
         }
     }
 
-    /// A count of what happened so far.
     fn counter(&mut self, name: &str, help: &'static str, labels: Labels, count: u64) {
         if let MetricSamples::Counters(samples) =
             self.of(name, "", help, || MetricSamples::Counters(Vec::new()))
@@ -327,7 +324,6 @@ impl Live {
         families.encode()
     }
 
-    /// The counts with those of the trial under way.
     fn with_under_way(&self) -> BTreeMap<(String, usize), SoFar> {
         let mut cells = self.cells.clone();
         if let Some(now) = &self.under_way {

@@ -159,7 +159,6 @@ fn one_or_more(amount: f64, one: &str) -> String {
     format!("{shown} {one}{ending}")
 }
 
-/// How many requests an acquisition of that strategy takes.
 fn requests(field: &RankingContext<'_>, contenders: usize, label: &str) -> Option<String> {
     let amount = field.ranked(contenders, label)?.figure(&REQUESTS_PER_ACQUISITION)?;
     Some(one_or_more(amount, "request"))

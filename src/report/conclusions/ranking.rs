@@ -59,7 +59,6 @@ impl<'a> RankingContext<'a> {
         counts.into_iter().max_by_key(most).unwrap_or(0)
     }
 
-    /// The cell of one of those, by its label.
     pub fn ranked(&self, contenders: usize, label: &str) -> Option<&'a Cell<'a>> {
         self.ranked_at(contenders).find(|cell| self.view.label(cell) == label)
     }
@@ -200,7 +199,6 @@ pub(super) struct Standing {
     pub contenders: usize,
     pub better: Better,
     pub entries: Vec<StrategyReadings>,
-    /// Those that could not be ranked with them.
     pub apart: Vec<Apart>,
     /// What the best is to each of the others, in their order.
     pub against: Vec<Against>,
@@ -211,7 +209,6 @@ pub(super) struct Standing {
     pub decidable: bool,
 }
 
-/// The best, compared with another.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Against {
     pub verdict: ComparisonVerdict,
@@ -361,14 +358,11 @@ fn is_ahead(best: &StrategyReadings, other: &StrategyReadings, better: Better, l
 struct Words {
     topic: Topic,
     evidence: Evidence,
-    /// `fastest`.
     superlative: &'static str,
-    /// `fast`.
     adjective: &'static str,
 }
 
 impl Apart {
-    /// As clauses say it.
     pub fn told(&self) -> String {
         let label = &self.label;
         match self.amount {
@@ -464,7 +458,6 @@ impl Standing {
         if said.is_empty() { String::new() } else { format!("; {}", listed(&said)) }
     }
 
-    /// What those that are not ranked come to, for the end of a sentence.
     fn told_apart(&self) -> String {
         self.apart.iter().map(|one| format!("; {}", one.told())).collect()
     }

@@ -2,7 +2,6 @@
 
 use crate::words::units::{format_micros, number};
 
-/// How values spread along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
     Linear,
@@ -35,7 +34,6 @@ impl Tick {
     }
 }
 
-/// How the values of an axis are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Micros,

@@ -20,7 +20,6 @@ pub struct Document {
     pub title: String,
     /// What was asked, or of what it is: stands below the title.
     pub about: String,
-    /// In one word.
     pub verdict: Value,
     /// The outcome in words, with its number: what every renderer shows first.
     pub headline: Finding,
@@ -110,7 +109,6 @@ pub const fn numbers(heading: &'static str, spare: u8) -> Column {
     Column { heading, numbers: true, spare }
 }
 
-/// Rows of values below headings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     pub columns: Vec<Column>,

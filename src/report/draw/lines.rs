@@ -371,7 +371,6 @@ fn draw_keys(picture: &mut Picture, plot: &Plot<'_>, keys: &[Key]) {
     }
 }
 
-/// Draws keys in a row, from that point to the right: their lines, markers and labels.
 fn draw_keys_across(picture: &mut Picture, (mut left, at): Point, keys: &[Key]) {
     for key in keys {
         one(picture, left, at, key, std::slice::from_ref(&key.label));

@@ -77,7 +77,6 @@ pub struct Dot {
 /// What belongs together, so that a page can hide it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// What has that look.
     Series(usize),
     FirstScale,
     OtherScale,
@@ -345,7 +344,6 @@ pub fn marker(look: usize, at: Point, radius: f64) -> Vec<Point> {
     corners(at, radius, (count, turn, depth))
 }
 
-/// The corners of what looks like a circle.
 pub(super) fn circle(at: Point, radius: f64) -> Vec<Point> {
     corners(at, radius, (16, 0.0, 1.0))
 }
@@ -366,7 +364,6 @@ pub(super) fn ink_on((red, green, blue): Colour) -> Colour {
     if is_dark { PAPER } else { INK }
 }
 
-/// The colour that lies between two, that part of the way from the first to the second.
 pub(super) fn between(from: Colour, to: Colour, part: f64) -> Colour {
     let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * part).round() as u8;
     (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))

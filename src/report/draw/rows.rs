@@ -175,7 +175,6 @@ pub(super) fn draw_ratios(chart: &Chart, ratios: &Ratios, medium: Medium<'_>) ->
     frame.picture
 }
 
-/// The axis, wide enough for the intervals, the margins and the dots.
 fn across(ratios: &Ratios) -> Axis {
     let ends = ratios.rows.iter().flat_map(|row| {
         let ends = row.interval.map(|interval| [interval.ratio, interval.low, interval.high]);
@@ -256,7 +255,6 @@ fn dot(picture: &mut Picture, at: Point, radius: f64, paint: Paint) {
     picture.dot(Dot { at, radius, paint, hollow: false, rimmed: false });
 }
 
-/// The lines of the axis below, each with its label.
 fn draw_ticks(picture: &mut Picture, axis: &Axis, (top, bottom): (f64, f64), column: impl Fn(f64) -> f64) {
     for tick in &axis.ticks {
         let across = column(tick.at);

@@ -11,9 +11,7 @@ use super::document::{
 use super::draw::picture::dash;
 use crate::words::units::{contenders, one_line};
 
-/// Colours, sizes and what is switched off where.
 pub const STYLE: &str = include_str!("style.css");
-/// Values under the pointer, tables that can be sorted.
 const SCRIPT: &str = include_str!("script.js");
 
 /// The page of these runs; `between` is what stands before the first of several.
@@ -149,7 +147,6 @@ fn section(section: &Section, id: &str) -> Markup {
     }
 }
 
-/// A text, a table, a list, or a chart with what belongs to it.
 fn block(block: &Block, id: &str) -> Markup {
     html! {
         @match block {

@@ -45,7 +45,6 @@ pub(super) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
     fact("Program", format!("zklockbench {version}{commit}"))
 }
 
-/// Where it was measured, and what limits the figures.
 pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     let run = &source.stored.run;
     let ensemble = &run.ensemble;
@@ -91,7 +90,6 @@ fn gibibytes(bytes: u64) -> String {
     format!("{} GiB", number(bytes as f64 / f64::from(1 << 30)))
 }
 
-/// What became of every acquire, over all repetitions.
 pub(super) fn outcomes(source: &Source<'_>) -> Option<Block> {
     let view = source.view;
     let all = |cell: &Cell<'_>, outcome: Outcome| cell.sum(|trial| trial.measured.outcomes.get(outcome));
@@ -188,7 +186,6 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
     table.into_iter().chain(missing).collect()
 }
 
-/// What each strategy was judged as, promise by promise, and what that rests on.
 pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
     let view = source.view;
     let row = |cell: &Cell<'_>| {

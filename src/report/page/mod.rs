@@ -19,7 +19,6 @@ use super::table::{ExplainedTable, basis, gates_not_passed, gates_sentence, gate
 use super::{Gated, RunReport, Says, View, chart};
 use crate::results::StoredRun;
 
-/// A run that was read, and where from.
 #[derive(Debug)]
 pub struct Source<'a> {
     pub name: &'a str,
@@ -64,7 +63,6 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
 
 const GATES: Link = Link { section: "gates", text: "the gates" };
 
-/// The first line, and where it is shown.
 fn headline(report: &RunReport<'_>) -> Finding {
     let (sentence, tone) = (report.headline.text(), report.headline.verdict.tone());
     match (report.headline.says, report.conclusions.first()) {

@@ -54,7 +54,6 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     }
 }
 
-/// What was tried, and the answer for each strategy.
 fn findings(plan: &PlanFile) -> Vec<Finding> {
     let tone = |verdict: &Verdict| word(verdict).tone();
     let tried = plan

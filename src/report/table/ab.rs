@@ -55,7 +55,6 @@ pub(in crate::report) fn both_sides(file: &AbFile) -> [String; 2] {
     [sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]
 }
 
-/// What it came to, in a word and in a clause.
 pub(in crate::report) fn outcome(file: &AbFile) -> (Value, &'static str) {
     let judged = file.judged();
     match (&judged, file.conclusion) {
@@ -193,7 +192,6 @@ fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {
     }
 }
 
-/// A ratio of that comparison, with its interval.
 pub(in crate::report) fn ratio(of: &Comparison, ratio: Option<StoredRatio>) -> String {
     let Some(StoredRatio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
     let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), |end| on_scale(of.scale, end));

@@ -12,7 +12,6 @@ use crate::words::units::number;
 
 pub(super) const HOW: &str = "counted on the wire, in a trial of its own in which nothing is timed";
 
-/// A row: whose it is, and what was counted.
 pub(super) struct CountedRow<'a> {
     pub labels: Vec<Value>,
     pub counting: &'a Counting,
@@ -65,7 +64,6 @@ pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Table {
     Table { columns, labels: places, rows: rows.iter().map(row).collect() }
 }
 
-/// What stands in that table.
 pub(super) fn by_kind_legend(rows: &[CountedRow<'_>]) -> String {
     let turns: BTreeSet<&str> = rows.iter().map(|row| row.counting.turns.told()).collect();
     let all = rows.iter().filter(|row| row.counting.turns == CountedTurns::All).count();

@@ -68,7 +68,6 @@ fn faults_table(view: &View<'_>) -> Option<ExplainedTable> {
     })
 }
 
-/// The columns on the pace and the times.
 const PACE: [Column; 16] = [
     words("strategy"),
     numbers("contenders", 0),
@@ -88,7 +87,6 @@ const PACE: [Column; 16] = [
     numbers("standstill", 1),
 ];
 
-/// Those on what was judged.
 const JUDGED: [Column; 2] = [numbers("violations", 1), Column { heading: "marks", numbers: false, spare: 1 }];
 
 fn figures_with_column() -> impl Iterator<Item = (&'static FigureEntry, FigureColumn)> {
@@ -112,7 +110,6 @@ impl Table {
     }
 }
 
-/// What the table's figures are, in one sentence.
 fn legend(view: &View<'_>) -> String {
     let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
     let figures = if repeated { "Medians of the valid repetitions. " } else { "" };
@@ -221,7 +218,6 @@ fn repetitions(cell: &Cell<'_>) -> Value {
     Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
 }
 
-/// The median over the repetitions.
 fn figure(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
     let in_percent = entry.column.is_some_and(|column| column.in_percent);
     Value::or_missing(cell.figure(entry), if in_percent { Value::Share } else { Value::Amount })
@@ -233,7 +229,6 @@ fn contenders(cell: &Cell<'_>) -> Value {
     Value::OutOf { part: cell.took_part().min(whole), whole }
 }
 
-/// Waits that were not served, in all repetitions.
 fn unserved(cell: &Cell<'_>) -> Value {
     Value::or_missing(Some(cell.sum(Trial::unserved)).filter(|some| *some > 0), Value::Count)
 }

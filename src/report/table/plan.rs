@@ -75,12 +75,10 @@ pub(in crate::report) fn word(verdict: &Verdict) -> Value {
     }
 }
 
-/// A wait with the ends of its interval.
 fn time(Predicted { low, middle, high }: Predicted) -> Value {
     Value::Duration(middle).between(Value::Duration(low), Value::Duration(high))
 }
 
-/// So many a second with the ends of their interval.
 fn rate(Predicted { low, middle, high }: Predicted) -> Value {
     Value::Rate(middle).between(Value::Amount(low), Value::Amount(high))
 }
@@ -257,7 +255,6 @@ pub(in crate::report) fn failures(plan: &PlanFile) -> Option<ExplainedTable> {
     })
 }
 
-/// The median of a few, with the least and the most.
 fn measured(range: MeasuredRange) -> Value {
     let MeasuredRange { least_us, median_us, most_us, at_least } = range;
     let [least, most] = [least_us, most_us].map(|us| Value::Duration(us as f64));
@@ -383,7 +380,6 @@ fn told(is_so: bool, good: &str, bad: &str) -> Value {
     }
 }
 
-/// What was predicted of it, and what was measured.
 pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
     let row = |figure: &Checked| {
         let is_rate = figure.figure == THROUGHPUT.card.name;

@@ -76,7 +76,6 @@ pub fn headline(file: &SweepFile) -> String {
     format!("{alarm}{said}.")
 }
 
-/// How much was measured.
 pub(in crate::report) fn extent(file: &SweepFile) -> String {
     let over: Vec<String> = file.over.iter().map(ToString::to_string).collect();
     let reps = counted(file.samples.len(), "trial", "trials");

@@ -33,7 +33,6 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of these values; `None` when there is none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let all = || values.iter().copied();
@@ -279,7 +278,6 @@ impl Bins {
         Self { acquired: bins.acquired.into_iter().take(full).collect(), ..bins }
     }
 
-    /// In bins that are so many times as long.
     fn merged(&self, times: u64) -> Self {
         let times = usize::try_from(times.max(1)).unwrap_or(usize::MAX);
         Self {

@@ -27,7 +27,6 @@ impl FaultSet {
         }
     }
 
-    /// The label; `None` of several.
     pub fn single(&self) -> Option<&str> {
         match self.labels.as_slice() {
             [one] => Some(one),
@@ -93,7 +92,6 @@ pub struct UnderFault<'a> {
     pub trials: Option<TrialFigures>,
 }
 
-/// What became of a lock under a fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fate {
     Unknown,

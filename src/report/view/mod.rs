@@ -92,7 +92,6 @@ impl<'a> View<'a> {
         })
     }
 
-    /// One line on where it was measured.
     pub fn place_line(&self) -> String {
         self.place.join("; ")
     }

@@ -31,7 +31,6 @@ impl View<'_> {
         violated.chain(doubts).chain(unserved).collect()
     }
 
-    /// Why a promise was broken: a line for each reason, the first ones.
     fn violated(&self, cell: &Cell<'_>) -> Vec<String> {
         let of = format!("violated: {}", self.name(cell));
         let trials = cell.all().filter(|trial| trial.is_violated());
@@ -239,7 +238,6 @@ fn stuck(trial: &Trial, of: &str) -> Vec<String> {
     notes
 }
 
-/// Who waited how long, and where it stood.
 fn who(stuck: &Stuck) -> String {
     let waited = format_micros(stuck.waited_us);
     let mut said = vec![format!("contender {} waited {waited} for lock {}", stuck.contender, stuck.lock)];
