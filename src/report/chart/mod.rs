@@ -9,7 +9,6 @@ mod over_time;
 mod shares;
 mod times;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::document::{Chart, Mark};
@@ -22,7 +21,7 @@ use crate::answer::sweep::SweepFile;
 use crate::results::record::{FigureChart, FigureEntry, Trial, figures};
 use crate::words::error::Error;
 use crate::words::measure::Measure;
-use crate::words::units::counted;
+use crate::words::units::{counted, grouped};
 
 pub use compared::{ab_blocks, ab_ratios, percentiles_compared, ratios_compared};
 pub use over_runs::over_what_was_swept as of_sweep;
@@ -266,12 +265,8 @@ fn caption_of_doubts(
 fn by_strategy<'a>(
     cells: &[&'a Cell<'a>],
     holds: impl Fn(&Cell<'_>) -> bool,
-) -> BTreeMap<usize, Vec<&'a Cell<'a>>> {
-    let mut found: BTreeMap<usize, Vec<&Cell<'_>>> = BTreeMap::new();
-    for cell in cells.iter().filter(|cell| holds(cell)) {
-        found.entry(cell.strategy).or_default().push(cell);
-    }
-    found
+) -> Vec<(usize, Vec<&'a Cell<'a>>)> {
+    grouped(cells.iter().filter(|cell| holds(cell)).map(|cell| (cell.strategy, *cell)))
 }
 
 fn doubt(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {

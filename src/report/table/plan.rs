@@ -9,7 +9,7 @@ use crate::answer::plan::{
 };
 use crate::report::document::{Column, Tone, Value};
 use crate::results::record::figures::THROUGHPUT;
-use crate::words::units::{capitalised, counted, number};
+use crate::words::units::{capitalised, counted, grouped, number};
 use crate::words::verdict::Verdict;
 
 /// The answer in words, tables of what it rests on, and what is missing.
@@ -319,20 +319,14 @@ pub(in crate::report) fn sensitivities(plan: &PlanFile) -> Vec<String> {
 
 /// What is not known, each once, with whose it is where it is not all's.
 pub(in crate::report) fn missing(plan: &PlanFile) -> Vec<String> {
-    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
-    for answer in &plan.answers {
-        for missing in &answer.missing {
-            match all.iter_mut().find(|(text, _)| text == missing) {
-                Some((_, of)) => of.push(&answer.strategy),
-                None => all.push((missing, vec![&answer.strategy])),
-            }
-        }
-    }
+    let all = plan.answers.iter().flat_map(|answer| {
+        answer.missing.iter().map(move |missing| (missing.as_str(), answer.strategy.as_str()))
+    });
     let said = |(text, of): (&str, Vec<&str>)| match of.len() == plan.answers.len() {
         true => format!("not known: {text}"),
         false => format!("not known of {}: {text}", of.join(", ")),
     };
-    all.into_iter().map(said).collect()
+    grouped(all).into_iter().map(said).collect()
 }
 
 pub(in crate::report) fn left_out(plan: &PlanFile) -> Vec<String> {
