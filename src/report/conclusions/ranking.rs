@@ -355,13 +355,6 @@ fn is_ahead(best: &StrategyReadings, other: &StrategyReadings, better: Better, l
     }
 }
 
-struct Words {
-    topic: Topic,
-    evidence: Evidence,
-    superlative: &'static str,
-    adjective: &'static str,
-}
-
 impl Apart {
     pub fn told(&self) -> String {
         let label = &self.label;
@@ -376,21 +369,16 @@ impl Apart {
 }
 
 impl Standing {
-    fn words(&self) -> Words {
-        let words =
-            |topic, evidence, superlative, adjective| Words { topic, evidence, superlative, adjective };
+    /// What it is about and what shows that, and how the best is called: `the fastest`, `fast`.
+    fn words(&self) -> (Topic, Evidence, &'static str, &'static str) {
         match (self.aspect, self.better) {
-            (Aspect::Speed, Better::Higher) => {
-                words(Topic::Fastest, Evidence::Throughput, "the fastest", "fast")
+            (Aspect::Speed, Better::Higher) => (Topic::Fastest, Evidence::Throughput, "the fastest", "fast"),
+            (Aspect::Speed, _) => (Topic::Fastest, Evidence::Table, "the fastest", "fast"),
+            (Aspect::Load, _) => {
+                let (superlative, adjective) = ("the lightest on the ensemble", "light on the ensemble");
+                (Topic::Lightest, Evidence::Requests, superlative, adjective)
             }
-            (Aspect::Speed, _) => words(Topic::Fastest, Evidence::Table, "the fastest", "fast"),
-            (Aspect::Load, _) => words(
-                Topic::Lightest,
-                Evidence::Requests,
-                "the lightest on the ensemble",
-                "light on the ensemble",
-            ),
-            (Aspect::Fairness, _) => words(Topic::Fairest, Evidence::Fairness, "the fairest", "fair"),
+            (Aspect::Fairness, _) => (Topic::Fairest, Evidence::Fairness, "the fairest", "fair"),
         }
     }
 
@@ -463,7 +451,8 @@ impl Standing {
     }
 
     fn conclude(&self, speed: Speed, limits: Limits) -> Conclusion {
-        let (words, at) = (self.words(), contenders(self.contenders));
+        let (topic, evidence, superlative, adjective) = self.words();
+        let at = contenders(self.contenders);
         let best = self.best();
         let names = |entries: &[&StrategyReadings]| {
             entries.iter().map(|entry| entry.label.clone()).collect::<Vec<_>>()
@@ -474,6 +463,8 @@ impl Standing {
             Some(needed) => format!("; a test needs {needed}"),
             None => String::new(),
         };
+        let behind: Vec<(&StrategyReadings, &Against)> =
+            self.others().filter(|(_, against)| against.ahead).collect();
         let (certainty, strategies, sentence) = if self.decidable {
             let leaders = self.leaders();
             let beaten = self.others().filter(|(_, against)| against.verdict == ComparisonVerdict::Improved);
@@ -484,24 +475,21 @@ impl Standing {
             let names = names(&leaders);
             match (leaders.len(), self.leaders_are_same()) {
                 (1, _) => {
-                    let said =
-                        format!("With {at} {} is {}{of}: {value}{beaten}.", best.label, words.superlative);
+                    let said = format!("With {at} {} is {superlative}{of}: {value}{beaten}.", best.label);
                     (Certainty::Shown, names, said)
                 }
                 (_, true) => {
                     let said = format!(
-                        "With {at} {} are equally {}, to within {margin}: {value}{beaten}.",
-                        listed(&names),
-                        words.adjective
+                        "With {at} {} are equally {adjective}, to within {margin}: {value}{beaten}.",
+                        listed(&names)
                     );
                     (Certainty::Same, names, said)
                 }
                 _ => {
                     let said = format!(
-                        "With {at} none of {} is shown to be {}: over {repeated} they differ by no more than noise \
-                         could explain; {} has {value}{beaten}.",
+                        "With {at} none of {} is shown to be {superlative}: over {repeated} they differ by no more \
+                         than noise could explain; {} has {value}{beaten}.",
                         listed(&names),
-                        words.superlative,
                         best.label
                     );
                     (Certainty::Tied, names, said)
@@ -509,49 +497,31 @@ impl Standing {
             }
         } else if self.repetitions < 2 {
             let said = format!(
-                "With {at} it is not known which is {}: a single repetition does not show how much the next would \
-                 differ{more}.",
-                words.superlative
+                "With {at} it is not known which is {superlative}: a single repetition does not show how much the \
+                 next would differ{more}."
+            );
+            (Certainty::Unknown, Vec::new(), said)
+        } else if behind.is_empty() {
+            let said = format!(
+                "With {at} it is not shown which is {superlative}: {repeated} are too few, and they differ by no \
+                 more than noise could explain{more}."
             );
             (Certainty::Unknown, Vec::new(), said)
         } else {
-            let leaders = self.in_front();
-            let behind: Vec<(&StrategyReadings, &Against)> =
-                self.others().filter(|(_, against)| against.ahead).collect();
-            if behind.is_empty() {
-                let said = format!(
-                    "With {at} it is not shown which is {}: {repeated} are too few, and they differ by no more than \
-                     noise could explain{more}.",
-                    words.superlative
-                );
-                (Certainty::Unknown, Vec::new(), said)
-            } else {
-                let names = names(&leaders);
-                let others = names_of(&behind);
-                let compared = self.compared_with(behind.into_iter());
-                let said = format!(
-                    "With {at} {} came out ahead of {others} in each of {repeated}: {} with {value}{compared}. \
-                     That is not statistically confirmed yet{more}.",
-                    listed(&names),
-                    best.label
-                );
-                (Certainty::Ahead, names, said)
-            }
+            let names = names(&self.in_front());
+            let others: Vec<&str> = behind.iter().map(|(entry, _)| entry.label.as_str()).collect();
+            let compared = self.compared_with(behind.iter().copied());
+            let said = format!(
+                "With {at} {} came out ahead of {} in each of {repeated}: {} with {value}{compared}. That is not \
+                 statistically confirmed yet{more}.",
+                listed(&names),
+                listed(&others),
+                best.label
+            );
+            (Certainty::Ahead, names, said)
         };
-        Conclusion {
-            topic: words.topic,
-            certainty,
-            contenders: Some(self.contenders),
-            strategies,
-            sentence,
-            evidence: words.evidence,
-        }
+        Conclusion { topic, certainty, contenders: Some(self.contenders), strategies, sentence, evidence }
     }
-}
-
-fn names_of(behind: &[(&StrategyReadings, &Against)]) -> String {
-    let names: Vec<&str> = behind.iter().map(|(entry, _)| entry.label.as_str()).collect();
-    listed(&names)
 }
 
 /// The sentence on the number of contenders that the run is about; and one on each other whose answer is another.
