@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use crate::answer::compare::{Compared, Comparison, Method, Regression, Role, Row, Scale, more_lost};
 use crate::answer::gate::Outcome;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
+use crate::report::table::{gate_check_told, gate_title};
 use crate::report::view::Cell;
 use crate::report::{RunReport, View};
 use crate::results::StoredRun;
@@ -311,18 +312,11 @@ fn ratio(compared: &Compared) -> Option<String> {
 }
 
 fn of_gate(gate: &Outcome, took: Duration) -> Check {
-    let is_every_runs = gate.gate == Outcome::EXCLUSION;
-    let name = match &gate.name {
-        Some(name) => format!("{name}: {}", gate.gate),
-        None => gate.gate.clone(),
-    };
-    let seen = gate.checks.iter().map(|check| {
-        let cell = format!("{}, {}", check.strategy, contenders(check.contenders));
-        clean(&format!("{}: {cell}: {}", check.word(), check.sentence))
-    });
+    let seen =
+        gate.checks.iter().map(|check| clean(&format!("{}: {}", check.word(), gate_check_told(check))));
     Check {
-        kind: if is_every_runs { CheckKind::Run } else { CheckKind::Gate },
-        name: clean(&name),
+        kind: if gate.is_of_every_run() { CheckKind::Run } else { CheckKind::Gate },
+        name: clean(&gate_title(gate)),
         verdict: gate.verdict.clone().with_reasons(|reason| clean(&reason)),
         seen: seen.collect(),
         took,
