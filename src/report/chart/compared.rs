@@ -1,7 +1,7 @@
 //! The charts of comparisons: every ratio with its interval and the values that it is of; of stored runs the waits of both
 //! sides by percentile, too, and of A/B the ratios block by block, beside what noise does.
 
-use super::times;
+use super::{one_by_one, times};
 use crate::answer::ab::{self, AbFile, Values};
 use crate::answer::compare::{CellUnderLoad, Comparison, Role, Row, Side, StoredRatio};
 use crate::report::document::{
@@ -32,11 +32,10 @@ fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> Result<Chart
         let ratio = row.interval.and_then(|interval| interval.ratio).map(number);
         format!("{}: {}, {}", row.label, ratio.as_deref().unwrap_or("no ratio"), row.verdict.word())
     };
-    let said: Vec<String> = ratios.rows.iter().map(said).collect();
     Ok(Chart {
         id: id.to_owned(),
         title: format!("{}, figure by figure", ratios.of),
-        said: format!("{}.", said.join("; ")),
+        said: one_by_one(ratios.rows.iter().map(said)),
         caption,
         kind: ChartKind::Ratios(ratios),
     })

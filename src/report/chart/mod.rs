@@ -220,6 +220,11 @@ fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, Str
     paint(&draw(&chart, Medium::File { place }), path)
 }
 
+/// What is said of each, for readers who can't see a chart.
+fn one_by_one(said: impl Iterator<Item = String>) -> String {
+    format!("{}.", said.collect::<Vec<_>>().join("; "))
+}
+
 fn mark_of(cell: &Cell<'_>) -> Mark {
     Mark { doubtful: !cell.is_sound(), violated: cell.is_violated() }
 }

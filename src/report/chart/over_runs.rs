@@ -1,6 +1,7 @@
 //! Figures over runs. Of a sweep: throughput and wait over what was swept, with intervals, the objective and the knees. Of a
 //! store of baselines: a line for each cell, a column for each run.
 
+use super::one_by_one;
 use crate::answer::sweep::{Estimate, Finding, Knee, KneeFigure, Point, State, SweepFile, Variable};
 use crate::report::document::{
     Axis, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Intervals, KneeMark, Lines, Mark, Weight, float,
@@ -119,7 +120,7 @@ fn said(all: &[Curve]) -> String {
         let [from, to] = [first, last].map(|(at, value)| format!("{} at {}", number(*value), number(*at)));
         Some(format!("{}: from {from} to {to}", series.label))
     };
-    format!("{}.", all.iter().filter_map(one).collect::<Vec<_>>().join("; "))
+    one_by_one(all.iter().filter_map(one))
 }
 
 fn knee_of(file: &SweepFile) -> KneeFigure {

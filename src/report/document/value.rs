@@ -1,6 +1,6 @@
 //! A value that knows what it is.
 
-use crate::answer::compare;
+use crate::answer::compare::ComparisonVerdict;
 use crate::words::units::{format_micros, number, one_line, percent};
 use crate::words::verdict::Verdict;
 
@@ -154,15 +154,15 @@ impl From<&Verdict> for Value {
     }
 }
 
-impl From<compare::ComparisonVerdict> for Value {
-    fn from(verdict: compare::ComparisonVerdict) -> Self {
+impl From<ComparisonVerdict> for Value {
+    fn from(verdict: ComparisonVerdict) -> Self {
         let tone = match verdict {
-            compare::ComparisonVerdict::Regressed => Tone::Bad,
-            compare::ComparisonVerdict::Improved => Tone::Good,
-            compare::ComparisonVerdict::Same => Tone::Plain,
-            compare::ComparisonVerdict::NotMeasured
-            | compare::ComparisonVerdict::Inconclusive
-            | compare::ComparisonVerdict::Differs => Tone::Doubtful,
+            ComparisonVerdict::Regressed => Tone::Bad,
+            ComparisonVerdict::Improved => Tone::Good,
+            ComparisonVerdict::Same => Tone::Plain,
+            ComparisonVerdict::NotMeasured | ComparisonVerdict::Inconclusive | ComparisonVerdict::Differs => {
+                Tone::Doubtful
+            }
         };
         Self::verdict(verdict.word(), tone)
     }
