@@ -336,39 +336,7 @@ impl Standing {
             .iter()
             .all(|one| matches!(one.verdict, ComparisonVerdict::Same | ComparisonVerdict::Improved))
     }
-}
 
-/// Whether each repetition of the best is better than every one of the other, by more than the margin.
-fn is_ahead(best: &StrategyReadings, other: &StrategyReadings, better: Better, limits: Limits) -> bool {
-    let span = |entry: &StrategyReadings| {
-        let values = entry.values();
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
-    };
-    let ((low, high), (other_low, other_high)) = (span(best), span(other));
-    let beyond = 1.0 + limits.margin;
-    let bound = |entry: &StrategyReadings| entry.readings.iter().any(|(_, reading)| reading.at_least);
-    match better {
-        Better::Higher => low > other_high * beyond,
-        Better::Lower => high * beyond < other_low && !bound(best),
-        Better::Neither => false,
-    }
-}
-
-impl Apart {
-    pub fn told(&self) -> String {
-        let label = &self.label;
-        match self.amount {
-            Some(amount) => format!(
-                "{label} has {} requests and notifications per acquisition, counted in a trial of its own",
-                number(amount)
-            ),
-            None => format!("the requests of {label} are not known"),
-        }
-    }
-}
-
-impl Standing {
     /// What it is about and what shows that, and how the best is called: `the fastest`, `fast`.
     fn words(&self) -> (Topic, Evidence, &'static str, &'static str) {
         match (self.aspect, self.better) {
@@ -521,6 +489,36 @@ impl Standing {
             (Certainty::Ahead, names, said)
         };
         Conclusion { topic, certainty, contenders: Some(self.contenders), strategies, sentence, evidence }
+    }
+}
+
+/// Whether each repetition of the best is better than every one of the other, by more than the margin.
+fn is_ahead(best: &StrategyReadings, other: &StrategyReadings, better: Better, limits: Limits) -> bool {
+    let span = |entry: &StrategyReadings| {
+        let values = entry.values();
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    };
+    let ((low, high), (other_low, other_high)) = (span(best), span(other));
+    let beyond = 1.0 + limits.margin;
+    let bound = |entry: &StrategyReadings| entry.readings.iter().any(|(_, reading)| reading.at_least);
+    match better {
+        Better::Higher => low > other_high * beyond,
+        Better::Lower => high * beyond < other_low && !bound(best),
+        Better::Neither => false,
+    }
+}
+
+impl Apart {
+    pub fn told(&self) -> String {
+        let label = &self.label;
+        match self.amount {
+            Some(amount) => format!(
+                "{label} has {} requests and notifications per acquisition, counted in a trial of its own",
+                number(amount)
+            ),
+            None => format!("the requests of {label} are not known"),
+        }
     }
 }
 

@@ -135,6 +135,25 @@ impl View<'_> {
         fan_out.chain(disagree).collect()
     }
 
+    /// One line for each stuck contender, for each trial that left nodes behind, and for each fault that was not
+    /// proved or not undone.
+    fn fault_notes(&self) -> Vec<String> {
+        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
+        let broken = trials.filter(|(_, trial)| !trial.faults.is_empty());
+        broken.flat_map(|(cell, trial)| self.notes_on(cell, trial)).collect()
+    }
+
+    fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
+        let of = self.repetition(cell, trial);
+        let mut notes = stuck(trial, &of);
+        notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, &of)));
+        for fault in &trial.faults {
+            let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
+            notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
+        }
+        notes
+    }
+
     fn name(&self, cell: &Cell<'_>) -> String {
         format!("{}, {}", self.label(cell), contenders(cell.contenders))
     }
@@ -206,27 +225,6 @@ fn told(election: &Election, measured_us: u64) -> String {
 
 /// Stuck contenders that are told of one by one, for each trial. When a lock stands still, all of them are stuck.
 const STUCK_TOLD: usize = 20;
-
-impl View<'_> {
-    /// One line for each stuck contender, for each trial that left nodes behind, and for each fault that was not
-    /// proved or not undone.
-    fn fault_notes(&self) -> Vec<String> {
-        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
-        let broken = trials.filter(|(_, trial)| !trial.faults.is_empty());
-        broken.flat_map(|(cell, trial)| self.notes_on(cell, trial)).collect()
-    }
-
-    fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
-        let of = self.repetition(cell, trial);
-        let mut notes = stuck(trial, &of);
-        notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, &of)));
-        for fault in &trial.faults {
-            let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
-            notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
-        }
-        notes
-    }
-}
 
 fn stuck(trial: &Trial, of: &str) -> Vec<String> {
     let told = trial.stuck.iter().take(STUCK_TOLD);
