@@ -147,13 +147,11 @@ fn text(raw: &str) -> String {
 /// what could not be decided ends the step as well.
 pub fn annotations(document: &CiReport) -> Vec<String> {
     let troubles = document.troubles();
-    let mut shown = troubles.len();
-    if shown > ANNOTATIONS_AT_MOST {
-        // The last one tells of the rest.
-        shown = ANNOTATIONS_AT_MOST - 1;
-    }
+    let is_too_many = troubles.len() > ANNOTATIONS_AT_MOST;
+    // The last one tells of the rest.
+    let shown = if is_too_many { ANNOTATIONS_AT_MOST - 1 } else { troubles.len() };
     let mut lines: Vec<String> = troubles.iter().take(shown).map(|check| annotation(check)).collect();
-    if shown < troubles.len() {
+    if is_too_many {
         let rest = counted(troubles.len() - shown, "more check", "more checks");
         lines.push(command("zklockbench", &format!("and {rest} did not pass: see the step's summary")));
     }

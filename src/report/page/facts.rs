@@ -1,18 +1,14 @@
 //! Environment, outcomes, server counters, floor, verdicts, and how to do it again: tables and lists.
 
-use super::{Source, noted};
+use super::{Source, noted, table};
 use crate::report::View;
-use crate::report::document::{Block, Column, Table, Tone, Value, numbers, words};
+use crate::report::document::{Block, Table, Tone, Value, numbers, words};
 use crate::report::table::calibration::floor_table;
 use crate::report::view::Cell;
 use crate::results::record::{EnsembleInfo, HostInfo, Trial};
 use crate::words::measure::Outcome;
 use crate::words::units::{counted, number};
 use crate::words::verdict::Verdict;
-
-fn table(caption: &str, columns: Vec<Column>, rows: Vec<Vec<Value>>, legend: &str) -> Option<Block> {
-    super::table(caption, Table { columns, labels: 1, rows }, legend)
-}
 
 pub(super) fn fact(name: &str, value: String) -> (String, Value) {
     (name.to_owned(), Value::from(value))
@@ -111,7 +107,7 @@ pub(super) fn outcomes(source: &Source<'_>) -> Option<Block> {
     };
     let rows = view.cells.iter().map(row).collect();
     let legend = "Counts of the measured phase over all repetitions. Unserved: waits that ended without the lock, or had not ended when the phase did.";
-    table("What became of every acquire", columns, rows, legend)
+    table("What became of every acquire", Table { columns, labels: 1, rows }, legend)
 }
 
 const fn name(outcome: Outcome) -> &'static str {
@@ -168,7 +164,7 @@ pub(super) fn servers(source: &Source<'_>) -> Option<Block> {
     ];
     let legend = "How much all servers' own counters (mntr) grew over a trial, per acquisition of the whole trial, \
                   including pings and the opening of sessions. Servers that restarted meanwhile are left out.";
-    table("Server counters", columns, rows, legend)
+    table("Server counters", Table { columns, labels: 1, rows }, legend)
 }
 
 pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
@@ -181,7 +177,7 @@ pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
     ];
     let measured = floor_table(all.into_iter().filter(|(_, of)| of.is_some()));
     let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
-    let table = super::table("What the ensemble itself takes", measured, legend);
+    let table = table("What the ensemble itself takes", measured, legend);
     let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
     table.into_iter().chain(missing).collect()
 }
@@ -232,7 +228,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
                   servers had deleted the previous holder's node. Progress: everybody was served once all faults had \
                   healed. Could be caught: entries that would have shown it if the lock did not exclude; the others \
                   are no evidence. A single contender has nobody to exclude.";
-    table("Verdicts", columns, rows, legend)
+    table("Verdicts", Table { columns, labels: 1, rows }, legend)
 }
 
 pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {
