@@ -271,7 +271,7 @@ fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
 fn row(lock: &LockReport) -> Vec<document::Value> {
     use document::Value;
     // What was not looked at is no 0.
-    let of = |count: u64, looked_at: bool| if looked_at { Value::Count(count) } else { Value::NOT_MEASURED };
+    let of = |count: u64, looked_at: bool| if looked_at { Value::Count(count) } else { Value::NotMeasured };
     let writes = &lock.writes;
     let written = writes.accepted + writes.stale_rejected + writes.other_rejected > 0;
     let longest = lock.violations.longest_us.max(lock.zombies.longest_us).max(lock.uncertain.longest_us);
@@ -284,7 +284,7 @@ fn row(lock: &LockReport) -> Vec<document::Value> {
         Value::Count(lock.violations.count),
         Value::Count(lock.zombies.count),
         Value::Count(lock.uncertain.count),
-        if overlaps > 0 { Value::Duration(longest as f64) } else { Value::NOT_MEASURED },
+        if overlaps > 0 { Value::Duration(longest as f64) } else { Value::NotMeasured },
         of(lock.order.too_early, lock.order.compared > 0),
         of(writes.stale_accepted, written),
         of(writes.stale_rejected, written),

@@ -12,7 +12,7 @@ pub use chart::{
     KneeMark, Lines, Mark, Marked, Panels, PartName, PlotPoint, RatioRow, Ratios, Shade, Tile, Weight,
     simplified,
 };
-pub use value::{NoValue, Tone, Value, violated_word};
+pub use value::{Tone, Value, violated_word};
 
 /// All that is said of one run, or of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,7 +125,7 @@ impl Table {
         labels: usize,
         rows: impl IntoIterator<Item = Vec<String>>,
     ) -> Self {
-        let value = |text: String| if text == "-" { Value::NOT_MEASURED } else { Value::from(text) };
+        let value = |text: String| if text == "-" { Value::NotMeasured } else { Value::from(text) };
         let rows = rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect();
         Self { columns, labels, rows }
     }

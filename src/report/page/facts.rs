@@ -208,7 +208,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
             Value::or_missing(counts, |value| value),
             entries(|trial| trial.evidence.entries),
             entries(|trial| trial.evidence.catchable()),
-            if why.is_empty() { Value::NOT_MEASURED } else { why.into() },
+            if why.is_empty() { Value::NotMeasured } else { why.into() },
         ]
     };
     let rows = view.cells.iter().map(row).collect();

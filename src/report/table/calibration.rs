@@ -53,7 +53,7 @@ pub(in crate::report) const LEGEND: &str = "handoff: from one session's call of 
     node, without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name.";
 
 fn timed(name: &str, of: Option<Timing>) -> Vec<Value> {
-    let values = of.map_or([const { Value::NOT_MEASURED }; 4], |Timing { count, p50_us, p90_us, p99_us }| {
+    let values = of.map_or([const { Value::NotMeasured }; 4], |Timing { count, p50_us, p90_us, p99_us }| {
         let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(|us| Value::Duration(us as f64));
         [p50, p90, p99, Value::Count(count)]
     });
@@ -169,6 +169,6 @@ mod tests {
             rate(Some(Saturation { per_s: 12_345.6, count: 1, lasted_us: 1, generator_share: Some(share) }))
         };
         assert_eq!((at(0.5).shown(), at(0.95).shown()), ("12346/s".to_owned(), "≥ 12346/s".to_owned()));
-        assert_eq!(rate(None), Value::NOT_MEASURED);
+        assert_eq!(rate(None), Value::NotMeasured);
     }
 }

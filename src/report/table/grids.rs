@@ -3,7 +3,7 @@
 use super::counts::{self, CountedRow};
 use super::{ExplainedTable, Table, numbers, words};
 use crate::report::View;
-use crate::report::document::{Column, NoValue, Tone, Value};
+use crate::report::document::{Column, Tone, Value};
 use crate::report::view::{
     Cell, EntryOrder, FaultFigures, Percentile, TrialFigures, UnderFault, gap_word, recovery_word,
 };
@@ -181,8 +181,8 @@ const BELOW_FLOOR: f64 = 0.995;
 fn row(view: &View<'_>, cell: &Cell<'_>) -> Vec<Value> {
     let percentile = |measure, quantile| match cell.percentile(measure, quantile) {
         Some(value) => duration(value),
-        None if measure == Measure::Wait && cell.is_unstable() => Value::Missing(NoValue::Unstable),
-        None => Value::NOT_MEASURED,
+        None if measure == Measure::Wait && cell.is_unstable() => Value::Unstable,
+        None => Value::NotMeasured,
     };
     let pace = [
         view.label(cell).into(),
@@ -375,8 +375,8 @@ impl Table {
                 names[under.set].as_str().into(),
                 Value::Count(under.cell.contenders as u64),
             ];
-            let faults = under.faults.map_or([const { Value::NOT_MEASURED }; 5], |it| of_faults(&it));
-            let trials = under.trials.map_or([const { Value::NOT_MEASURED }; 12], |it| of_trials(&it));
+            let faults = under.faults.map_or([const { Value::NotMeasured }; 5], |it| of_faults(&it));
+            let trials = under.trials.map_or([const { Value::NotMeasured }; 12], |it| of_trials(&it));
             named.into_iter().chain(faults).chain(trials).collect()
         };
         let rows: Vec<Vec<Value>> = view.under_faults().into_iter().map(row).collect();
@@ -391,7 +391,7 @@ impl Table {
 
 fn of_faults(figures: &FaultFigures) -> [Value; 5] {
     let FaultFigures { fired, proved, .. } = *figures;
-    let [median, longest] = figures.recovery.map_or([const { Value::NOT_MEASURED }; 2], |recovery| {
+    let [median, longest] = figures.recovery.map_or([const { Value::NotMeasured }; 2], |recovery| {
         [recovery.median_us, recovery.longest_us].map(|us| match us {
             us if us.is_infinite() => Value::verdict(recovery_word(us), Tone::Bad),
             us if us < 0.5 => recovery_word(us).into(),

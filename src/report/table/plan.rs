@@ -145,9 +145,9 @@ pub(in crate::report) fn map(plan: &PlanFile) -> Option<ExplainedTable> {
             MapChoice::Lock { strategy, locks, wait_us } => {
                 [strategy.as_str().into(), Value::Count(*locks as u64), Value::Duration(*wait_us)]
             }
-            MapChoice::None => [Value::verdict("none", Tone::Bad), Value::NOT_MEASURED, Value::NOT_MEASURED],
+            MapChoice::None => [Value::verdict("none", Tone::Bad), Value::NotMeasured, Value::NotMeasured],
             MapChoice::NotKnown => {
-                [Value::verdict("not measured", Tone::Doubtful), Value::NOT_MEASURED, Value::NOT_MEASURED]
+                [Value::verdict("not measured", Tone::Doubtful), Value::NotMeasured, Value::NotMeasured]
             }
         };
         [Value::Rate(cell.rate), Value::Count(cell.clients as u64)].into_iter().chain(take).collect()
