@@ -59,7 +59,6 @@ struct Benchmark {
     /// The smallest and the largest of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<String>,
-    /// What else there is to say of it.
     extra: String,
 }
 

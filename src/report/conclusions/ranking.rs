@@ -143,14 +143,11 @@ fn is_determined(trial: &Trial) -> bool {
         && lines.all(|line| line.expected.is_some())
 }
 
-/// In which respect strategies are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aspect {
-    /// How fast they are, by what tells that in the load.
     Speed,
     /// How much they ask of the ensemble for an acquisition.
     Load,
-    /// How evenly they share the lock out.
     Fairness,
 }
 

@@ -107,7 +107,6 @@ fn finding(one: &Conclusion) -> Finding {
     Finding::new(topic, tone, one.sentence.clone(), Some(one.evidence.link()))
 }
 
-/// The main figures of several runs below each other.
 pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     let (first, others) = sources.split_first()?;
     let with_run = |source: &Source<'_>, table: &Table| -> Vec<Vec<Value>> {

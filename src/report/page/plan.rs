@@ -73,7 +73,6 @@ fn findings(plan: &PlanFile) -> Vec<Finding> {
     tried.chain(not_tried).chain(answers).collect()
 }
 
-/// The wait of each strategy over the rate, with what is to be kept, what was asked for, and what was measured.
 fn curve(plan: &PlanFile) -> Block {
     let question = &plan.question;
     let figure = wait_of(&question.objective);

@@ -41,7 +41,6 @@ pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
     all.into_iter().flatten().collect()
 }
 
-/// The requests that were counted on the wire; `None` where none were.
 fn by_kind(view: &View<'_>) -> Option<ExplainedTable> {
     let cells = view.cells.iter().filter_map(|cell| Some((cell, cell.on_the_wire()?)));
     let rows = cells.map(|(cell, counting)| CountedRow {
@@ -57,7 +56,6 @@ fn by_kind(view: &View<'_>) -> Option<ExplainedTable> {
     })
 }
 
-/// What became of each strategy under each fault; `None` without faults.
 fn faults_table(view: &View<'_>) -> Option<ExplainedTable> {
     view.has_faults().then(|| {
         ExplainedTable::without_zeros(
@@ -265,7 +263,6 @@ const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the l
     lock busy: share of the time that the busiest lock was held or being handed over.";
 
 impl Table {
-    /// The arrivals of open loads: a row for each strategy and contender count; no rows for other loads.
     fn open(view: &View<'_>) -> Self {
         let row = |cell: &Cell<'_>| {
             let part = |measure, quantile| {
@@ -366,7 +363,6 @@ const FAULT_COLUMNS: [Column; 20] = [
 ];
 
 impl Table {
-    /// One row for each strategy, fault and contender count; no rows when nothing was broken.
     fn faults(view: &View<'_>) -> Self {
         let names: Vec<String> = view.fault_sets().iter().map(|set| set.name()).collect();
         let row = |under: UnderFault| {
@@ -449,7 +445,6 @@ const DRIVER_LEGEND: &str = "Drivers, and what the way to them costs. Pipe: what
                       acquires of each contender were out at once, and done one after the other; an acquire then begins at \
                       the release before, by the driver's clock, and has no way to the driver in it.";
 
-/// Locks of other programs: what was taken by which, and what the way to it costs.
 fn drivers_table(view: &View<'_>) -> Option<ExplainedTable> {
     let driven = |cell: &Cell<'_>| cell.all().find_map(|trial: &Trial| trial.driver.clone());
     let rows: Vec<Vec<Value>> = view

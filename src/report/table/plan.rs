@@ -99,7 +99,6 @@ fn table(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
     Table { columns, labels: 1, rows }
 }
 
-/// What is expected of each strategy; `None` where nothing was predicted of any.
 pub(in crate::report) fn waits(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer| {
         let of = |read: fn(&Prediction) -> Value| Value::or_missing(answer.prediction.as_ref(), read);
@@ -138,7 +137,6 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<ExplainedTable> {
     })
 }
 
-/// What to take at other rates and with other numbers of clients; `None` where there is no map.
 pub(in crate::report) fn map(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |cell: &MapCell| {
         let take: [Value; 3] = match &cell.take {
@@ -171,7 +169,6 @@ fn is_predicted(plan: &PlanFile) -> bool {
     plan.answers.iter().any(|answer| answer.prediction.is_some())
 }
 
-/// What the ensemble gets of each strategy; `None` where nothing was predicted of any.
 pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer| {
         let of = |read: fn(&Prediction) -> f64| {
@@ -209,7 +206,6 @@ pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<ExplainedTable> {
     })
 }
 
-/// What each kind of failure costs each strategy; `None` where none was measured that costs anything.
 pub(in crate::report) fn failures(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer, cost: &FailureCost| {
         vec![
@@ -264,7 +260,6 @@ fn measured(range: MeasuredRange) -> Value {
     }
 }
 
-/// What the handoffs of each strategy were fitted to; `None` where there is no fit.
 pub(in crate::report) fn fits(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer| {
         let of = |read: fn(&Fit) -> Value| Value::or_missing(answer.fit.as_ref(), read);
@@ -410,7 +405,6 @@ pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
     }
 }
 
-/// What failures were to cost, and what they did when they were caused again; `None` where none were.
 pub(in crate::report) fn checked_failures(one: &Verification) -> Option<ExplainedTable> {
     let row = |failure: &CheckedFailure| {
         vec![

@@ -41,7 +41,6 @@ fn first_line(headline: &Headline, style: Style) -> String {
     format!("{}{rest}", painted(&Value::verdict(word, headline.verdict.tone()), style))
 }
 
-/// A table, and what the figures are that are shown of it.
 fn explained(ExplainedTable { table, legend, .. }: ExplainedTable, style: Style) -> Vec<String> {
     let headings = |grid: &Table| grid.columns.iter().map(|column| column.heading).collect::<Vec<_>>();
     let mut shown = headings(&table);
@@ -69,13 +68,11 @@ fn cross_check(view: &View<'_>, style: Style) -> String {
     fitted(grid, style).0 + "\n"
 }
 
-/// Client, cost model and servers side by side; empty when nothing was counted.
 pub fn accounting_table(view: &View<'_>, style: Style) -> String {
     let grid = Table::accounting(view);
     if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }
 }
 
-/// A line for each; nothing where there is none.
 fn conclusions_list(conclusions: &[Conclusion], style: Style) -> Option<String> {
     let line = |one: &Conclusion| wrapped(&one_line(&one.sentence), "  - ", style);
     let lines: Vec<String> = conclusions.iter().map(line).collect();
