@@ -119,17 +119,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Of texts; a dash is a missing value.
-    pub fn of_texts(
-        columns: Vec<Column>,
-        labels: usize,
-        rows: impl IntoIterator<Item = Vec<String>>,
-    ) -> Self {
-        let value = |text: String| if text == "-" { Value::NotMeasured } else { Value::from(text) };
-        let rows = rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect();
-        Self { columns, labels, rows }
-    }
-
     /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.
     pub fn without_idle_columns(self) -> Self {
         let idle = |at: usize| {

@@ -15,29 +15,21 @@ use crate::words::units::{format_micros, listed, number};
 /// The tables of a run, what was asked first: what became of the locks under faults, then all figures, then the arrivals of
 /// open loads.
 pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
-    let figures = || {
+    let figures = (!view.cells.is_empty()).then(|| {
         ExplainedTable::without_zeros(
             "Each strategy with each number of contenders",
             Table::whole(view).without_idle_columns(),
             legend(view),
         )
-    };
-    let open = || {
+    });
+    let open = view.cells.iter().any(Cell::is_open).then(|| {
         ExplainedTable::without_zeros(
             "What became of the arrivals",
             Table::open(view),
             OPEN_LEGEND.to_owned(),
         )
-    };
-    let has_figures = !view.cells.is_empty();
-    let has_arrivals = view.cells.iter().any(Cell::is_open);
-    let all = [
-        faults_table(view),
-        has_figures.then(figures),
-        drivers_table(view),
-        by_kind(view),
-        has_arrivals.then(open),
-    ];
+    });
+    let all = [faults_table(view), figures, drivers_table(view), by_kind(view), open];
     all.into_iter().flatten().collect()
 }
 

@@ -39,10 +39,8 @@ pub(super) fn fitted(mut grid: Table, style: Style) -> (String, Vec<&'static str
     let mut left_out = Vec::new();
     let whole = grid.clone();
     loop {
-        let wide = draw(&grid, style, None);
-        let fits = style.width.is_none_or(|width| width_of(&grid) <= usize::from(width));
-        if fits {
-            return (wide, left_out);
+        if style.width.is_none_or(|width| width_of(&grid) <= usize::from(width)) {
+            return (draw(&grid, style, None), left_out);
         }
         let Some((narrower, heading)) = grid.without_spare_column() else {
             return match style.width.filter(|width| has_room_for_labels(&grid, *width)) {
