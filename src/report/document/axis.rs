@@ -111,17 +111,23 @@ impl Axis {
 
     /// An axis of durations on a logarithmic scale, wide enough for these microseconds.
     pub fn durations(title: &str, values: impl IntoIterator<Item = f64>) -> Self {
-        let (low, high) = ends(values);
-        let fine = duration_steps();
-        let low = fine.iter().copied().rfind(|step| *step <= low).unwrap_or(1.0);
-        let high = fine.iter().copied().find(|step| *step >= high && *step > low).unwrap_or(3.6e9);
-        let within: Vec<f64> = fine.into_iter().filter(|step| *step >= low && *step <= high).collect();
-        let sparse = within.iter().filter(|step| is_major_duration(**step)).count() < 4;
-        let label =
-            |step: f64| if sparse || is_major_duration(step) { duration(step) } else { String::new() };
+        Self::stepped(format!("{title} (duration; log scale)"), duration_steps(), ends(values), Unit::Micros)
+    }
+
+    /// From one of these steps to another, with a tick at each. All have labels where few of them are major.
+    fn stepped(title: String, steps: Vec<f64>, (low, high): (f64, f64), unit: Unit) -> Self {
+        let (is_major, told, few): (fn(f64) -> bool, fn(f64) -> String, usize) = match unit {
+            Unit::Micros => (is_major_duration, duration, 4),
+            Unit::Number | Unit::Rarity => (is_decade, number, 3),
+        };
+        let last = steps[steps.len() - 1];
+        let low = steps.iter().copied().rfind(|step| *step <= low).unwrap_or(steps[0]);
+        let high = steps.iter().copied().find(|step| *step >= high && *step > low).unwrap_or(last);
+        let within: Vec<f64> = steps.into_iter().filter(|step| (low..=high).contains(step)).collect();
+        let sparse = within.iter().filter(|step| is_major(**step)).count() < few;
+        let label = |step: f64| if sparse || is_major(step) { told(step) } else { String::new() };
         let ticks = within.into_iter().map(|step| Tick::new(step, label(step))).collect();
-        let title = format!("{title} (duration; log scale)");
-        Self { title, ticks, unit: Unit::Micros, scale: Scale::Log, low, high }
+        Self { title, ticks, unit, scale: Scale::Log, low, high }
     }
 
     /// The axis of contender counts: a tick at each that was measured.
@@ -174,15 +180,8 @@ impl Axis {
 
     pub fn logarithmic(title: &str, values: impl IntoIterator<Item = f64>) -> Self {
         let (low, high) = ends(values);
-        let fine = one_two_five(-6, 12);
-        let low = fine.iter().copied().rfind(|step| *step <= low * 1.0001).unwrap_or(1e-6);
-        let high = fine.iter().copied().find(|step| *step >= high * 0.9999 && *step > low).unwrap_or(5e12);
-        let within: Vec<f64> = fine.into_iter().filter(|step| *step >= low && *step <= high).collect();
-        let sparse = within.iter().filter(|step| is_decade(**step)).count() < 3;
-        let label = |step: f64| if sparse || is_decade(step) { number(step) } else { String::new() };
-        let ticks = within.into_iter().map(|step| Tick::new(step, label(step))).collect();
         let title = format!("{title} (log scale)");
-        Self { title, ticks, unit: Unit::Number, scale: Scale::Log, low, high }
+        Self::stepped(title, one_two_five(-6, 12), (low * 1.0001, high * 0.9999), Unit::Number)
     }
 
     /// A linear axis from 0, wide enough for that value.
