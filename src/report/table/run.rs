@@ -42,8 +42,7 @@ fn first_line(headline: &Headline, style: Style) -> String {
 }
 
 fn explained(ExplainedTable { table, legend, .. }: ExplainedTable, style: Style) -> Vec<String> {
-    let headings = |grid: &Table| grid.columns.iter().map(|column| column.heading).collect::<Vec<_>>();
-    let mut shown = headings(&table);
+    let mut shown: Vec<&'static str> = table.columns.iter().map(|column| column.heading).collect();
     let mut said = fitted_above(table, style, |left_out| {
         shown.retain(|heading| !left_out.contains(heading));
         only(&legend, &Table::headings(), &shown)
