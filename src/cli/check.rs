@@ -271,7 +271,7 @@ fn grid<'a>(locks: impl Iterator<Item = &'a LockReport>) -> document::Table {
 fn row(lock: &LockReport) -> Vec<document::Value> {
     use document::Value;
     // What was not looked at is no 0.
-    let of = |count: u64, looked_at: bool| if looked_at { Value::Count(count) } else { Value::NOT_MEASURED };
+    let of = |count: u64, looked_at: bool| if looked_at { Value::Count(count) } else { Value::NotMeasured };
     let writes = &lock.writes;
     let written = writes.accepted + writes.stale_rejected + writes.other_rejected > 0;
     let longest = lock.violations.longest_us.max(lock.zombies.longest_us).max(lock.uncertain.longest_us);
@@ -284,7 +284,7 @@ fn row(lock: &LockReport) -> Vec<document::Value> {
         Value::Count(lock.violations.count),
         Value::Count(lock.zombies.count),
         Value::Count(lock.uncertain.count),
-        if overlaps > 0 { Value::Duration(longest as f64) } else { Value::NOT_MEASURED },
+        if overlaps > 0 { Value::Duration(longest as f64) } else { Value::NotMeasured },
         of(lock.order.too_early, lock.order.compared > 0),
         of(writes.stale_accepted, written),
         of(writes.stale_rejected, written),
@@ -337,9 +337,9 @@ fn of_history(judgement: &Judgement, shown: &[ShownFinding<'_>]) -> Vec<Section>
         text: one.excerpt().collect::<Vec<_>>().join("\n"),
     };
     vec![
-        section("locks", "Locks", locks.into_iter().collect()),
-        section("findings", "The lines that show it", shown.iter().map(excerpt).collect()),
-        section("notes", "Notes", noted(judgement.notes.clone()).into_iter().collect()),
+        section("locks", "Locks", locks),
+        section("findings", "The lines that show it", shown.iter().map(excerpt)),
+        section("notes", "Notes", noted(judgement.notes.clone())),
     ]
 }
 
@@ -359,8 +359,8 @@ fn of_run(trials: &[Trial], changed: &[String]) -> Vec<Section> {
     let trials = document::Table { columns, labels: 1, rows: trials.iter().map(row).collect() };
     let trials = table("The verdict on each trial", trials, "");
     vec![
-        section("trials", "Trials", trials.into_iter().collect()),
-        section("changed", "Other verdicts than recorded", noted(changed.to_vec()).into_iter().collect()),
+        section("trials", "Trials", trials),
+        section("changed", "Other verdicts than recorded", noted(changed.to_vec())),
     ]
 }
 

@@ -65,49 +65,46 @@ pub enum Says {
 
 impl Headline {
     fn of(view: &View<'_>, gated: &Gated, conclusions: &[Conclusion]) -> Self {
-        let said = outcome(view, gated, conclusions);
+        let judged = &view.judged.verdict;
+        let why = || judged.why().unwrap_or_default();
+        let is_only_stuck = view.judged.is_only_stuck();
+        let violated = Some(violated_word(is_only_stuck));
+        // The gate on the verdict itself says what the verdict does, but where it was asked to be strict.
+        let gates = match judged {
+            Verdict::Held => gated.gates.as_slice(),
+            _ => worth_showing(&gated.gates).unwrap_or_default(),
+        };
+        let mut not_passed = gates_not_passed(gates);
+        let (alarm, says, sentence) = match (judged, conclusions.first(), not_passed.next()) {
+            (Verdict::Violated(_), Some(first), _) if first.topic == Topic::MustNotBeUsed => {
+                let (told, sentence) = must_not_be_used(conclusions);
+                (violated, Says::Conclusions(told), sentence)
+            }
+            (Verdict::Violated(_), ..) => (violated, Says::Run, format!("{}.", why())),
+            (_, _, Some(gate)) => {
+                let alarm = if gate.tone == Tone::Bad { "FAILED" } else { "UNKNOWN" };
+                let more = match not_passed.count() {
+                    0 => String::new(),
+                    more => format!(" ({} of {} gates did not pass.)", more + 1, gates.len()),
+                };
+                (Some(alarm), Says::Gate, format!("{}{more}", gate.sentence))
+            }
+            (Verdict::Unknown(_), ..) => (Some("UNKNOWN"), Says::Run, format!("{}.", why())),
+            (Verdict::Held, Some(first), None) => (None, Says::Conclusions(1), first.sentence.clone()),
+            (Verdict::Held, None, None) => (None, Says::Run, in_figures(view)),
+        };
         let part = view.unfinished.as_ref().map_or_else(String::new, |part| format!("{part}. "));
-        Self { sentence: format!("{part}{}", said.sentence), ..said }
+        Self {
+            verdict: verdict(judged, is_only_stuck, gated),
+            alarm,
+            sentence: format!("{part}{sentence}"),
+            says,
+        }
     }
 
     pub fn text(&self) -> String {
         let alarm = self.alarm.map_or_else(String::new, |word| format!("{word}: "));
         format!("{alarm}{}", self.sentence)
-    }
-}
-
-fn outcome(view: &View<'_>, gated: &Gated, conclusions: &[Conclusion]) -> Headline {
-    let judged = &view.judged.verdict;
-    let why = || judged.why().unwrap_or_default();
-    let first = conclusions.first();
-    let is_only_stuck = view.judged.is_only_stuck();
-    let violated = Some(violated_word(is_only_stuck));
-    let verdict = verdict(judged, is_only_stuck, gated);
-    let line = |alarm, says, sentence| Headline { verdict: verdict.clone(), alarm, sentence, says };
-    let of_run = |alarm, sentence| line(alarm, Says::Run, sentence);
-    // The gate on the verdict itself says what the verdict does, but where it was asked to be strict.
-    let gates = match judged {
-        Verdict::Held => gated.gates.as_slice(),
-        _ => worth_showing(&gated.gates).unwrap_or_default(),
-    };
-    let mut not_passed = gates_not_passed(gates);
-    match (judged, first, not_passed.next()) {
-        (Verdict::Violated(_), Some(first), _) if first.topic == Topic::MustNotBeUsed => {
-            let (told, sentence) = must_not_be_used(conclusions);
-            line(violated, Says::Conclusions(told), sentence)
-        }
-        (Verdict::Violated(_), ..) => of_run(violated, format!("{}.", why())),
-        (_, _, Some(gate)) => {
-            let alarm = if gate.tone == Tone::Bad { "FAILED" } else { "UNKNOWN" };
-            let more = match not_passed.count() {
-                0 => String::new(),
-                more => format!(" ({} of {} gates did not pass.)", more + 1, gates.len()),
-            };
-            line(Some(alarm), Says::Gate, format!("{}{more}", gate.sentence))
-        }
-        (Verdict::Unknown(_), ..) => of_run(Some("UNKNOWN"), format!("{}.", why())),
-        (Verdict::Held, Some(first), None) => line(None, Says::Conclusions(1), first.sentence.clone()),
-        (Verdict::Held, None, None) => of_run(None, in_figures(view)),
     }
 }
 
@@ -144,10 +141,7 @@ fn in_figures(view: &View<'_>) -> String {
     let Some(cell) = most.and_then(|count| view.cells_at(count).find(|cell| has(cell))) else {
         return "No trial ran.".to_owned();
     };
-    let wait = |quantile| {
-        let wait = cell.percentile(Measure::Wait, quantile)?;
-        Some(Value::Duration(wait.us).at_least(wait.at_least).shown())
-    };
+    let wait = |quantile| cell.percentile(Measure::Wait, quantile).map(|wait| wait.shown());
     let pace = cell.figure(&THROUGHPUT).map(|pace| format!("{} acquisitions a second", number(pace)));
     let median = wait(0.5).map(|wait| format!("a median wait of {wait}"));
     let tail = wait(0.99).map(|wait| format!("a 99th percentile of {wait}"));

@@ -185,10 +185,7 @@ fn summary(label: &str, cell: &Cell<'_>) -> CellSummary {
         totals: Totals::of(cell),
         figures: figures(cell),
         unstable: cell.is_unstable(),
-        latencies: latencies(cell)
-            .into_iter()
-            .filter(|(measure, _)| !(cell.is_unstable() && measure.is_of_the_queue()))
-            .collect(),
+        latencies: latencies(cell),
     }
 }
 
@@ -226,7 +223,9 @@ fn figures(cell: &Cell<'_>) -> BTreeMap<String, Aggregate> {
 
 fn latencies(cell: &Cell<'_>) -> BTreeMap<Measure, LatencySummary> {
     let mut values: BTreeMap<Measure, Vec<Latency>> = BTreeMap::new();
-    for (measure, latency) in cell.counting().flat_map(Trial::latencies) {
+    let is_told = |measure: Measure| !(cell.is_unstable() && measure.is_of_the_queue());
+    let all = cell.counting().flat_map(Trial::latencies);
+    for (measure, latency) in all.filter(|(measure, _)| is_told(*measure)) {
         values.entry(measure).or_default().push(latency);
     }
     values.into_iter().filter_map(|(measure, each)| Some((measure, latency(&each)?))).collect()

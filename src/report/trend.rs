@@ -149,8 +149,9 @@ impl Conditions {
         let versions: BTreeSet<&str> =
             run.ensemble.servers.iter().map(|server| server.version.as_str()).collect();
         let host = &run.host;
+        let cpu = if host.cpu.is_empty() { "an unknown processor" } else { host.cpu.as_str() };
         Self {
-            host: format!("{} ({} x {})", host.hostname, host.cores, or_unknown(&host.cpu)),
+            host: format!("{} ({} x {cpu})", host.hostname, host.cores),
             zookeeper: versions.into_iter().collect::<Vec<_>>().join(", "),
             placement: run.ensemble.placement.clone(),
             tool: run.tool_version.clone(),
@@ -164,10 +165,6 @@ fn without_gates(scenario: &str) -> String {
     let Ok(mut table) = scenario.parse::<Table>() else { return scenario.to_owned() };
     table.remove("gate");
     table.to_string()
-}
-
-fn or_unknown(text: &str) -> &str {
-    if text.is_empty() { "an unknown processor" } else { text }
 }
 
 impl Trend {
@@ -235,10 +232,6 @@ impl Trend {
     /// Whether any run has a value of it: a figure need not apply to a load.
     pub fn applies(&self) -> bool {
         self.lines.iter().any(|line| line.points.iter().any(Option::is_some))
-    }
-
-    fn better(&self) -> Better {
-        self.of.better()
     }
 
     /// The cells of the newest run that have fewer values than it takes to tell a change, each in one sentence without a full
@@ -352,7 +345,7 @@ impl CheckedTrends {
     /// # Errors
     /// [`Error::Usage`] of a figure of which neither way is worse.
     pub fn of(trends: Vec<Trend>, accepted: usize, margin: f64) -> Result<Self, Error> {
-        if let Some(of_load) = trends.iter().find(|trend| trend.better() == Better::Neither) {
+        if let Some(of_load) = trends.iter().find(|trend| trend.of.better() == Better::Neither) {
             return Err(Error::usage(format!(
                 "`{}` belongs to the load: neither more nor less of it is worse; name a figure of the lock, e.g. wait.p99",
                 of_load.figure
@@ -362,14 +355,13 @@ impl CheckedTrends {
         let trends: Vec<Trend> = trends.into_iter().map(|trend| trend.concluded(each)).collect();
         let runs = trends.iter().map(|trend| trend.runs.len()).max().unwrap_or(0);
         let runs_at_least = trends.iter().map(|trend| trend.runs_at_least).max().unwrap_or(0);
-        let checked = |trend: &Trend, change: &TrendChange| CheckedChange {
+        let all = trends.iter().flat_map(|trend| trend.changes.iter().map(move |change| (trend, change)));
+        let checked = |(trend, change): (&Trend, &TrendChange)| CheckedChange {
             figure: trend.figure.clone(),
-            fails: change.run >= accepted && change.is_worse(trend.better(), margin),
+            fails: change.run >= accepted && change.is_worse(trend.of.better(), margin),
             change: change.clone(),
         };
-        let of_trend =
-            |trend: &Trend| trend.changes.iter().map(|change| checked(trend, change)).collect::<Vec<_>>();
-        let changes: Vec<CheckedChange> = trends.iter().flat_map(of_trend).collect();
+        let changes: Vec<CheckedChange> = all.map(checked).collect();
         let has = counted(runs, "run", "runs");
         let is_long_enough = runs >= runs_at_least;
         let too_short = |trend: &Trend| if is_long_enough { trend.too_short() } else { Vec::new() };
@@ -395,7 +387,6 @@ impl CheckedTrends {
         Ok(Self { changes, notes: [of_runs, too_short].concat(), verdict, sentence })
     }
 
-    /// Line by line.
     pub fn told(&self) -> String {
         let changes = self.changes.iter().map(|one| {
             let mark = if one.fails { "! " } else { "" };

@@ -1,14 +1,14 @@
 //! The charts of comparisons: every ratio with its interval and the values that it is of; of stored runs the waits of both
 //! sides by percentile, too, and of A/B the ratios block by block, beside what noise does.
 
-use super::times;
-use crate::answer::ab::{self, AbFile, Turn, Values};
+use super::{one_by_one, times};
+use crate::answer::ab::{self, AbFile, Values};
 use crate::answer::compare::{CellUnderLoad, Comparison, Role, Row, Side, StoredRatio};
 use crate::report::document::{
     Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Panels, PlotPoint, RatioRow, Ratios,
     Weight, float,
 };
-use crate::report::sides;
+use crate::report::table::ab::both_sides;
 use crate::words::measure::Measure;
 use crate::words::units::number;
 
@@ -32,11 +32,10 @@ fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> Result<Chart
         let ratio = row.interval.and_then(|interval| interval.ratio).map(number);
         format!("{}: {}, {}", row.label, ratio.as_deref().unwrap_or("no ratio"), row.verdict.word())
     };
-    let said: Vec<String> = ratios.rows.iter().map(said).collect();
     Ok(Chart {
         id: id.to_owned(),
         title: format!("{}, figure by figure", ratios.of),
-        said: format!("{}.", said.join("; ")),
+        said: one_by_one(ratios.rows.iter().map(said)),
         caption,
         kind: ChartKind::Ratios(ratios),
     })
@@ -95,7 +94,6 @@ pub fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> R
     Ok(of_panels("waits", "Wait by percentile, both sides", keys, panels, caption))
 }
 
-/// A chart of the first of these panels, and of how many more there are.
 fn of_panels(
     id: &str,
     title: &str,
@@ -144,7 +142,7 @@ pub fn ab_ratios(file: &AbFile) -> Result<Chart, String> {
     let rows =
         file.comparisons.iter().filter(|one| one.ratio.is_some()).map(|one| ab_row(file, one)).collect();
     let of = Ratios { of: OVER_A[0], rows };
-    of_ratios("ratios", of, std::iter::once(how_to_read).chain(told(file)).collect())
+    of_ratios("ratios", of, std::iter::once(how_to_read).chain(both_sides(file)).collect())
 }
 
 fn ab_row(file: &AbFile, one: &ab::Comparison) -> RatioRow {
@@ -171,7 +169,7 @@ pub fn ab_blocks(file: &AbFile) -> Result<Chart, String> {
     }
     let how_to_read =
         "Dashed: no change, and the margin. A block that gave no ratio has no marker.".to_owned();
-    let caption = std::iter::once(how_to_read).chain(told(file)).collect();
+    let caption = std::iter::once(how_to_read).chain(both_sides(file)).collect();
     let keys = OVER_A.map(str::to_owned).into();
     Ok(of_panels("blocks", "Ratios block by block", keys, panels, caption))
 }
@@ -185,17 +183,12 @@ fn block_panel(one: &ab::Comparison, labels: &[String], margin: Option<f64>) -> 
     }
     let ends = margin.map(|margin| [1.0 / (1.0 + margin), 1.0 + margin]);
     let rules: Vec<f64> = std::iter::once(1.0).chain(ends.into_iter().flatten()).collect();
-    let heights = || series.iter().flat_map(Curve::heights).chain(rules.iter().copied());
-    let (low, high) = (heights().fold(f64::INFINITY, f64::min), heights().fold(f64::NEG_INFINITY, f64::max));
-    let (x, y) = (Axis::columns("block", labels), Axis::logarithmic("ratio", low, high));
+    let heights = series.iter().flat_map(Curve::heights).chain(rules.iter().copied());
+    let (x, y) = (Axis::columns("block", labels), Axis::logarithmic("ratio", heights));
     let guide = |rule: &f64| Guide::new(GuideCourse::Level(*rule), "", Weight::Faint);
     let guides = rules.iter().map(guide).collect();
     let heading = format!("{}: {}", label(one), one.verdict.word());
     Some((heading, Lines { guides, ..Lines::new(x, y, series) }))
-}
-
-fn told(file: &AbFile) -> [String; 2] {
-    [sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]
 }
 
 fn label(one: &ab::Comparison) -> String {

@@ -9,7 +9,6 @@ mod over_time;
 mod shares;
 mod times;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::document::{Chart, Mark};
@@ -22,7 +21,7 @@ use crate::answer::sweep::SweepFile;
 use crate::results::record::{FigureChart, FigureEntry, Trial, figures};
 use crate::words::error::Error;
 use crate::words::measure::Measure;
-use crate::words::units::counted;
+use crate::words::units::{counted, grouped};
 
 pub use compared::{ab_blocks, ab_ratios, percentiles_compared, ratios_compared};
 pub use over_runs::over_what_was_swept as of_sweep;
@@ -50,7 +49,6 @@ pub struct RunChart {
 enum ChartSource {
     Function(fn(&View<'_>) -> Result<Chart, String>),
     Percentiles(Measure),
-    /// A figure over the number of contenders.
     Figure(&'static FigureEntry, FigureChart),
 }
 
@@ -101,7 +99,6 @@ const fn by_percentile(name: &'static str, title: &'static str, measure: Measure
     RunChart { name, title, section: "waits", has_files: true, missed: Missed::Always, of }
 }
 
-/// Those of the figures that have one.
 fn of_figures() -> impl Iterator<Item = RunChart> {
     figures::ALL.iter().filter_map(|entry| {
         let chart = entry.chart?;
@@ -192,9 +189,6 @@ pub fn draw_comparison(compared: &Comparison, path: &Path) -> Result<(), Error> 
 }
 
 /// Draws the waits of both sides of a comparison by percentile, a panel for each cell, in the same way.
-///
-/// # Errors
-/// Same errors as [`draw_comparison`]; it is a usage error, too, when neither side measured a wait.
 pub fn draw_percentiles(base: &Side, new: &Side, compared: &Comparison, path: &Path) -> Result<(), Error> {
     draw_into(path, &compared.conclusion.sentence, || percentiles_compared(base, new, compared))
 }
@@ -205,16 +199,11 @@ pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
     draw_each(vec![("ratios", ab_ratios(file)), ("blocks", ab_blocks(file))], &ab_headline(file), dir)
 }
 
-/// Draws both charts of a sweep into its directory, as SVG and PNG; gives the files.
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let charts = over_runs::over_what_was_swept(file).into_iter().map(|chart| ("sweep", Ok(chart)));
     Ok(draw_each(charts.collect(), &over_runs::place(file), dir)?.files)
 }
 
-/// Draws a figure over runs as SVG.
-///
-/// # Errors
-/// [`Error::Usage`] when there is nothing to draw; [`Error::Environment`] when the file can't be written.
 pub fn draw_trend(trend: &Trend, file: &Path) -> Result<(), Error> {
     let chart = over_runs::by_commit(trend).map_err(Error::Usage)?;
     draw::svg(&draw(&chart, Medium::File { place: over_runs::PLACE }), file)
@@ -229,6 +218,11 @@ fn draw_into(path: &Path, place: &str, chart: impl FnOnce() -> Result<Chart, Str
     };
     let chart = chart().map_err(|why| Error::usage(format!("there is no chart: {why}")))?;
     paint(&draw(&chart, Medium::File { place }), path)
+}
+
+/// What is said of each, for readers who can't see a chart.
+fn one_by_one(said: impl Iterator<Item = String>) -> String {
+    format!("{}.", said.collect::<Vec<_>>().join("; "))
 }
 
 fn mark_of(cell: &Cell<'_>) -> Mark {
@@ -276,12 +270,8 @@ fn caption_of_doubts(
 fn by_strategy<'a>(
     cells: &[&'a Cell<'a>],
     holds: impl Fn(&Cell<'_>) -> bool,
-) -> BTreeMap<usize, Vec<&'a Cell<'a>>> {
-    let mut found: BTreeMap<usize, Vec<&Cell<'_>>> = BTreeMap::new();
-    for cell in cells.iter().filter(|cell| holds(cell)) {
-        found.entry(cell.strategy).or_default().push(cell);
-    }
-    found
+) -> Vec<(usize, Vec<&'a Cell<'a>>)> {
+    grouped(cells.iter().filter(|cell| holds(cell)).map(|cell| (cell.strategy, *cell)))
 }
 
 fn doubt(view: &View<'_>, strategy: usize, cells: &[&Cell<'_>]) -> String {

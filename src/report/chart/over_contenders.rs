@@ -12,7 +12,6 @@ use crate::results::record::figures::FAN_OUT;
 use crate::results::record::{FigureChart, FigureEntry};
 use crate::words::units::{contenders, number};
 
-/// A figure, and how its chart is to look.
 #[derive(Clone, Copy)]
 struct Plotted {
     entry: &'static FigureEntry,
@@ -20,7 +19,6 @@ struct Plotted {
 }
 
 impl Plotted {
-    /// Whether a cell gives a point to a chart of this figure.
     fn is_in(&self, cell: &Cell<'_>) -> bool {
         cell.contenders >= self.chart.from && cell.figure(self.entry).is_some()
     }
@@ -70,7 +68,6 @@ impl Plotted {
         format!("With {}: {}.", contenders(last), all.join("; "))
     }
 
-    /// The chart, with what lines and bars are compared with.
     fn drawn(
         &self,
         view: &View<'_>,
@@ -148,7 +145,6 @@ pub fn over_contenders(
     drawn.ok_or_else(|| chart.missing.to_owned())
 }
 
-/// A chart of amounts that are compared with nothing.
 fn amounts(view: &View<'_>, figure: &Plotted) -> Option<Chart> {
     let y = |series: &[Curve]| {
         Axis::amounts_either_way(figure.chart.axis, series.iter().flat_map(Curve::heights))

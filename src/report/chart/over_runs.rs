@@ -1,6 +1,7 @@
 //! Figures over runs. Of a sweep: throughput and wait over what was swept, with intervals, the objective and the knees. Of a
 //! store of baselines: a line for each cell, a column for each run.
 
+use super::one_by_one;
 use crate::answer::sweep::{Estimate, Finding, Knee, KneeFigure, Point, State, SweepFile, Variable};
 use crate::report::document::{
     Axis, Chart, ChartKind, Curve, Ends, Guide, GuideCourse, Intervals, KneeMark, Lines, Mark, Weight, float,
@@ -34,7 +35,6 @@ pub fn over_what_was_swept(file: &SweepFile) -> Vec<Chart> {
     [throughput, wait].iter().filter_map(|swept| swept.chart(file)).collect()
 }
 
-/// Where a sweep was measured, below the title.
 pub(super) fn place(file: &SweepFile) -> String {
     format!(
         "scenario {}, {} load, {}; ZooKeeper ensemble: {}; generator on {} with {}",
@@ -120,7 +120,7 @@ fn said(all: &[Curve]) -> String {
         let [from, to] = [first, last].map(|(at, value)| format!("{} at {}", number(*value), number(*at)));
         Some(format!("{}: from {from} to {to}", series.label))
     };
-    format!("{}.", all.iter().filter_map(one).collect::<Vec<_>>().join("; "))
+    one_by_one(all.iter().filter_map(one))
 }
 
 fn knee_of(file: &SweepFile) -> KneeFigure {
@@ -142,14 +142,13 @@ fn knees(file: &SweepFile) -> Vec<KneeMark> {
 }
 
 fn across(variable: Variable, values: &[f64]) -> Axis {
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(0.0, f64::max);
+    let all = values.iter().copied();
     match variable {
-        Variable::Hold => Axis::durations("hold", values.iter().copied()),
-        Variable::Delay => Axis::durations("added to each round trip", values.iter().copied()),
-        Variable::Rate => Axis::logarithmic("arrivals per second", low, high),
-        Variable::Contenders => Axis::logarithmic("contenders, one session each", low, high),
-        Variable::Locks => Axis::logarithmic("locks", low, high),
+        Variable::Hold => Axis::durations("hold", all),
+        Variable::Delay => Axis::durations("added to each round trip", all),
+        Variable::Rate => Axis::logarithmic("arrivals per second", all),
+        Variable::Contenders => Axis::logarithmic("contenders, one session each", all),
+        Variable::Locks => Axis::logarithmic("locks", all),
         Variable::Servers => Axis::measured("servers (log scale)", values),
     }
 }
@@ -157,7 +156,6 @@ fn across(variable: Variable, values: &[f64]) -> Axis {
 /// How many cells one chart shows at most: more cannot be told apart.
 const LINES: usize = 10;
 
-/// Where the runs come from, below the title.
 pub(super) const PLACE: &str = "One column for each run, the oldest first.";
 
 pub fn by_commit(trend: &Trend) -> Result<Chart, String> {
@@ -196,7 +194,6 @@ pub fn by_commit(trend: &Trend) -> Result<Chart, String> {
     })
 }
 
-/// Where the host became another.
 fn hosts(trend: &Trend) -> Vec<Guide> {
     let pairs = trend.runs.windows(2).enumerate().filter(|(_, pair)| pair[0].host != pair[1].host);
     let guide = |at: usize, host: &str| {

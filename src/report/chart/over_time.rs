@@ -1,7 +1,7 @@
 //! Throughput over time, step by step; the times at which something was broken are shaded behind it, and elections that
 //! no fault here caused are lines across it.
 
-use super::{caption_of, mark_of};
+use super::{caption_of, mark_of, one_by_one};
 use crate::report::View;
 use crate::report::document::{
     Axis, Band, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, PlotPoint, Weight, float,
@@ -32,11 +32,11 @@ pub fn over_time(view: &View<'_>) -> Result<Chart, String> {
     let elections = Elections::of(view, cells(), last);
     how_to_read.extend(elections.said());
     let y = Axis::amounts_either_way("acquisitions per second", all.iter().flat_map(Curve::heights));
-    let said: Vec<String> = all.iter().map(said).collect();
+    let said = one_by_one(all.iter().map(said));
     Ok(Chart {
         id: format!("throughput-over-time-n{contenders}"),
         title: format!("Throughput over time, {}", units::contenders(contenders)),
-        said: format!("Acquisitions a second. {}.", said.join("; ")),
+        said: format!("Acquisitions a second. {said}"),
         caption: caption_of(view, how_to_read, |cell| cell.contenders == contenders && lasted(cell)),
         kind: ChartKind::Lines(Lines {
             bands: shade.bands(),
@@ -149,7 +149,6 @@ fn spans(trial: &Trial, end: f64) -> Vec<Span> {
     trial.faults.iter().filter_map(span).collect()
 }
 
-/// How many elections a caption tells of one by one.
 const ELECTIONS_TOLD: usize = 4;
 
 /// The elections in the time of a chart that no fault of the scenario explains. Unlike faults they come when they please, so
@@ -173,7 +172,6 @@ impl Elections {
         Self { seen }
     }
 
-    /// What the lines mean; `None` when there are none.
     fn said(&self) -> Option<String> {
         let told: Vec<String> = self
             .seen

@@ -1,7 +1,7 @@
 //! What a whole consists of, with the number of contenders that most strategies have: the acquisitions by contender, the
 //! requests of an acquisition by kind.
 
-use super::{caption_of, mark_of};
+use super::{caption_of, mark_of, one_by_one};
 use crate::answer::stats::median;
 use crate::report::View;
 use crate::report::document::{
@@ -32,7 +32,7 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
         let (most, least) = (one.line.first()?.1, one.line.last()?.1);
         Some(format!("{}: {} to {}", one.label, number(most), number(least)))
     });
-    let said: Vec<String> = said.collect();
+    let said = one_by_one(said);
     let x = Axis::from_zero("contenders, the one with the most acquisitions first", float(count));
     let highest = all.iter().flat_map(Curve::heights).fold(1.0, f64::max);
     let guide = Guide::new(GuideCourse::Level(1.0), "even share", Weight::Faint);
@@ -42,8 +42,7 @@ pub fn shares(view: &View<'_>) -> Result<Chart, String> {
         id: format!("shares-n{count}"),
         title: format!("Shares of the acquisitions, {}", contenders(count)),
         said: format!(
-            "From the contender with the most to the one with the least, as multiples of an even share. {}.",
-            said.join("; ")
+            "From the contender with the most to the one with the least, as multiples of an even share. {said}"
         ),
         caption: caption_of(view, vec![caption.to_owned()], shown),
         kind: ChartKind::Lines(Lines {
@@ -67,7 +66,6 @@ fn line(cell: &Cell<'_>) -> Vec<PlotPoint> {
     ranked.filter_map(|(all, rank)| Some((f64::from(rank), median(all)?))).collect()
 }
 
-/// Of which kinds the requests of an acquisition are.
 pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     let has = |cell: &Cell<'_>| !cell.requests().is_empty();
     let count = view
@@ -91,7 +89,7 @@ pub fn kinds(view: &View<'_>) -> Result<Chart, String> {
     Ok(Chart {
         id: format!("requests-by-kind-n{count}"),
         title: format!("Requests by kind, {}", contenders(count)),
-        said: format!("{}.", said.collect::<Vec<_>>().join("; ")),
+        said: one_by_one(said),
         caption: caption_of(view, vec![caption.to_owned()], |cell| cell.contenders == count && has(cell)),
         kind: ChartKind::Bars(Bars {
             axis: Axis::from_zero("share of the requests per acquisition (%)", 100.0),

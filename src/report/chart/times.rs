@@ -1,7 +1,7 @@
 //! How long things take: a measure by percentile, on the scale that shows the tail, where each step to the right is ten times
 //! rarer; and the herd's curve, how long after a release the first, second, … waiter that it wakes hears of it.
 
-use super::{caption_of, mark_of};
+use super::{caption_of, mark_of, one_by_one};
 use crate::report::View;
 use crate::report::document::{
     Axis, Chart, ChartKind, Curve, Guide, GuideCourse, Lines, Mark, Marked, PERCENTILES, PlotPoint, Weight,
@@ -30,7 +30,7 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
             Some((series(cell.strategy, view.label(cell), &samples, mark_of(cell)), samples))
         })
         .collect();
-    let told: Vec<String> = all.iter().map(|(series, samples)| told(&series.label, samples)).collect();
+    let told = one_by_one(all.iter().map(|(series, samples)| told(&series.label, samples)));
     let furthest = Curve::furthest(all.iter().map(|(series, _)| series), 10.0);
     let floor = floor(view, measure);
     let heights: Vec<f64> = all.iter().flat_map(|(series, _)| series.heights()).collect();
@@ -41,7 +41,7 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
     Ok(Chart {
         id: format!("{}-by-percentile-n{contenders}", measure.name().replace('_', "-")),
         title: format!("{} by percentile, {}", capitalised(&name), units::contenders(contenders)),
-        said: format!("{}.", told.join("; ")),
+        said: told,
         caption: caption_of(view, vec![how_to_read(measure, floor, unserved)], shown),
         kind: ChartKind::Lines(Lines {
             guides: floor.into_iter().map(guide).collect(),
@@ -137,11 +137,10 @@ pub fn herd(view: &View<'_>) -> Result<Chart, String> {
     let x = Axis::columns("k: place among the waiters that one release wakes", &labels);
     let heights = all.iter().flat_map(Curve::heights);
     let y = Axis::durations_either_way("from the release to the notification", heights);
-    let said: Vec<String> = cells().filter_map(|cell| herd_said(view, cell)).collect();
     Ok(Chart {
         id: format!("herd-n{contenders}"),
         title: format!("When the k-th waiter hears of a release, {}", units::contenders(contenders)),
-        said: format!("{}.", said.join("; ")),
+        said: one_by_one(cells().filter_map(|cell| herd_said(view, cell))),
         caption: caption_of(view, vec![HOW_TO_READ.to_owned()], shown),
         kind: ChartKind::Lines(Lines::either_way(x, y, all)),
     })

@@ -15,7 +15,6 @@ pub const ANNOTATIONS_AT_MOST: usize = 10;
 
 /// Kept free for the sentences on what had no room.
 const RESERVE: usize = 500;
-/// How many characters of one text are shown.
 const TEXT_AT_MOST: usize = 500;
 
 /// The summary, of so many bytes at most; empty where there is not even room for its first lines.
@@ -35,8 +34,8 @@ pub fn summary(document: &CiReport, most: usize) -> String {
         troubles.iter().map(|check| trouble(check)),
         ["more check did not pass", "more checks did not pass"],
     );
-    if let Some(place) = document.facts.iter().find(|fact| fact.name == "measured on") {
-        page.push(&format!("Measured on: {}.\n\n", text(&place.value)));
+    if let Some(place) = document.fact("measured on") {
+        page.push(&format!("Measured on: {}.\n\n", text(place)));
     }
     let columns = columns(document);
     page.list(
@@ -56,7 +55,6 @@ struct Page {
 }
 
 impl Page {
-    /// Adds that, where there is room for it.
     fn push(&mut self, text: &str) -> bool {
         let fits = text.len() <= self.left;
         if fits {
@@ -149,13 +147,11 @@ fn text(raw: &str) -> String {
 /// what could not be decided ends the step as well.
 pub fn annotations(document: &CiReport) -> Vec<String> {
     let troubles = document.troubles();
-    let mut shown = troubles.len();
-    if shown > ANNOTATIONS_AT_MOST {
-        // The last one tells of the rest.
-        shown = ANNOTATIONS_AT_MOST - 1;
-    }
+    let is_too_many = troubles.len() > ANNOTATIONS_AT_MOST;
+    // The last one tells of the rest.
+    let shown = if is_too_many { ANNOTATIONS_AT_MOST - 1 } else { troubles.len() };
     let mut lines: Vec<String> = troubles.iter().take(shown).map(|check| annotation(check)).collect();
-    if shown < troubles.len() {
+    if is_too_many {
         let rest = counted(troubles.len() - shown, "more check", "more checks");
         lines.push(command("zklockbench", &format!("and {rest} did not pass: see the step's summary")));
     }

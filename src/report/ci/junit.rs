@@ -31,10 +31,10 @@ fn suite(document: &CiReport, kind: CheckKind, checks: &[&Check]) -> TestSuite {
     suite.set_time(checks.iter().map(|check| check.took).sum::<Duration>());
     let began = humantime::format_rfc3339_seconds(document.began).to_string();
     suite.extra.insert("timestamp".into(), began.into());
-    if let Some(host) = document.facts.iter().find(|fact| fact.name == "host") {
-        suite.extra.insert("hostname".into(), host.value.as_str().into());
+    if let Some(host) = document.fact("host") {
+        suite.extra.insert("hostname".into(), host.into());
     }
-    suite.add_properties(document.facts.iter().map(|fact| Property::new(fact.name, fact.value.as_str())));
+    suite.add_properties(document.facts.iter().map(|(name, value)| Property::new(*name, value.as_str())));
     if kind == CheckKind::Lock {
         suite.add_properties(figures(document));
     }

@@ -8,9 +8,10 @@ pub mod trackers;
 
 use std::time::{Duration, SystemTime};
 
-use crate::answer::compare::{Compared, Comparison, Method, Role, Row, Scale, more_lost};
+use crate::answer::compare::{Compared, Comparison, Method, Regression, Role, Row, Scale, more_lost};
 use crate::answer::gate::Outcome;
 use crate::report::summary::{Aggregate, Repetitions, Totals};
+use crate::report::table::{gate_check_told, gate_title};
 use crate::report::view::Cell;
 use crate::report::{RunReport, View};
 use crate::results::StoredRun;
@@ -29,17 +30,11 @@ pub struct CiReport {
     pub headline: Option<String>,
     pub began: SystemTime,
     pub took: Duration,
-    pub facts: Vec<RunFact>,
+    /// What is true of the run as a whole, by name.
+    pub facts: Vec<(&'static str, String)>,
     pub checks: Vec<Check>,
     pub cells: Vec<CellFigures>,
     pub notes: Vec<String>,
-}
-
-/// Something that is true of a run as a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunFact {
-    pub name: &'static str,
-    pub value: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +106,6 @@ pub struct CellFigures {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrackedValue {
     pub figure: Figure,
-    /// What the repetitions gave, in its unit.
     pub over: Aggregate,
 }
 
@@ -167,7 +161,7 @@ impl CiReport {
             headline: Some(clean(&comparison.conclusion.sentence)),
             began: began.unwrap_or(SystemTime::UNIX_EPOCH),
             took: Duration::ZERO,
-            facts: sides.map(|(name, side)| RunFact { name, value: clean(&side.path) }).into(),
+            facts: sides.map(|(name, side)| (name, clean(&side.path))).into(),
             checks: Vec::new(),
             cells: Vec::new(),
             notes: comparison.unsound.iter().chain(&comparison.forced).map(|note| clean(note)).collect(),
@@ -178,13 +172,8 @@ impl CiReport {
     /// The same with every verdict of a comparison, and with what they come to.
     pub fn with_comparison(self, comparison: &Comparison) -> Self {
         let conclusion = &comparison.conclusion;
-        let whole = Check {
-            kind: CheckKind::Run,
-            name: "nothing regressed".into(),
-            verdict: conclusion.regression.verdict(&clean(&conclusion.sentence)),
-            seen: vec![clean(&conclusion.sentence)],
-            took: Duration::ZERO,
-        };
+        let name = "nothing regressed".into();
+        let whole = compared(CheckKind::Run, name, conclusion.regression, &conclusion.sentence);
         let deciding = comparison.rows.iter().filter(|row| row.role == Role::Decides);
         self.with_checks(std::iter::once(whole).chain(deciding.map(of_row)))
     }
@@ -196,7 +185,7 @@ impl CiReport {
             headline: None,
             began,
             took: Duration::ZERO,
-            facts: vec![RunFact { name: "version", value: env!("CARGO_PKG_VERSION").into() }],
+            facts: vec![("version", env!("CARGO_PKG_VERSION").into())],
             checks: vec![Check {
                 kind: CheckKind::Run,
                 name: EVERY_TRIAL.into(),
@@ -209,13 +198,17 @@ impl CiReport {
         }
     }
 
+    pub fn fact(&self, wanted: &str) -> Option<&str> {
+        self.facts.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.as_str())
+    }
+
     pub fn with_checks(mut self, more: impl IntoIterator<Item = Check>) -> Self {
         self.checks.extend(more);
         self
     }
 
     pub fn with_fact(mut self, name: &'static str, value: &str) -> Self {
-        self.facts.push(RunFact { name, value: clean(value) });
+        self.facts.push((name, clean(value)));
         self
     }
 
@@ -291,7 +284,6 @@ fn of_whole(stored: &StoredRun) -> Check {
     }
 }
 
-/// What a figure of a cell came to against that of the base.
 fn of_row(row: &Row) -> Check {
     let word = row.compared.verdict.word();
     let said: Vec<String> = ratio(&row.compared).into_iter().chain(row.compared.why.clone()).collect();
@@ -299,13 +291,13 @@ fn of_row(row: &Row) -> Check {
         [] => word.to_owned(),
         said => format!("{word}: {}", said.join("; ")),
     };
-    Check {
-        kind: CheckKind::Comparison,
-        name: clean(&format!("{}: {}", row.cell.name(), row.figure)),
-        verdict: row.compared.regression.verdict(&clean(&sentence)),
-        seen: vec![clean(&sentence)],
-        took: Duration::ZERO,
-    }
+    let name = clean(&format!("{}: {}", row.cell.name(), row.figure));
+    compared(CheckKind::Comparison, name, row.compared.regression, &sentence)
+}
+
+fn compared(kind: CheckKind, name: String, regression: Regression, said: &str) -> Check {
+    let said = clean(said);
+    Check { kind, name, verdict: regression.verdict(&said), seen: vec![said], took: Duration::ZERO }
 }
 
 /// The ratio, in words; `None` where counts are equal.
@@ -319,20 +311,12 @@ fn ratio(compared: &Compared) -> Option<String> {
     })
 }
 
-/// What a gate came to, with a line for each strategy and number of contenders.
 fn of_gate(gate: &Outcome, took: Duration) -> Check {
-    let is_every_runs = gate.gate == Outcome::EXCLUSION;
-    let name = match &gate.name {
-        Some(name) => format!("{name}: {}", gate.gate),
-        None => gate.gate.clone(),
-    };
-    let seen = gate.checks.iter().map(|check| {
-        let cell = format!("{}, {}", check.strategy, contenders(check.contenders));
-        clean(&format!("{}: {cell}: {}", check.word(), check.sentence))
-    });
+    let seen =
+        gate.checks.iter().map(|check| clean(&format!("{}: {}", check.word(), gate_check_told(check))));
     Check {
-        kind: if is_every_runs { CheckKind::Run } else { CheckKind::Gate },
-        name: clean(&name),
+        kind: if gate.is_of_every_run() { CheckKind::Run } else { CheckKind::Gate },
+        name: clean(&gate_title(gate)),
         verdict: gate.verdict.clone().with_reasons(|reason| clean(&reason)),
         seen: seen.collect(),
         took,
@@ -378,7 +362,7 @@ fn figures(label: &str, cell: &Cell<'_>) -> CellFigures {
     }
 }
 
-fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<RunFact> {
+fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<(&'static str, String)> {
     let run = &stored.run.run;
     let mut facts = vec![("scenario", run.scenario.clone()), ("seed", run.seed.to_string())];
     if !run.overrides.is_empty() {
@@ -396,5 +380,5 @@ fn facts(stored: &StoredRun, view: &View<'_>) -> Vec<RunFact> {
     let floor = view.floor.as_ref().and_then(|floor| floor.handoff);
     facts.extend(floor.map(|floor| ("floor of a handoff, p50", format_micros(floor.p50_us))));
     let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
-    told.map(|(name, value)| RunFact { name, value: clean(&value) }).collect()
+    told.map(|(name, value)| (name, clean(&value))).collect()
 }

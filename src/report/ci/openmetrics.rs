@@ -23,16 +23,9 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// The file at the end of a run.
 pub fn render(document: &CiReport) -> String {
     let mut families = Families::default();
-    let facts = document.facts.iter().map(|fact| (label_name(fact.name), fact.value.clone()));
+    let facts = document.facts.iter().map(|(name, value)| (label_name(name), value.clone()));
     families.info("run", "The run, and where it was measured", facts.collect());
-    let began = document.began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-    families.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
-    families.gauge(
-        ("run_duration", "seconds"),
-        "How long the run took",
-        Vec::new(),
-        document.took.as_secs_f64(),
-    );
+    families.run(document.began, document.took, "How long the run took");
     for check in &document.checks {
         for word in VERDICTS {
             let labels = vec![
@@ -80,7 +73,6 @@ fn counts(families: &mut Families, cell: &CellFigures, labels: &Labels) {
 const ACQUISITIONS: (&str, &str) = ("acquisitions", "Locks acquired, over all repetitions");
 const VIOLATIONS: (&str, &str) = ("violations", "Violations found, over all repetitions");
 
-/// A figure's median, smallest and largest, and its interval where there is one.
 fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
     let over = value.over;
     let mut each = vec![("median", over.median), ("smallest", over.min), ("largest", over.max)];
@@ -93,13 +85,7 @@ fn aggregate(families: &mut Families, value: &TrackedValue, labels: &Labels) {
 }
 
 /// Adds a figure: of samples with the statistic as a label, in base units.
-fn figure(
-    families: &mut Families,
-    figure: Figure,
-    value: f64,
-    aggregate: &str,
-    mut labels: Labels,
-) {
+fn figure(families: &mut Families, figure: Figure, value: f64, aggregate: &str, mut labels: Labels) {
     let mut name = figure.to_string();
     if let Figure::Latency(measure, statistic) = figure {
         name = measure.name();
@@ -162,14 +148,14 @@ impl Families {
         });
     }
 
+    fn run(&mut self, began: SystemTime, lasts: Duration, help: &'static str) {
+        let began = began.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        self.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
+        self.gauge(("run_duration", "seconds"), help, Vec::new(), lasts.as_secs_f64());
+    }
+
     /// A value by name and unit, which may be empty. What is no number is left out.
-    fn gauge(
-        &mut self,
-        (name, unit): (&str, &'static str),
-        help: &'static str,
-        labels: Labels,
-        value: f64,
-    ) {
+    fn gauge(&mut self, (name, unit): (&str, &'static str), help: &'static str, labels: Labels, value: f64) {
         if !value.is_finite() {
             return;
         }
@@ -180,7 +166,6 @@ impl Families {
         }
     }
 
-    /// A count of what happened so far.
     fn counter(&mut self, name: &str, help: &'static str, labels: Labels, count: u64) {
         if let MetricSamples::Counters(samples) =
             self.of(name, "", help, || MetricSamples::Counters(Vec::new()))
@@ -324,11 +309,8 @@ impl Live {
             "The run under way",
             facts.map(|(name, value)| (name.into(), value.into())).into(),
         );
-        let seconds = |time: Duration| time.as_secs_f64();
-        let began = seconds(self.began.duration_since(UNIX_EPOCH).unwrap_or_default());
-        let lasts = seconds(now.duration_since(self.began).unwrap_or_default());
-        families.gauge(("run_started_timestamp", "seconds"), "When the run began", Vec::new(), began);
-        families.gauge(("run_duration", "seconds"), "For how long it has been under way", Vec::new(), lasts);
+        let lasts = now.duration_since(self.began).unwrap_or_default();
+        families.run(self.began, lasts, "For how long it has been under way");
         let planned = self.planned as f64;
         families.gauge(("trials_planned", ""), "Trials planned by now", Vec::new(), planned);
         if let Some(UnderWay { strategy, contenders, repetition, phase, .. }) = &self.under_way {
@@ -342,7 +324,6 @@ impl Live {
         families.encode()
     }
 
-    /// The counts with those of the trial under way.
     fn with_under_way(&self) -> BTreeMap<(String, usize), SoFar> {
         let mut cells = self.cells.clone();
         if let Some(now) = &self.under_way {

@@ -59,7 +59,6 @@ struct Benchmark {
     /// The smallest and the largest of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     range: Option<String>,
-    /// What else there is to say of it.
     extra: String,
 }
 
@@ -76,12 +75,10 @@ pub fn benchmark_action(document: &CiReport) -> Result<[(&'static str, String); 
 
 fn benchmarks(document: &CiReport, better: Better) -> Vec<Benchmark> {
     let all = document.cells.iter().flat_map(|cell| cell.plain().map(move |value| (cell, value)));
-    all.filter(|(_, value)| value.figure.better() == better)
-        .map(|(cell, value)| benchmark(cell, value))
-        .collect()
+    all.filter(|(_, value)| value.figure.better() == better).map(benchmark).collect()
 }
 
-fn benchmark(cell: &CellFigures, value: &TrackedValue) -> Benchmark {
+fn benchmark((cell, value): (&CellFigures, &TrackedValue)) -> Benchmark {
     let over = value.over;
     let verdict =
         cell.verdict.as_ref().map_or("a single contender has nobody to exclude", |verdict| verdict.word());

@@ -23,7 +23,8 @@ pub(super) fn of(
     let find = |aspect| standings.iter().find(|one| one.aspect == aspect && one.contenders == focus);
     let speed = find(Aspect::Speed)?;
     let is_proven = |label: &str| {
-        field.ranked_at(focus).any(|cell| field.label(cell) == label && kept_its_promises(cell))
+        let verdict = field.ranked(focus, label).map(Cell::verdict);
+        verdict.is_some_and(|verdict| verdict.is_none_or(|verdict| verdict == Verdict::Held))
     };
     let conclude = |certainty, strategies: Vec<String>, sentence: String| Conclusion {
         topic: Topic::Choice,
@@ -158,14 +159,9 @@ fn one_or_more(amount: f64, one: &str) -> String {
     format!("{shown} {one}{ending}")
 }
 
-/// How many requests an acquisition of that strategy takes.
 fn requests(field: &RankingContext<'_>, contenders: usize, label: &str) -> Option<String> {
-    let cell = field.ranked_at(contenders).find(|cell| field.label(cell) == label)?;
-    cell.figure(&REQUESTS_PER_ACQUISITION).map(|amount| one_or_more(amount, "request"))
-}
-
-fn kept_its_promises(cell: &Cell<'_>) -> bool {
-    cell.verdict().is_none_or(|verdict| verdict == Verdict::Held)
+    let amount = field.ranked(contenders, label)?.figure(&REQUESTS_PER_ACQUISITION)?;
+    Some(one_or_more(amount, "request"))
 }
 
 /// Of these, the lightest and those that it is not shown to be lighter than; all where it is not among them. What was counted
@@ -199,9 +195,7 @@ fn lightest(chosen: &[&str], fastest: &[&str], load: &Standing) -> String {
 
 /// What the chosen one costs: what it asks of the ensemble, how long one waits, and what a lighter one would save.
 fn costs(field: &RankingContext<'_>, focus: usize, label: &str, load: Option<&Standing>) -> String {
-    let Some(cell) = field.ranked_at(focus).find(|cell| field.label(cell) == label) else {
-        return String::new();
-    };
+    let Some(cell) = field.ranked(focus, label) else { return String::new() };
     let mut said = Vec::new();
     if let (Some(requests), Some(notifications)) =
         (cell.figure(&REQUESTS_PER_ACQUISITION), cell.figure(&NOTIFICATIONS_PER_ACQUISITION))
@@ -213,10 +207,7 @@ fn costs(field: &RankingContext<'_>, focus: usize, label: &str, load: Option<&St
         ));
     }
     if let Some(wait) = cell.percentile(Measure::Wait, 0.99) {
-        said.push(format!(
-            "waits of {} at the 99th percentile",
-            Value::Duration(wait.us).at_least(wait.at_least).shown()
-        ));
+        said.push(format!("waits of {} at the 99th percentile", wait.shown()));
     }
     if said.is_empty() {
         return String::new();

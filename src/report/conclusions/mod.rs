@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::View;
+use super::document::Link;
 use crate::answer::compare::Limits;
 use ranking::{Aspect, RankingContext};
 
@@ -97,30 +98,18 @@ pub enum Evidence {
 
 impl Evidence {
     /// The part of a report that shows it.
-    pub fn anchor(self) -> &'static str {
-        match self {
-            Self::Verdicts => "verdicts",
-            Self::Table | Self::TotalTime => "table",
-            Self::Throughput => "throughput",
-            Self::Waits => "waits",
-            Self::Requests => "requests",
-            Self::Fairness => "fairness",
-            Self::Faults => "faults",
-            Self::Notes => "notes",
-        }
-    }
-
-    pub fn link(self) -> &'static str {
-        match self {
-            Self::Verdicts => "verdicts and their evidence",
-            Self::Table | Self::TotalTime => "table",
-            Self::Throughput => "throughput",
-            Self::Waits => "waits",
-            Self::Requests => "requests and notifications",
-            Self::Fairness => "fairness",
-            Self::Faults => "locks under faults",
-            Self::Notes => "notes",
-        }
+    pub fn link(self) -> Link {
+        let (section, text) = match self {
+            Self::Verdicts => ("verdicts", "verdicts and their evidence"),
+            Self::Table | Self::TotalTime => ("table", "table"),
+            Self::Throughput => ("throughput", "throughput"),
+            Self::Waits => ("waits", "waits"),
+            Self::Requests => ("requests", "requests and notifications"),
+            Self::Fairness => ("fairness", "fairness"),
+            Self::Faults => ("faults", "locks under faults"),
+            Self::Notes => ("notes", "notes"),
+        };
+        Link { section, text }
     }
 }
 

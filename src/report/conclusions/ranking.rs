@@ -59,8 +59,8 @@ impl<'a> RankingContext<'a> {
         counts.into_iter().max_by_key(most).unwrap_or(0)
     }
 
-    pub fn label(&self, cell: &Cell<'_>) -> &'a str {
-        self.view.label(cell)
+    pub fn ranked(&self, contenders: usize, label: &str) -> Option<&'a Cell<'a>> {
+        self.ranked_at(contenders).find(|cell| self.view.label(cell) == label)
     }
 
     /// How the strategies stand, in every respect and with every number of contenders that has two of them.
@@ -143,14 +143,11 @@ fn is_determined(trial: &Trial) -> bool {
         && lines.all(|line| line.expected.is_some())
 }
 
-/// In which respect strategies are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aspect {
-    /// How fast they are, by what tells that in the load.
     Speed,
     /// How much they ask of the ensemble for an acquisition.
     Load,
-    /// How evenly they share the lock out.
     Fairness,
 }
 
@@ -177,8 +174,9 @@ impl StrategyReadings {
         self.readings.iter().map(|(_, reading)| *reading).collect()
     }
 
-    fn is_constant(&self) -> bool {
-        self.readings.windows(2).all(|pair| pair[0].1.value == pair[1].1.value && !pair[0].1.at_least)
+    fn is_determined(&self) -> bool {
+        let is_same = |pair: &[(u32, Reading)]| pair[0].1.value == pair[1].1.value && !pair[0].1.at_least;
+        self.determined && self.readings.windows(2).all(is_same)
     }
 }
 
@@ -198,7 +196,6 @@ pub(super) struct Standing {
     pub contenders: usize,
     pub better: Better,
     pub entries: Vec<StrategyReadings>,
-    /// Those that could not be ranked with them.
     pub apart: Vec<Apart>,
     /// What the best is to each of the others, in their order.
     pub against: Vec<Against>,
@@ -209,7 +206,6 @@ pub(super) struct Standing {
     pub decidable: bool,
 }
 
-/// The best, compared with another.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Against {
     pub verdict: ComparisonVerdict,
@@ -235,42 +231,26 @@ impl OpenQuestion {
     }
 }
 
-fn answers(questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
+fn answers(mut questions: Vec<OpenQuestion>, limits: Limits) -> Vec<Standing> {
     let family: usize = questions.iter().map(OpenQuestion::pairs).sum();
     let mut tests = Vec::new();
-    let mut open: Vec<(OpenQuestion, Vec<RankedPair>)> = Vec::new();
-    for mut question in questions {
+    for question in &mut questions {
         question.entries.sort_by(|one, other| {
             let order = one.median().total_cmp(&other.median());
             if question.better == Better::Higher { order.reverse() } else { order }
         });
-        let mut pairs = Vec::new();
-        for first in 0..question.entries.len() {
-            for second in first + 1..question.entries.len() {
-                let (best, other) = (&question.entries[first], &question.entries[second]);
-                let exact = best.determined && other.determined && best.is_constant() && other.is_constant();
-                let known = exact.then(|| exactly(&other.of(), &best.of(), question.better));
-                tests.push(test(best, other, question.better, limits, family));
-                pairs.push(RankedPair { first, second, known });
-            }
+        for (first, best) in question.entries.iter().enumerate() {
+            let others = &question.entries[first + 1..];
+            tests.extend(others.iter().map(|other| test(best, other, question.better, limits, family)));
         }
-        open.push((question, pairs));
     }
     let mut judged = judge_family(tests).into_iter();
     let mut standings = Vec::new();
-    for (question, pairs) in open {
-        let found: Vec<(RankedPair, Compared)> = pairs.into_iter().zip(judged.by_ref()).collect();
+    for question in questions {
+        let found: Vec<Compared> = judged.by_ref().take(question.pairs()).collect();
         standings.push(Standing::of(question, found, limits, family));
     }
     standings
-}
-
-/// Two entries of a question.
-#[derive(Debug)]
-struct RankedPair {
-    first: usize,
-    second: usize,
-    known: Option<Compared>,
 }
 
 /// Strategies of one repetition ran side by side, so they are pairs, where there are enough of these for the family to be
@@ -295,18 +275,22 @@ fn test(
 }
 
 impl Standing {
-    fn of(question: OpenQuestion, found: Vec<(RankedPair, Compared)>, limits: Limits, family: usize) -> Self {
+    /// `found` is of each pair of its entries, those with the best first.
+    fn of(question: OpenQuestion, found: Vec<Compared>, limits: Limits, family: usize) -> Self {
         let OpenQuestion { aspect, contenders, better, entries, apart } = question;
-        let of_best = found.into_iter().filter(|(pair, _)| pair.first == 0);
+        let best = &entries[0];
         let mut exact = true;
-        let against = of_best
-            .map(|(pair, tested)| {
-                exact &= pair.known.is_some();
-                let compared = pair.known.unwrap_or(tested);
+        let against = entries[1..]
+            .iter()
+            .zip(found)
+            .map(|(other, tested)| {
+                let is_known = best.is_determined() && other.is_determined();
+                exact &= is_known;
+                let compared = if is_known { exactly(&other.of(), &best.of(), better) } else { tested };
                 Against {
                     verdict: compared.verdict,
                     ratio: compared.ratio,
-                    ahead: is_ahead(&entries[0], &entries[pair.second], better, limits),
+                    ahead: is_ahead(best, other, better, limits),
                 }
             })
             .collect();
@@ -349,64 +333,17 @@ impl Standing {
             .iter()
             .all(|one| matches!(one.verdict, ComparisonVerdict::Same | ComparisonVerdict::Improved))
     }
-}
 
-/// Whether each repetition of the best is better than every one of the other, by more than the margin.
-fn is_ahead(best: &StrategyReadings, other: &StrategyReadings, better: Better, limits: Limits) -> bool {
-    let span = |entry: &StrategyReadings| {
-        let values = entry.values();
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
-    };
-    let ((low, high), (other_low, other_high)) = (span(best), span(other));
-    let beyond = 1.0 + limits.margin;
-    let bound = |entry: &StrategyReadings| entry.readings.iter().any(|(_, reading)| reading.at_least);
-    match better {
-        Better::Higher => low > other_high * beyond,
-        Better::Lower => high * beyond < other_low && !bound(best),
-        Better::Neither => false,
-    }
-}
-
-struct Words {
-    topic: Topic,
-    evidence: Evidence,
-    /// `fastest`.
-    superlative: &'static str,
-    /// `fast`.
-    adjective: &'static str,
-}
-
-impl Apart {
-    /// As clauses say it.
-    pub fn told(&self) -> String {
-        let label = &self.label;
-        match self.amount {
-            Some(amount) => format!(
-                "{label} has {} requests and notifications per acquisition, counted in a trial of its own",
-                number(amount)
-            ),
-            None => format!("the requests of {label} are not known"),
-        }
-    }
-}
-
-impl Standing {
-    fn words(&self) -> Words {
-        let words =
-            |topic, evidence, superlative, adjective| Words { topic, evidence, superlative, adjective };
+    /// What it is about and what shows that, and how the best is called: `the fastest`, `fast`.
+    fn words(&self) -> (Topic, Evidence, &'static str, &'static str) {
         match (self.aspect, self.better) {
-            (Aspect::Speed, Better::Higher) => {
-                words(Topic::Fastest, Evidence::Throughput, "the fastest", "fast")
+            (Aspect::Speed, Better::Higher) => (Topic::Fastest, Evidence::Throughput, "the fastest", "fast"),
+            (Aspect::Speed, _) => (Topic::Fastest, Evidence::Table, "the fastest", "fast"),
+            (Aspect::Load, _) => {
+                let (superlative, adjective) = ("the lightest on the ensemble", "light on the ensemble");
+                (Topic::Lightest, Evidence::Requests, superlative, adjective)
             }
-            (Aspect::Speed, _) => words(Topic::Fastest, Evidence::Table, "the fastest", "fast"),
-            (Aspect::Load, _) => words(
-                Topic::Lightest,
-                Evidence::Requests,
-                "the lightest on the ensemble",
-                "light on the ensemble",
-            ),
-            (Aspect::Fairness, _) => words(Topic::Fairest, Evidence::Fairness, "the fairest", "fair"),
+            (Aspect::Fairness, _) => (Topic::Fairest, Evidence::Fairness, "the fairest", "fair"),
         }
     }
 
@@ -474,13 +411,13 @@ impl Standing {
         if said.is_empty() { String::new() } else { format!("; {}", listed(&said)) }
     }
 
-    /// What those that are not ranked come to, for the end of a sentence.
     fn told_apart(&self) -> String {
         self.apart.iter().map(|one| format!("; {}", one.told())).collect()
     }
 
     fn conclude(&self, speed: Speed, limits: Limits) -> Conclusion {
-        let (words, at) = (self.words(), contenders(self.contenders));
+        let (topic, evidence, superlative, adjective) = self.words();
+        let at = contenders(self.contenders);
         let best = self.best();
         let names = |entries: &[&StrategyReadings]| {
             entries.iter().map(|entry| entry.label.clone()).collect::<Vec<_>>()
@@ -491,6 +428,8 @@ impl Standing {
             Some(needed) => format!("; a test needs {needed}"),
             None => String::new(),
         };
+        let behind: Vec<(&StrategyReadings, &Against)> =
+            self.others().filter(|(_, against)| against.ahead).collect();
         let (certainty, strategies, sentence) = if self.decidable {
             let leaders = self.leaders();
             let beaten = self.others().filter(|(_, against)| against.verdict == ComparisonVerdict::Improved);
@@ -501,24 +440,21 @@ impl Standing {
             let names = names(&leaders);
             match (leaders.len(), self.leaders_are_same()) {
                 (1, _) => {
-                    let said =
-                        format!("With {at} {} is {}{of}: {value}{beaten}.", best.label, words.superlative);
+                    let said = format!("With {at} {} is {superlative}{of}: {value}{beaten}.", best.label);
                     (Certainty::Shown, names, said)
                 }
                 (_, true) => {
                     let said = format!(
-                        "With {at} {} are equally {}, to within {margin}: {value}{beaten}.",
-                        listed(&names),
-                        words.adjective
+                        "With {at} {} are equally {adjective}, to within {margin}: {value}{beaten}.",
+                        listed(&names)
                     );
                     (Certainty::Same, names, said)
                 }
                 _ => {
                     let said = format!(
-                        "With {at} none of {} is shown to be {}: over {repeated} they differ by no more than noise \
-                         could explain; {} has {value}{beaten}.",
+                        "With {at} none of {} is shown to be {superlative}: over {repeated} they differ by no more \
+                         than noise could explain; {} has {value}{beaten}.",
                         listed(&names),
-                        words.superlative,
                         best.label
                     );
                     (Certainty::Tied, names, said)
@@ -526,49 +462,61 @@ impl Standing {
             }
         } else if self.repetitions < 2 {
             let said = format!(
-                "With {at} it is not known which is {}: a single repetition does not show how much the next would \
-                 differ{more}.",
-                words.superlative
+                "With {at} it is not known which is {superlative}: a single repetition does not show how much the \
+                 next would differ{more}."
+            );
+            (Certainty::Unknown, Vec::new(), said)
+        } else if behind.is_empty() {
+            let said = format!(
+                "With {at} it is not shown which is {superlative}: {repeated} are too few, and they differ by no \
+                 more than noise could explain{more}."
             );
             (Certainty::Unknown, Vec::new(), said)
         } else {
-            let leaders = self.in_front();
-            let behind: Vec<(&StrategyReadings, &Against)> =
-                self.others().filter(|(_, against)| against.ahead).collect();
-            if behind.is_empty() {
-                let said = format!(
-                    "With {at} it is not shown which is {}: {repeated} are too few, and they differ by no more than \
-                     noise could explain{more}.",
-                    words.superlative
-                );
-                (Certainty::Unknown, Vec::new(), said)
-            } else {
-                let names = names(&leaders);
-                let others = names_of(&behind);
-                let compared = self.compared_with(behind.into_iter());
-                let said = format!(
-                    "With {at} {} came out ahead of {others} in each of {repeated}: {} with {value}{compared}. \
-                     That is not statistically confirmed yet{more}.",
-                    listed(&names),
-                    best.label
-                );
-                (Certainty::Ahead, names, said)
-            }
+            let names = names(&self.in_front());
+            let others: Vec<&str> = behind.iter().map(|(entry, _)| entry.label.as_str()).collect();
+            let compared = self.compared_with(behind.iter().copied());
+            let said = format!(
+                "With {at} {} came out ahead of {} in each of {repeated}: {} with {value}{compared}. That is not \
+                 statistically confirmed yet{more}.",
+                listed(&names),
+                listed(&others),
+                best.label
+            );
+            (Certainty::Ahead, names, said)
         };
-        Conclusion {
-            topic: words.topic,
-            certainty,
-            contenders: Some(self.contenders),
-            strategies,
-            sentence,
-            evidence: words.evidence,
-        }
+        Conclusion { topic, certainty, contenders: Some(self.contenders), strategies, sentence, evidence }
     }
 }
 
-fn names_of(behind: &[(&StrategyReadings, &Against)]) -> String {
-    let names: Vec<&str> = behind.iter().map(|(entry, _)| entry.label.as_str()).collect();
-    listed(&names)
+/// Whether each repetition of the best is better than every one of the other, by more than the margin.
+fn is_ahead(best: &StrategyReadings, other: &StrategyReadings, better: Better, limits: Limits) -> bool {
+    let span = |entry: &StrategyReadings| {
+        let values = entry.values();
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        (low, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
+    };
+    let ((low, high), (other_low, other_high)) = (span(best), span(other));
+    let beyond = 1.0 + limits.margin;
+    let bound = |entry: &StrategyReadings| entry.readings.iter().any(|(_, reading)| reading.at_least);
+    match better {
+        Better::Higher => low > other_high * beyond,
+        Better::Lower => high * beyond < other_low && !bound(best),
+        Better::Neither => false,
+    }
+}
+
+impl Apart {
+    pub fn told(&self) -> String {
+        let label = &self.label;
+        match self.amount {
+            Some(amount) => format!(
+                "{label} has {} requests and notifications per acquisition, counted in a trial of its own",
+                number(amount)
+            ),
+            None => format!("the requests of {label} are not known"),
+        }
+    }
 }
 
 /// The sentence on the number of contenders that the run is about; and one on each other whose answer is another.

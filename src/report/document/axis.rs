@@ -2,7 +2,6 @@
 
 use crate::words::units::{format_micros, number};
 
-/// How values spread along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scale {
     Linear,
@@ -35,7 +34,6 @@ impl Tick {
     }
 }
 
-/// How the values of an axis are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Micros,
@@ -113,17 +111,23 @@ impl Axis {
 
     /// An axis of durations on a logarithmic scale, wide enough for these microseconds.
     pub fn durations(title: &str, values: impl IntoIterator<Item = f64>) -> Self {
-        let (low, high) = ends(values);
-        let fine = duration_steps();
-        let low = fine.iter().copied().rfind(|step| *step <= low).unwrap_or(1.0);
-        let high = fine.iter().copied().find(|step| *step >= high && *step > low).unwrap_or(3.6e9);
-        let within: Vec<f64> = fine.into_iter().filter(|step| *step >= low && *step <= high).collect();
-        let sparse = within.iter().filter(|step| is_major_duration(**step)).count() < 4;
-        let label =
-            |step: f64| if sparse || is_major_duration(step) { duration(step) } else { String::new() };
+        Self::stepped(format!("{title} (duration; log scale)"), duration_steps(), ends(values), Unit::Micros)
+    }
+
+    /// From one of these steps to another, with a tick at each. All have labels where few of them are major.
+    fn stepped(title: String, steps: Vec<f64>, (low, high): (f64, f64), unit: Unit) -> Self {
+        let (is_major, told, few): (fn(f64) -> bool, fn(f64) -> String, usize) = match unit {
+            Unit::Micros => (is_major_duration, duration, 4),
+            Unit::Number | Unit::Rarity => (is_decade, number, 3),
+        };
+        let last = steps[steps.len() - 1];
+        let low = steps.iter().copied().rfind(|step| *step <= low).unwrap_or(steps[0]);
+        let high = steps.iter().copied().find(|step| *step >= high && *step > low).unwrap_or(last);
+        let within: Vec<f64> = steps.into_iter().filter(|step| (low..=high).contains(step)).collect();
+        let sparse = within.iter().filter(|step| is_major(**step)).count() < few;
+        let label = |step: f64| if sparse || is_major(step) { told(step) } else { String::new() };
         let ticks = within.into_iter().map(|step| Tick::new(step, label(step))).collect();
-        let title = format!("{title} (duration; log scale)");
-        Self { title, ticks, unit: Unit::Micros, scale: Scale::Log, low, high }
+        Self { title, ticks, unit, scale: Scale::Log, low, high }
     }
 
     /// The axis of contender counts: a tick at each that was measured.
@@ -169,21 +173,15 @@ impl Axis {
         let wide = high / low > 20.0;
         match all.contains(&0.0) {
             true if wide => Self::zero_and_log(title, high),
-            false if wide => Self::logarithmic(title, low, high),
+            false if wide => Self::logarithmic(title, [low, high]),
             _ => Self::from_zero(title, high),
         }
     }
 
-    pub fn logarithmic(title: &str, low: f64, high: f64) -> Self {
-        let fine = one_two_five(-6, 12);
-        let low = fine.iter().copied().rfind(|step| *step <= low * 1.0001).unwrap_or(1e-6);
-        let high = fine.iter().copied().find(|step| *step >= high * 0.9999 && *step > low).unwrap_or(5e12);
-        let within: Vec<f64> = fine.into_iter().filter(|step| *step >= low && *step <= high).collect();
-        let sparse = within.iter().filter(|step| is_decade(**step)).count() < 3;
-        let label = |step: f64| if sparse || is_decade(step) { number(step) } else { String::new() };
-        let ticks = within.into_iter().map(|step| Tick::new(step, label(step))).collect();
+    pub fn logarithmic(title: &str, values: impl IntoIterator<Item = f64>) -> Self {
+        let (low, high) = ends(values);
         let title = format!("{title} (log scale)");
-        Self { title, ticks, unit: Unit::Number, scale: Scale::Log, low, high }
+        Self::stepped(title, one_two_five(-6, 12), (low * 1.0001, high * 0.9999), Unit::Number)
     }
 
     /// A linear axis from 0, wide enough for that value.
@@ -252,7 +250,7 @@ const MINUTE: f64 = 6e7;
 
 /// Steps that people count time in: 1, 2, 5 of each decade up to 10 s, then minutes up to an hour.
 fn duration_steps() -> Vec<f64> {
-    let mut steps: Vec<f64> = one_two_five(0, 6).into_iter().collect();
+    let mut steps = one_two_five(0, 6);
     steps.extend([1e7, 2e7].into_iter().chain([1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0].map(|n| n * MINUTE)));
     steps
 }
@@ -283,15 +281,10 @@ mod tests {
     }
 
     #[test]
-    fn durations_from_a_microsecond_to_an_hour_have_labels_that_people_read() {
-        let axis = Axis::durations("wait", [1.0, 3.6e9]);
+    fn durations_have_labels_that_people_read_and_in_a_narrow_range_finer_ones() {
         let expected =
             ["1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "1 min", "10 min", "1 h"];
-        assert_eq!(labels(&axis), expected);
-    }
-
-    #[test]
-    fn a_narrow_range_of_durations_has_finer_ticks() {
+        assert_eq!(labels(&Axis::durations("wait", [1.0, 3.6e9])), expected);
         assert_eq!(labels(&Axis::durations("wait", [1_200.0, 8_000.0])), ["1 ms", "2 ms", "5 ms", "10 ms"]);
     }
 

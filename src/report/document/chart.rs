@@ -48,7 +48,6 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Just lines.
     pub const fn new(x: Axis, y: Axis, series: Vec<Curve>) -> Self {
         Self { x, y, other_y: None, series, bands: Vec::new(), guides: Vec::new(), knees: Vec::new() }
     }
@@ -174,7 +173,6 @@ pub enum GuideCourse {
     Above(f64),
 }
 
-/// How much a guide stands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
     Faint,
@@ -208,7 +206,6 @@ pub struct Panels {
 }
 
 impl Panels {
-    /// How many one chart shows.
     const AT_MOST: usize = 12;
 
     /// The first of these, and what a caption has to say of the others.
@@ -304,7 +301,6 @@ pub struct Tile {
     pub doubtful: bool,
 }
 
-/// What colours a tile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shade {
     None,
@@ -340,7 +336,6 @@ pub fn simplified(points: &[(f64, f64)], tolerance: f64) -> Vec<(f64, f64)> {
     points.iter().zip(kept).filter(|(_, kept)| *kept).map(|(point, _)| *point).collect()
 }
 
-/// From a point to the line between two others.
 fn distance(point: (f64, f64), from: (f64, f64), to: (f64, f64)) -> f64 {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let length = dx.hypot(dy);

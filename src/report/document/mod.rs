@@ -12,7 +12,7 @@ pub use chart::{
     KneeMark, Lines, Mark, Marked, Panels, PartName, PlotPoint, RatioRow, Ratios, Shade, Tile, Weight,
     simplified,
 };
-pub use value::{NoValue, Tone, Value, violated_word};
+pub use value::{Tone, Value, violated_word};
 
 /// All that is said of one run, or of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,6 @@ pub struct Document {
     pub title: String,
     /// What was asked, or of what it is: stands below the title.
     pub about: String,
-    /// In one word.
     pub verdict: Value,
     /// The outcome in words, with its number: what every renderer shows first.
     pub headline: Finding,
@@ -39,6 +38,12 @@ pub struct Finding {
     pub tone: Tone,
     pub sentence: String,
     pub shown_in: Option<Link>,
+}
+
+impl Finding {
+    pub fn new(topic: impl Into<String>, tone: Tone, sentence: String, shown_in: Option<Link>) -> Self {
+        Self { topic: topic.into(), tone, sentence, shown_in }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +109,6 @@ pub const fn numbers(heading: &'static str, spare: u8) -> Column {
     Column { heading, numbers: true, spare }
 }
 
-/// Rows of values below headings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     pub columns: Vec<Column>,
@@ -115,17 +119,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Of texts; a dash is a missing value.
-    pub fn of_texts(
-        columns: Vec<Column>,
-        labels: usize,
-        rows: impl IntoIterator<Item = Vec<String>>,
-    ) -> Self {
-        let value = |text: String| if text == "-" { Value::NOT_MEASURED } else { Value::from(text) };
-        let rows = rows.into_iter().map(|row| row.into_iter().map(value).collect()).collect();
-        Self { columns, labels, rows }
-    }
-
     /// Without the columns that hold no measurement in any row, and without `reps` where all are 1.
     pub fn without_idle_columns(self) -> Self {
         let idle = |at: usize| {

@@ -1,6 +1,6 @@
 //! A value that knows what it is.
 
-use crate::answer::compare;
+use crate::answer::compare::ComparisonVerdict;
 use crate::words::units::{format_micros, number, one_line, percent};
 use crate::words::verdict::Verdict;
 
@@ -36,11 +36,6 @@ pub enum Value {
         low: Box<Value>,
         high: Box<Value>,
     },
-    Missing(NoValue),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoValue {
     /// Nothing of the kind happened, or it does not apply.
     NotMeasured,
     /// The queue of an open load grew, so it would only say how long the trial was.
@@ -57,8 +52,6 @@ pub enum Tone {
 }
 
 impl Value {
-    pub const NOT_MEASURED: Self = Self::Missing(NoValue::NotMeasured);
-
     pub fn verdict(word: impl Into<String>, tone: Tone) -> Self {
         Self::Verdict { word: word.into(), tone }
     }
@@ -74,7 +67,7 @@ impl Value {
 
     /// One of these, or nothing was measured.
     pub fn or_missing<T>(value: Option<T>, what: impl FnOnce(T) -> Self) -> Self {
-        value.map_or(Self::NOT_MEASURED, what)
+        value.map_or(Self::NotMeasured, what)
     }
 
     /// The same as a lower bound, where it is one.
@@ -88,7 +81,7 @@ impl Value {
     }
 
     pub fn is_not_measured(&self) -> bool {
-        *self == Self::NOT_MEASURED
+        *self == Self::NotMeasured
     }
 
     pub fn is_zero(&self) -> bool {
@@ -115,8 +108,8 @@ impl Value {
             Self::Between { middle, low, high } => {
                 format!("{} ({} to {})", middle.shown(), low.shown(), high.shown())
             }
-            Self::Missing(NoValue::NotMeasured) => "-".to_owned(),
-            Self::Missing(NoValue::Unstable) => "unstable".to_owned(),
+            Self::NotMeasured => "-".to_owned(),
+            Self::Unstable => "unstable".to_owned(),
         }
     }
 
@@ -138,7 +131,7 @@ impl Value {
             | Self::Multiple(value)
             | Self::Range(value, _) => Some(*value),
             Self::AtLeast(value) | Self::Between { middle: value, .. } => value.rank(),
-            Self::Text(_) | Self::Verdict { .. } | Self::Missing(_) => None,
+            Self::Text(_) | Self::Verdict { .. } | Self::NotMeasured | Self::Unstable => None,
         }
     }
 }
@@ -154,15 +147,15 @@ impl From<&Verdict> for Value {
     }
 }
 
-impl From<compare::ComparisonVerdict> for Value {
-    fn from(verdict: compare::ComparisonVerdict) -> Self {
+impl From<ComparisonVerdict> for Value {
+    fn from(verdict: ComparisonVerdict) -> Self {
         let tone = match verdict {
-            compare::ComparisonVerdict::Regressed => Tone::Bad,
-            compare::ComparisonVerdict::Improved => Tone::Good,
-            compare::ComparisonVerdict::Same => Tone::Plain,
-            compare::ComparisonVerdict::NotMeasured
-            | compare::ComparisonVerdict::Inconclusive
-            | compare::ComparisonVerdict::Differs => Tone::Doubtful,
+            ComparisonVerdict::Regressed => Tone::Bad,
+            ComparisonVerdict::Improved => Tone::Good,
+            ComparisonVerdict::Same => Tone::Plain,
+            ComparisonVerdict::NotMeasured | ComparisonVerdict::Inconclusive | ComparisonVerdict::Differs => {
+                Tone::Doubtful
+            }
         };
         Self::verdict(verdict.word(), tone)
     }
@@ -195,8 +188,8 @@ mod tests {
             (Value::Share(0.254), "25.4 %", Some(0.254)),
             (Value::OutOf { part: 2, whole: 3 }, "2 of 3", Some(2.0)),
             (Value::OutOf { part: 3, whole: 3 }, "3", Some(3.0)),
-            (Value::Missing(NoValue::Unstable), "unstable", None),
-            (Value::NOT_MEASURED, "-", None),
+            (Value::Unstable, "unstable", None),
+            (Value::NotMeasured, "-", None),
         ] {
             assert_eq!((value.shown().as_str(), value.rank()), (shown, rank));
         }

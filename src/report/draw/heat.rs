@@ -210,9 +210,7 @@ impl Names {
     }
 }
 
-/// The lock stood still, or a contender was not served.
 const STUCK: Colour = (230, 159, 0);
-/// Times from short to long.
 const RAMP: [Colour; 4] = [(226, 238, 248), (140, 190, 222), (28, 100, 168), (6, 38, 88)];
 
 fn colour(shade: Shade) -> Option<Colour> {

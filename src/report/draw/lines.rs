@@ -342,10 +342,10 @@ const BETWEEN: f64 = 5.0;
 
 #[derive(Debug, Clone, PartialEq)]
 struct Key {
-    pub look: usize,
-    pub label: String,
+    look: usize,
+    label: String,
     /// The last point of its line, as values on the axes.
-    pub end: (f64, f64),
+    end: (f64, f64),
 }
 
 fn keys_width(keys: &[Key]) -> f64 {
@@ -371,7 +371,6 @@ fn draw_keys(picture: &mut Picture, plot: &Plot<'_>, keys: &[Key]) {
     }
 }
 
-/// Draws keys in a row, from that point to the right: their lines, markers and labels.
 fn draw_keys_across(picture: &mut Picture, (mut left, at): Point, keys: &[Key]) {
     for key in keys {
         one(picture, left, at, key, std::slice::from_ref(&key.label));
@@ -395,8 +394,7 @@ fn one(picture: &mut Picture, left: f64, at: f64, key: &Key, lines: &[String]) {
     let sample = vec![(left, at), (left + SAMPLE, at)];
     picture.dashed(sample, dash(key.look), Paint::Look(key.look), 2.5);
     picture.marker((left + SAMPLE / 2.0, at), key.look, Mark::default());
-    let first = at - (height(lines) - BETWEEN - ROW) / 2.0;
-    let mut row = first;
+    let mut row = at - (height(lines) - BETWEEN - ROW) / 2.0;
     for line in lines {
         picture.text((left + SAMPLE + GAP, row), line.as_str(), MEDIUM, Paint::Ink, Anchor::Start);
         row += ROW;
@@ -404,7 +402,7 @@ fn one(picture: &mut Picture, left: f64, at: f64, key: &Key, lines: &[String]) {
 }
 
 fn height(lines: &[String]) -> f64 {
-    lines.iter().map(|_| ROW).sum::<f64>() + BETWEEN
+    float(lines.len()) * ROW + BETWEEN
 }
 
 fn lines(label: &str) -> Vec<String> {
@@ -472,13 +470,8 @@ mod tests {
     use super::spread;
 
     #[test]
-    fn keys_that_want_the_same_place_are_moved_apart_within_the_plot() {
-        let placed = spread(&[100.0, 100.0, 100.0], &[20.0; 3], 0.0, 110.0);
-        assert_eq!(placed, [60.0, 80.0, 100.0]);
-    }
-
-    #[test]
-    fn keys_that_do_not_touch_stay_level_with_their_lines() {
+    fn keys_stay_level_with_their_lines_unless_they_touch() {
         assert_eq!(spread(&[15.0, 80.0], &[20.0; 2], 0.0, 100.0), [15.0, 80.0]);
+        assert_eq!(spread(&[100.0; 3], &[20.0; 3], 0.0, 110.0), [60.0, 80.0, 100.0]);
     }
 }

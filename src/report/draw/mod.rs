@@ -83,7 +83,6 @@ impl ChartFrame {
         })
     }
 
-    /// With that much height between heading and caption.
     pub fn holding(chart: &Chart, medium: Medium<'_>, inner: f64) -> Self {
         Self::new(chart, medium, |_| inner)
     }

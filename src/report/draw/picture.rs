@@ -77,7 +77,6 @@ pub struct Dot {
 /// What belongs together, so that a page can hide it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// What has that look.
     Series(usize),
     FirstScale,
     OtherScale,
@@ -315,29 +314,20 @@ const DASHES: [&[f64]; 10] = [
     &[18.0, 3.0, 6.0, 3.0],
 ];
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Outline {
-    corners: u32,
-    turn: f64,
-    /// Below 1, it is a star.
-    depth: f64,
-}
-
-const fn outline(corners: u32, turn: f64, depth: f64) -> Outline {
-    Outline { corners, turn, depth }
-}
+/// How many corners, turned by how many eighths, and how deep: below 1, it is a star.
+type Outline = (u32, f64, f64);
 
 const MARKERS: [Outline; 10] = [
-    outline(24, 0.0, 1.0),
-    outline(4, 1.0, 1.0),
-    outline(3, -2.0, 1.0),
-    outline(4, 0.0, 1.0),
-    outline(3, 2.0, 1.0),
-    outline(5, -2.0, 0.45),
-    outline(6, 0.0, 1.0),
-    outline(3, 0.0, 1.0),
-    outline(4, 0.0, 0.4),
-    outline(3, 4.0, 1.0),
+    (24, 0.0, 1.0),
+    (4, 1.0, 1.0),
+    (3, -2.0, 1.0),
+    (4, 0.0, 1.0),
+    (3, 2.0, 1.0),
+    (5, -2.0, 0.45),
+    (6, 0.0, 1.0),
+    (3, 0.0, 1.0),
+    (4, 0.0, 0.4),
+    (3, 4.0, 1.0),
 ];
 
 pub const MARKER_COUNT: usize = MARKERS.len();
@@ -348,21 +338,19 @@ pub fn dash(look: usize) -> &'static [f64] {
 }
 
 pub fn marker(look: usize, at: Point, radius: f64) -> Vec<Point> {
-    let outline = MARKERS[look % MARKERS.len()];
+    let (count, turn, depth) = MARKERS[look % MARKERS.len()];
     // A triangle or star of the same radius would look smaller than a circle.
-    let radius = if outline.corners == 3 || outline.depth < 1.0 { radius * 1.2 } else { radius };
-    corners(at, radius, outline)
+    let radius = if count == 3 || depth < 1.0 { radius * 1.2 } else { radius };
+    corners(at, radius, (count, turn, depth))
 }
 
-/// The corners of what looks like a circle.
 pub(super) fn circle(at: Point, radius: f64) -> Vec<Point> {
-    corners(at, radius, outline(16, 0.0, 1.0))
+    corners(at, radius, (16, 0.0, 1.0))
 }
 
-fn corners((x, y): Point, radius: f64, outline: Outline) -> Vec<Point> {
-    let Outline { corners, turn, depth } = outline;
+fn corners((x, y): Point, radius: f64, (count, turn, depth): Outline) -> Vec<Point> {
     let inner = depth < 1.0;
-    let steps = if inner { 2 * corners } else { corners };
+    let steps = if inner { 2 * count } else { count };
     let corner = |step: u32| {
         let angle = TAU * (f64::from(step) / f64::from(steps) + turn / 8.0);
         let reach = if inner && step % 2 == 1 { radius * depth } else { radius };
@@ -376,7 +364,6 @@ pub(super) fn ink_on((red, green, blue): Colour) -> Colour {
     if is_dark { PAPER } else { INK }
 }
 
-/// The colour that lies between two, that part of the way from the first to the second.
 pub(super) fn between(from: Colour, to: Colour, part: f64) -> Colour {
     let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * part).round() as u8;
     (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))

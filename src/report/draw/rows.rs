@@ -175,17 +175,13 @@ pub(super) fn draw_ratios(chart: &Chart, ratios: &Ratios, medium: Medium<'_>) ->
     frame.picture
 }
 
-/// The axis, wide enough for the intervals, the margins and the dots.
 fn across(ratios: &Ratios) -> Axis {
     let ends = ratios.rows.iter().flat_map(|row| {
         let ends = row.interval.map(|interval| [interval.ratio, interval.low, interval.high]);
         ends.into_iter().flatten().flatten().chain(row.above.iter().chain(&row.below).copied())
     });
-    let all = ends.chain(ratios.rows.iter().flat_map(ends_of_margin));
-    let within: Vec<f64> = all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)).collect();
-    let low = within.iter().copied().fold(1.0, f64::min);
-    let high = within.iter().copied().fold(1.0, f64::max);
-    Axis::logarithmic(ratios.of, low, high)
+    let all = ends.chain(ratios.rows.iter().flat_map(ends_of_margin)).chain([1.0]);
+    Axis::logarithmic(ratios.of, all.map(|ratio| ratio.clamp(1.0 / FARTHEST, FARTHEST)))
 }
 
 fn ends_of_margin(row: &RatioRow) -> impl Iterator<Item = f64> {
@@ -259,7 +255,6 @@ fn dot(picture: &mut Picture, at: Point, radius: f64, paint: Paint) {
     picture.dot(Dot { at, radius, paint, hollow: false, rimmed: false });
 }
 
-/// The lines of the axis below, each with its label.
 fn draw_ticks(picture: &mut Picture, axis: &Axis, (top, bottom): (f64, f64), column: impl Fn(f64) -> f64) {
     for tick in &axis.ticks {
         let across = column(tick.at);

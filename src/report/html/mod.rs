@@ -9,11 +9,9 @@ use super::document::{
     Block, Chart, ChartKind, Document, Finding, Heat, Section, Shade, Table, Tile, Tone, Value,
 };
 use super::draw::picture::dash;
-use crate::words::units::{contenders, harmless};
+use crate::words::units::{contenders, one_line};
 
-/// Colours, sizes and what is switched off where.
 pub const STYLE: &str = include_str!("style.css");
-/// Values under the pointer, tables that can be sorted.
 const SCRIPT: &str = include_str!("script.js");
 
 /// The page of these runs; `between` is what stands before the first of several.
@@ -63,11 +61,7 @@ fn look(strategy: usize) -> String {
 
 /// Text from outside, without characters that turn round the order of others. Lines stay lines.
 fn text(words: &str) -> String {
-    words
-        .split('\n')
-        .map(|line| line.chars().map(harmless).collect::<String>())
-        .collect::<Vec<_>>()
-        .join("\n")
+    words.split('\n').map(one_line).collect::<Vec<_>>().join("\n")
 }
 
 fn run(document: &Document, id: &str) -> Markup {
@@ -112,12 +106,7 @@ fn run(document: &Document, id: &str) -> Markup {
 }
 
 fn finding(one: &Finding, document: &Document, id: &str) -> Markup {
-    let class = match one.tone {
-        Tone::Good => Some("good"),
-        Tone::Doubtful => Some("doubtful"),
-        Tone::Bad => Some("bad"),
-        Tone::Plain => None,
-    };
+    let class = class_and_sign(one.tone).map(|(class, _)| class);
     let link = one.shown_in.filter(|link| document.sections.iter().any(|section| section.id == link.section));
     html! {
         li class=[class] {
@@ -130,13 +119,19 @@ fn finding(one: &Finding, document: &Document, id: &str) -> Markup {
 
 /// A verdict as a word with a sign, so that its colour is not all there is to it.
 fn badge(value: &Value) -> Markup {
-    let (class, sign) = match value.tone() {
-        Tone::Good => ("good", "✓ "),
-        Tone::Doubtful => ("doubtful", "? "),
-        Tone::Bad => ("bad", "✗ "),
-        Tone::Plain => return html! { (text(&value.shown())) },
-    };
-    html! { span class={ "badge " (class) } { (sign) (text(&value.shown())) } }
+    match class_and_sign(value.tone()) {
+        Some((class, sign)) => html! { span class={ "badge " (class) } { (sign) (text(&value.shown())) } },
+        None => html! { (text(&value.shown())) },
+    }
+}
+
+fn class_and_sign(tone: Tone) -> Option<(&'static str, &'static str)> {
+    match tone {
+        Tone::Good => Some(("good", "✓ ")),
+        Tone::Doubtful => Some(("doubtful", "? ")),
+        Tone::Bad => Some(("bad", "✗ ")),
+        Tone::Plain => None,
+    }
 }
 
 /// A section of a run whose elements' ids begin with that.
@@ -152,7 +147,6 @@ fn section(section: &Section, id: &str) -> Markup {
     }
 }
 
-/// A text, a table, a list, or a chart with what belongs to it.
 fn block(block: &Block, id: &str) -> Markup {
     html! {
         @match block {

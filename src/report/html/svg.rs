@@ -27,7 +27,6 @@ fn marker_of(look: usize) -> String {
     format!("#m{}", look % MARKER_COUNT)
 }
 
-/// A short piece of a strategy's line with its marker.
 pub(super) fn swatch(look: usize) -> Markup {
     html! {
         svg class={ "swatch k" (look) } viewBox="0 0 34 14" width="34" height="14" aria-hidden="true" {

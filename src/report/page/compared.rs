@@ -18,32 +18,28 @@ pub fn of_comparison(base: &Side, new: &Side, compared: &Comparison) -> Document
     let percentiles = chart::percentiles_compared(base, new, compared);
     let faster = comparison::faster(compared).into_iter().map(Block::Text);
     let sections = [
-        section(RATIOS.section, "Ratios", vec![drawn("Ratios", chart::ratios_compared(compared))]),
-        section("figures", "Figures", figures.into_iter().collect()),
-        section("waits", "Waits by percentile", vec![drawn("Waits by percentile", percentiles)]),
-        section("faster", "Within the new", faster.collect()),
-        section("notes", "Notes", noted(comparison::notes(compared)).into_iter().collect()),
+        section(RATIOS.section, "Ratios", [drawn("Ratios", chart::ratios_compared(compared))]),
+        section("figures", "Figures", figures),
+        section("waits", "Waits by percentile", [drawn("Waits by percentile", percentiles)]),
+        section("faster", "Within the new", faster),
+        section("notes", "Notes", noted(comparison::notes(compared))),
     ];
     let verdict = match compared.conclusion.regression.verdict("") {
         Verdict::Held => Value::verdict("nothing regressed", Tone::Good),
         Verdict::Violated(_) => Value::verdict("regressed", Tone::Bad),
         Verdict::Unknown(_) => Value::verdict("inconclusive", Tone::Doubtful),
     };
-    let limits = comparison::forced(compared).map(|sentence| Finding {
-        topic: "Limits".to_owned(),
-        tone: Tone::Doubtful,
-        sentence,
-        shown_in: None,
-    });
+    let limits =
+        comparison::forced(compared).map(|sentence| Finding::new("Limits", Tone::Doubtful, sentence, None));
     Document {
         title: "Comparison of stored runs".to_owned(),
         about: comparison::sides(compared).join("; "),
-        headline: Finding {
-            topic: "New against base".to_owned(),
-            tone: verdict.tone(),
-            sentence: format!("{}.", compared.conclusion.sentence),
-            shown_in: Some(RATIOS),
-        },
+        headline: Finding::new(
+            "New against base",
+            verdict.tone(),
+            format!("{}.", compared.conclusion.sentence),
+            Some(RATIOS),
+        ),
         verdict,
         comes_to: "Conclusions",
         findings: limits.chain(compared.rows.iter().filter_map(of_row)).collect(),
@@ -63,13 +59,8 @@ fn of_row(row: &Row) -> Option<Finding> {
 /// A figure that differs for sure.
 fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Finding> {
     let tone = Value::from(verdict).tone();
-    let topic = capitalised(verdict.word());
-    matches!(tone, Tone::Good | Tone::Bad).then_some(Finding {
-        topic,
-        tone,
-        sentence,
-        shown_in: Some(RATIOS),
-    })
+    matches!(tone, Tone::Good | Tone::Bad)
+        .then(|| Finding::new(capitalised(verdict.word()), tone, sentence, Some(RATIOS)))
 }
 
 pub fn of_ab(file: &AbFile) -> Document {
@@ -94,9 +85,9 @@ pub fn of_ab(file: &AbFile) -> Document {
         ]),
     ];
     let sections = [
-        section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart)).into()),
-        section("figures", "Figures", figures.into_iter().chain(counted).collect()),
-        section("notes", "Notes", noted(ab::notes(file)).into_iter().collect()),
+        section(RATIOS.section, "Ratios", charts.map(|(title, chart)| drawn(title, chart))),
+        section("figures", "Figures", figures.into_iter().chain(counted)),
+        section("notes", "Notes", noted(ab::notes(file))),
         section("environment", "Where it was measured", measured),
         section("reproduce", "How to reproduce this", reproduce),
     ];
@@ -107,13 +98,8 @@ pub fn of_ab(file: &AbFile) -> Document {
     });
     Document {
         title: format!("A/B comparison: {}", file.scenario),
-        about: [ab::sides(Turn::A, &a.differs), ab::sides(Turn::B, &b.differs)].join("; "),
-        headline: Finding {
-            topic: "B against A".to_owned(),
-            tone: verdict.tone(),
-            sentence: ab::ab_headline(file),
-            shown_in: Some(RATIOS),
-        },
+        about: ab::both_sides(file).join("; "),
+        headline: Finding::new("B against A", verdict.tone(), ab::ab_headline(file), Some(RATIOS)),
         verdict,
         comes_to: "Conclusions",
         findings: differing.collect(),

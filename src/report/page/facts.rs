@@ -1,17 +1,14 @@
 //! Environment, outcomes, server counters, floor, verdicts, and how to do it again: tables and lists.
 
-use super::Source;
+use super::{Source, noted, table};
 use crate::report::View;
-use crate::report::document::{Block, Column, Table, Tone, Value, numbers, words};
+use crate::report::document::{Block, Table, Tone, Value, numbers, words};
+use crate::report::table::calibration::floor_table;
 use crate::report::view::Cell;
-use crate::results::record::{EnsembleInfo, HostInfo, Timing, Trial};
+use crate::results::record::{EnsembleInfo, HostInfo, Trial};
 use crate::words::measure::Outcome;
 use crate::words::units::{counted, number};
 use crate::words::verdict::Verdict;
-
-fn table(caption: &str, columns: Vec<Column>, rows: Vec<Vec<Value>>, legend: &str) -> Option<Block> {
-    super::table(caption, Table { columns, labels: 1, rows }, legend)
-}
 
 pub(super) fn fact(name: &str, value: String) -> (String, Value) {
     (name.to_owned(), Value::from(value))
@@ -44,8 +41,7 @@ pub(super) fn program(version: &str, commit: Option<&str>) -> (String, Value) {
     fact("Program", format!("zklockbench {version}{commit}"))
 }
 
-/// Where it was measured, and what limits the figures.
-pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
     let run = &source.stored.run;
     let ensemble = &run.ensemble;
     let mut facts = place(ensemble, &run.host);
@@ -83,19 +79,14 @@ pub(super) fn environment(source: &Source<'_>) -> Vec<Block> {
             format!("At its busiest the generator's host was {} idle.", Value::Share(idle).shown())
         }),
     );
-    let mut blocks = vec![Block::Facts(facts)];
-    if !limits.is_empty() {
-        blocks.push(Block::Notes(limits));
-    }
-    blocks
+    std::iter::once(Block::Facts(facts)).chain(noted(limits))
 }
 
 fn gibibytes(bytes: u64) -> String {
     format!("{} GiB", number(bytes as f64 / f64::from(1 << 30)))
 }
 
-/// What became of every acquire, over all repetitions.
-pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn outcomes(source: &Source<'_>) -> Option<Block> {
     let view = source.view;
     let all = |cell: &Cell<'_>, outcome: Outcome| cell.sum(|trial| trial.measured.outcomes.get(outcome));
     let used: Vec<Outcome> = Outcome::ALL
@@ -116,7 +107,7 @@ pub(super) fn outcomes(source: &Source<'_>) -> Vec<Block> {
     };
     let rows = view.cells.iter().map(row).collect();
     let legend = "Counts of the measured phase over all repetitions. Unserved: waits that ended without the lock, or had not ended when the phase did.";
-    table("What became of every acquire", columns, rows, legend).into_iter().collect()
+    table("What became of every acquire", Table { columns, labels: 1, rows }, legend)
 }
 
 const fn name(outcome: Outcome) -> &'static str {
@@ -131,7 +122,7 @@ const fn name(outcome: Outcome) -> &'static str {
     }
 }
 
-pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn servers(source: &Source<'_>) -> Option<Block> {
     let view = source.view;
     let row = |cell: &Cell<'_>| {
         let trials: Vec<&Trial> = cell.counting().collect();
@@ -160,7 +151,7 @@ pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
     };
     let rows: Vec<Vec<Value>> = view.cells.iter().map(row).collect();
     if rows.iter().all(|row| row[2..].iter().all(Value::is_not_measured)) {
-        return Vec::new();
+        return None;
     }
     let columns = vec![
         words("strategy"),
@@ -173,35 +164,25 @@ pub(super) fn servers(source: &Source<'_>) -> Vec<Block> {
     ];
     let legend = "How much all servers' own counters (mntr) grew over a trial, per acquisition of the whole trial, \
                   including pings and the opening of sessions. Servers that restarted meanwhile are left out.";
-    table("Server counters", columns, rows, legend).into_iter().collect()
+    table("Server counters", Table { columns, labels: 1, rows }, legend)
 }
 
 pub(super) fn floor(view: &View<'_>) -> Vec<Block> {
     let Some(floor) = &view.floor else { return Vec::new() };
-    let row = |name: &str, timing: Option<Timing>| {
-        let Timing { count, p50_us, p90_us, p99_us } = timing?;
-        let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(|us| Value::Duration(us as f64));
-        Some(vec![name.into(), p50, p90, p99, Value::Count(count)])
-    };
-    let rows: Vec<Vec<Value>> = [
-        row("handoff, over all servers", floor.handoff),
-        row("handoff, both sessions on one server", floor.handoff_same_server),
-        row("handoff, sessions on two servers", floor.handoff_other_server),
-        row("uncontended acquire", floor.uncontended),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let columns =
-        vec![words("floor"), numbers("p50", 0), numbers("p90", 0), numbers("p99", 0), numbers("samples", 1)];
+    let all = [
+        ("handoff, over all servers", floor.handoff),
+        ("handoff, both sessions on one server", floor.handoff_same_server),
+        ("handoff, sessions on two servers", floor.handoff_other_server),
+        ("uncontended acquire", floor.uncontended),
+    ];
+    let measured = floor_table(all.into_iter().filter(|(_, of)| of.is_some()));
     let legend = "What raw requests take here without any lock, measured before the first trial: no lock can be faster.";
-    let table = table("What the ensemble itself takes", columns, rows, legend);
+    let table = table("What the ensemble itself takes", measured, legend);
     let missing = floor.missing.iter().map(|why| Block::Text(format!("Not measured: {why}.")));
     table.into_iter().chain(missing).collect()
 }
 
-/// What each strategy was judged as, promise by promise, and what that rests on.
-pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
     let view = source.view;
     let row = |cell: &Cell<'_>| {
         let all = |promise: fn(&Trial) -> Option<&Verdict>| {
@@ -227,7 +208,7 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
             Value::or_missing(counts, |value| value),
             entries(|trial| trial.evidence.entries),
             entries(|trial| trial.evidence.catchable()),
-            if why.is_empty() { Value::NOT_MEASURED } else { why.into() },
+            if why.is_empty() { Value::NotMeasured } else { why.into() },
         ]
     };
     let rows = view.cells.iter().map(row).collect();
@@ -247,15 +228,15 @@ pub(super) fn verdicts(source: &Source<'_>) -> Vec<Block> {
                   servers had deleted the previous holder's node. Progress: everybody was served once all faults had \
                   healed. Could be caught: entries that would have shown it if the lock did not exclude; the others \
                   are no evidence. A single contender has nobody to exclude.";
-    table("Verdicts", columns, rows, legend).into_iter().collect()
+    table("Verdicts", Table { columns, labels: 1, rows }, legend)
 }
 
-pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn reproduce(source: &Source<'_>) -> [Block; 3] {
     let run = &source.stored.run;
     // The scenario below has all overrides in it already.
     let command = format!("zklockbench run {}.toml --seed {}", run.scenario, run.seed);
     let overrides = if run.overrides.is_empty() { "none".to_owned() } else { run.overrides.join(" ") };
-    vec![
+    [
         Block::Code { caption: "Save the scenario below, and run:".to_owned(), text: command },
         Block::Facts(vec![
             fact("Seed", run.seed.to_string()),
@@ -266,7 +247,7 @@ pub(super) fn reproduce(source: &Source<'_>) -> Vec<Block> {
     ]
 }
 
-pub(super) fn method(source: &Source<'_>) -> Vec<Block> {
+pub(super) fn method(source: &Source<'_>) -> [Block; 6] {
     let load = source.stored.trials.first().map_or("closed", |trial| trial.spec.load.name());
     let load = match load {
         "batch" => "In a batch all contenders queue up behind a holder, and each acquires once.",
@@ -291,5 +272,4 @@ pub(super) fn method(source: &Source<'_>) -> Vec<Block> {
          transactions.",
     ]
     .map(|text| Block::Text(text.to_owned()))
-    .to_vec()
 }

@@ -12,14 +12,13 @@ pub use compared::{of_ab, of_comparison};
 pub use plan::of_plan;
 pub use sweep::of_sweep;
 
-use super::conclusions::{Certainty, Conclusion, Topic};
+use super::conclusions::{Certainty, Conclusion, Evidence, Topic};
 use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
 use super::table::grids::tables;
 use super::table::{ExplainedTable, basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
 use super::{Gated, RunReport, Says, View, chart};
 use crate::results::StoredRun;
 
-/// A run that was read, and where from.
 #[derive(Debug)]
 pub struct Source<'a> {
     pub name: &'a str,
@@ -63,28 +62,19 @@ pub fn document(source: &Source<'_>, report: &RunReport<'_>) -> Document {
 }
 
 const GATES: Link = Link { section: "gates", text: "the gates" };
-const VERDICTS: Link = Link { section: "verdicts", text: "verdicts and their evidence" };
 
-/// The first line, and where it is shown.
 fn headline(report: &RunReport<'_>) -> Finding {
-    let (topic, tone, shown_in) = match (report.headline.says, report.conclusions.first()) {
-        (Says::Conclusions(_), Some(first)) => {
-            let Finding { topic, tone, shown_in, .. } = finding(first);
-            (topic, tone, shown_in)
-        }
-        (Says::Gate, _) => ("Gate".to_owned(), report.headline.verdict.tone(), Some(GATES)),
-        _ => ("Outcome".to_owned(), report.headline.verdict.tone(), Some(VERDICTS)),
-    };
-    Finding { topic, tone, sentence: report.headline.text(), shown_in }
+    let (sentence, tone) = (report.headline.text(), report.headline.verdict.tone());
+    match (report.headline.says, report.conclusions.first()) {
+        (Says::Conclusions(_), Some(first)) => Finding { sentence, ..finding(first) },
+        (Says::Gate, _) => Finding::new("Gate", tone, sentence, Some(GATES)),
+        _ => Finding::new("Outcome", tone, sentence, Some(Evidence::Verdicts.link())),
+    }
 }
 
 fn not_passed(gated: &Gated) -> impl Iterator<Item = Finding> {
-    gates_not_passed(worth_showing(&gated.gates).unwrap_or_default()).map(|gate| Finding {
-        topic: format!("Gate {}", gate.word),
-        tone: gate.tone,
-        sentence: gate.sentence,
-        shown_in: Some(GATES),
-    })
+    gates_not_passed(worth_showing(&gated.gates).unwrap_or_default())
+        .map(|gate| Finding::new(format!("Gate {}", gate.word), gate.tone, gate.sentence, Some(GATES)))
 }
 
 fn gates(gated: &Gated) -> Vec<Block> {
@@ -114,11 +104,9 @@ fn finding(one: &Conclusion) -> Finding {
         Topic::Fairest => "Fairest",
         Topic::Choice => "What to use",
     };
-    let link = Link { section: one.evidence.anchor(), text: one.evidence.link() };
-    Finding { topic: topic.to_owned(), tone, sentence: one.sentence.clone(), shown_in: Some(link) }
+    Finding::new(topic, tone, one.sentence.clone(), Some(one.evidence.link()))
 }
 
-/// The main figures of several runs below each other.
 pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     let (first, others) = sources.split_first()?;
     let with_run = |source: &Source<'_>, table: &Table| -> Vec<Vec<Value>> {
@@ -141,8 +129,8 @@ pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     (!others.is_empty()).then_some(Section { id: "runs", title: "The runs side by side".to_owned(), blocks })
 }
 
-pub fn section(id: &'static str, title: &str, blocks: Vec<Block>) -> Section {
-    Section { id, title: title.to_owned(), blocks }
+pub fn section(id: &'static str, title: &str, blocks: impl IntoIterator<Item = Block>) -> Section {
+    Section { id, title: title.to_owned(), blocks: blocks.into_iter().collect() }
 }
 
 pub fn filled(sections: impl IntoIterator<Item = Section>) -> Vec<Section> {
@@ -175,17 +163,16 @@ fn block(ExplainedTable { caption, table, legend }: ExplainedTable) -> Block {
 }
 
 /// The charts of that section, and why some are missing.
-fn charts(view: &View<'_>, section: &str) -> Vec<Block> {
-    let all = chart::of_a_run().filter(|chart| chart.section == section);
-    all.filter_map(|chart| Some(drawn(chart.title, chart.of(view)?))).collect()
+fn charts(view: &View<'_>, section: &str) -> impl Iterator<Item = Block> {
+    let all = chart::of_a_run().filter(move |chart| chart.section == section);
+    all.filter_map(move |chart| Some(drawn(chart.title, chart.of(view)?)))
 }
 
-fn notes(view: &View<'_>) -> Vec<Block> {
-    let mut blocks: Vec<Block> = noted(view.notes()).into_iter().collect();
-    blocks.extend(table(
+fn notes(view: &View<'_>) -> impl Iterator<Item = Block> {
+    let counts = table(
         "What the client counted, what the cost model expects, and what the servers counted",
         Table::accounting(view),
         "Sums over all repetitions; agree: in each of them.",
-    ));
-    blocks
+    );
+    noted(view.notes()).into_iter().chain(counts)
 }

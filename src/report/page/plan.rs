@@ -19,7 +19,7 @@ const FIGURES: Link = Link { section: "figures", text: "figures" };
 const VERIFICATION: Link = Link { section: "verification", text: "verification" };
 
 pub fn of_plan(plan: &PlanFile) -> Document {
-    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(block).collect();
+    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(block);
     let verification = plan.verifications.iter().flat_map(|one| {
         let failures = checked_failures(one).map(block);
         let all = [Block::Text(verified(one)), block(checked(one))].into_iter().chain(failures);
@@ -28,28 +28,25 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
     let basis = fits(plan).map(block).into_iter().chain(noted(sensitivities(plan)));
     let sections = [
-        section(CURVE.section, "Waits over the rate", vec![curve(plan)]),
+        section(CURVE.section, "Waits over the rate", [curve(plan)]),
         section(FIGURES.section, "Figures", figures),
-        section("map", "At other rates", plan_map(plan).map(block).into_iter().collect()),
-        section(VERIFICATION.section, "Verification", verification.collect()),
-        section("missing", "What is missing", noted(lacks.collect()).into_iter().collect()),
-        section("basis", "Model inputs", basis.collect()),
+        section("map", "At other rates", plan_map(plan).map(block)),
+        section(VERIFICATION.section, "Verification", verification),
+        section("missing", "What is missing", noted(lacks.collect())),
+        section("basis", "Model inputs", basis),
         section("environment", "Where it was measured", environment(plan)),
         section("reproduce", "How to reproduce this", reproduce(plan)),
     ];
+    let verdict = word(&plan.verdict());
+    let topic = if plan.recommendation.is_some() { "Recommended" } else { "No recommendation" };
     Document {
         title: match plan.question.think {
             Some(_) => format!("Will it carry {} clients?", plan.question.clients),
             None => format!("Will it carry {} requests a second?", number(plan.question.rate)),
         },
         about: capitalised(&plan.question.describe()),
-        verdict: word(&plan.verdict()),
-        headline: Finding {
-            topic: if plan.recommendation.is_some() { "Recommended" } else { "No recommendation" }.to_owned(),
-            tone: word(&plan.verdict()).tone(),
-            sentence: headline(plan),
-            shown_in: Some(CURVE),
-        },
+        headline: Finding::new(topic, verdict.tone(), headline(plan), Some(CURVE)),
+        verdict,
         comes_to: "Answer",
         findings: findings(plan),
         strategies: plan.answers.iter().map(|answer| answer.strategy.clone()).collect(),
@@ -57,35 +54,25 @@ pub fn of_plan(plan: &PlanFile) -> Document {
     }
 }
 
-/// What was tried, and the answer for each strategy.
 fn findings(plan: &PlanFile) -> Vec<Finding> {
     let tone = |verdict: &Verdict| word(verdict).tone();
-    let tried = plan.verifications.iter().map(|one| Finding {
-        topic: "Verified".to_owned(),
-        tone: tone(&one.verdict()),
-        sentence: verified(one),
-        shown_in: Some(VERIFICATION),
-    });
-    let answers = plan.answers.iter().map(|answer| Finding {
-        topic: answer.strategy.clone(),
-        tone: tone(&answer.verdict),
-        sentence: std::iter::once(answer.sentence(&plan.question.objective))
+    let tried = plan
+        .verifications
+        .iter()
+        .map(|one| Finding::new("Verified", tone(&one.verdict()), verified(one), Some(VERIFICATION)));
+    let answers = plan.answers.iter().map(|answer| {
+        let sentences = std::iter::once(answer.sentence(&plan.question.objective))
             .chain(answer.failures.iter().filter_map(FailureCost::sentence))
             .map(|sentence| format!("{}.", capitalised(&sentence)))
-            .collect::<Vec<_>>()
-            .join(" "),
-        shown_in: Some(FIGURES),
+            .collect::<Vec<_>>();
+        Finding::new(answer.strategy.as_str(), tone(&answer.verdict), sentences.join(" "), Some(FIGURES))
     });
-    let not_tried = unverified(plan).into_iter().map(|sentence| Finding {
-        topic: "Not verified".to_owned(),
-        tone: Tone::Doubtful,
-        sentence: format!("{sentence}."),
-        shown_in: None,
-    });
+    let not_tried = unverified(plan)
+        .into_iter()
+        .map(|sentence| Finding::new("Not verified", Tone::Doubtful, format!("{sentence}."), None));
     tried.chain(not_tried).chain(answers).collect()
 }
 
-/// The wait of each strategy over the rate, with what is to be kept, what was asked for, and what was measured.
 fn curve(plan: &PlanFile) -> Block {
     let question = &plan.question;
     let figure = wait_of(&question.objective);
@@ -117,7 +104,7 @@ fn curve(plan: &PlanFile) -> Block {
     let y =
         Axis::durations_either_way(&figure.to_string(), series.iter().flat_map(Curve::heights).chain(limit));
     let x = match most >= 10.0 * least {
-        true => Axis::logarithmic("lock requests a second", least, most),
+        true => Axis::logarithmic("lock requests a second", [least, most]),
         false => Axis::from_zero("lock requests a second", most),
     };
     let limit =

@@ -11,11 +11,8 @@ use crate::words::units::capitalised;
 const CURVES: Link = Link { section: "curves", text: "curves" };
 
 pub fn of_sweep(sweep: &SweepFile) -> Document {
-    let finding = |found: &Found| Finding {
-        topic: title(sweep, found),
-        tone: Tone::Plain,
-        sentence: sentences(sweep, found).join(" "),
-        shown_in: Some(CURVES),
+    let finding = |found: &Found| {
+        Finding::new(title(sweep, found), Tone::Plain, sentences(sweep, found).join(" "), Some(CURVES))
     };
     let table = Block::Table {
         caption: "Each point of each strategy".to_owned(),
@@ -40,22 +37,18 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
         ]),
     ];
     let sections = [
-        section(CURVES.section, "Curves", chart::of_sweep(sweep).into_iter().map(Block::from).collect()),
-        section("figures", "Figures", vec![table]),
-        section("notes", "Notes", noted(notes).into_iter().collect()),
-        section("environment", "Where it was measured", measured.into_iter().collect()),
+        section(CURVES.section, "Curves", chart::of_sweep(sweep).into_iter().map(Block::from)),
+        section("figures", "Figures", [table]),
+        section("notes", "Notes", noted(notes)),
+        section("environment", "Where it was measured", measured),
         section("reproduce", "How to reproduce this", reproduce),
     ];
+    let verdict = Value::from(&sweep.judged());
     Document {
         title: format!("Sweep of {}", sweep.scenario),
-        verdict: Value::from(&sweep.judged()),
         about: extent(sweep),
-        headline: Finding {
-            topic: "Found".to_owned(),
-            tone: Value::from(&sweep.judged()).tone(),
-            sentence: headline(sweep),
-            shown_in: Some(CURVES),
-        },
+        headline: Finding::new("Found", verdict.tone(), headline(sweep), Some(CURVES)),
+        verdict,
         comes_to: "Findings",
         findings: sweep.findings.iter().map(finding).collect(),
         strategies: sweep.findings.iter().map(|found| title(sweep, found)).collect(),

@@ -1,7 +1,5 @@
 //! What a comparison of two sides came to.
 
-use std::fmt::Write as _;
-
 use super::comparison::on_scale;
 use super::counts::{self, CountedRow};
 use super::layout::{bullets, escaped, fitted_above, folded, table};
@@ -15,7 +13,7 @@ use crate::words::verdict::Verdict;
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
 pub fn ab(file: &AbFile, style: Style) -> String {
     let mut said = vec![ab_headline(file)];
-    said.extend([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]);
+    said.extend(both_sides(file));
     said.extend([format!("Measured on: {}.", places(file)), String::new()]);
     if file.blocks.is_empty() {
         said.push("No block ran to its end, so there is nothing to show.".into());
@@ -33,7 +31,7 @@ pub fn ab(file: &AbFile, style: Style) -> String {
 /// For a pull request: the conclusion and each comparison at first sight, the rest folded away.
 pub fn ab_markdown(file: &AbFile) -> String {
     let mut said = vec![format!("### {}", escaped(&ab_headline(file)))];
-    said.extend(bullets([sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]));
+    said.extend(bullets(both_sides(file)));
     if file.blocks.is_empty() {
         said.push("No block ran to its end, so there is nothing to show.".into());
         return said.join("\n\n") + "\n";
@@ -53,7 +51,10 @@ pub fn sides(turn: Turn, differs: &[String]) -> String {
     format!("{}: {differs}", turn.title())
 }
 
-/// What it came to, in a word and in a clause.
+pub(in crate::report) fn both_sides(file: &AbFile) -> [String; 2] {
+    [sides(Turn::A, &file.sides.a.differs), sides(Turn::B, &file.sides.b.differs)]
+}
+
 pub(in crate::report) fn outcome(file: &AbFile) -> (Value, &'static str) {
     let judged = file.judged();
     match (&judged, file.conclusion) {
@@ -191,7 +192,6 @@ fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {
     }
 }
 
-/// A ratio of that comparison, with its interval.
 pub(in crate::report) fn ratio(of: &Comparison, ratio: Option<StoredRatio>) -> String {
     let Some(StoredRatio { ratio, low, high, coverage, .. }) = ratio else { return NOT_MEASURED.into() };
     let end = |end: Option<f64>| end.map_or_else(|| "no bound".to_owned(), |end| on_scale(of.scale, end));
@@ -246,11 +246,8 @@ pub(in crate::report) fn notes(file: &AbFile) -> Vec<String> {
             counted(file.blocks.len(), "block", "blocks")
         )),
         Ending::Aborted => {
-            let mut note = "cut short".to_owned();
-            if let Some(why) = &file.why {
-                let _ = write!(note, ": {why}");
-            }
-            notes.push(note);
+            let why = file.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+            notes.push(format!("cut short{why}"));
         }
     }
     notes.extend(resumed(&file.resumed_after));

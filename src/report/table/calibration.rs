@@ -52,29 +52,31 @@ fn rest(calibration: &Calibration) -> String {
 pub(in crate::report) const LEGEND: &str = "handoff: from one session's call of delete to the arrival of the event at a session that watches the \
     node, without any lock; uncontended acquire: an ephemeral sequential create and a getChildren of that one name.";
 
-fn timing(of: Option<Timing>) -> [Value; 4] {
-    let Some(Timing { count, p50_us, p90_us, p99_us }) = of else {
-        return [const { Value::NOT_MEASURED }; 4];
-    };
-    let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(|us| Value::Duration(us as f64));
-    [p50, p90, p99, Value::Count(count)]
-}
-
 fn timed(name: &str, of: Option<Timing>) -> Vec<Value> {
-    std::iter::once(name.into()).chain(timing(of)).collect()
+    let values = of.map_or([const { Value::NotMeasured }; 4], |Timing { count, p50_us, p90_us, p99_us }| {
+        let [p50, p90, p99] = [p50_us, p90_us, p99_us].map(|us| Value::Duration(us as f64));
+        [p50, p90, p99, Value::Count(count)]
+    });
+    std::iter::once(name.into()).chain(values).collect()
 }
 
 pub(in crate::report) fn floor(calibration: &Calibration) -> Table {
     let floor = &calibration.floor;
-    let mut rows = vec![timed("handoff, over all", floor.handoff)];
+    let mut rows = vec![("handoff, over all", floor.handoff)];
     if floor.handoff_other_server.is_some() {
-        rows.push(timed("handoff, both sessions on one server", floor.handoff_same_server));
-        rows.push(timed("handoff, sessions on two servers", floor.handoff_other_server));
+        rows.push(("handoff, both sessions on one server", floor.handoff_same_server));
+        rows.push(("handoff, sessions on two servers", floor.handoff_other_server));
     }
-    rows.push(timed("uncontended acquire", floor.uncontended));
+    rows.push(("uncontended acquire", floor.uncontended));
+    floor_table(rows)
+}
+
+pub(in crate::report) fn floor_table(
+    rows: impl IntoIterator<Item = (&'static str, Option<Timing>)>,
+) -> Table {
     let columns =
         vec![words("floor"), numbers("p50", 0), numbers("p90", 0), numbers("p99", 0), numbers("samples", 1)];
-    Table { columns, labels: 1, rows }
+    Table { columns, labels: 1, rows: rows.into_iter().map(|(name, of)| timed(name, of)).collect() }
 }
 
 pub(in crate::report) fn pairs(calibration: &Calibration) -> Table {
@@ -167,6 +169,6 @@ mod tests {
             rate(Some(Saturation { per_s: 12_345.6, count: 1, lasted_us: 1, generator_share: Some(share) }))
         };
         assert_eq!((at(0.5).shown(), at(0.95).shown()), ("12346/s".to_owned(), "≥ 12346/s".to_owned()));
-        assert_eq!(rate(None), Value::NOT_MEASURED);
+        assert_eq!(rate(None), Value::NotMeasured);
     }
 }

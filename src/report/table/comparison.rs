@@ -208,7 +208,6 @@ fn whys(compared: &Comparison) -> Vec<String> {
     groups.iter().map(|((verdict, why), names)| format!("{verdict}: {}: {why}", some_of(names))).collect()
 }
 
-/// The first names, and how many more there are.
 fn some_of(names: &[String]) -> String {
     const MOST: usize = 3;
     match names.len().checked_sub(MOST) {
@@ -232,7 +231,6 @@ fn left_out(left_out: &[LeftOut]) -> Vec<String> {
     groups.iter().map(said).collect()
 }
 
-/// How many repetitions it takes to see a change.
 pub fn power(power: &Power, style: Style) -> String {
     let legend = format!(
         "spread: how far the repetitions lie apart (standard deviation); needed: about so many a side, so that the change is seen \

@@ -12,7 +12,6 @@ use crate::words::units::number;
 
 pub(super) const HOW: &str = "counted on the wire, in a trial of its own in which nothing is timed";
 
-/// A row: whose it is, and what was counted.
 pub(super) struct CountedRow<'a> {
     pub labels: Vec<Value>,
     pub counting: &'a Counting,
@@ -65,7 +64,6 @@ pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Table {
     Table { columns, labels: places, rows: rows.iter().map(row).collect() }
 }
 
-/// What stands in that table.
 pub(super) fn by_kind_legend(rows: &[CountedRow<'_>]) -> String {
     let turns: BTreeSet<&str> = rows.iter().map(|row| row.counting.turns.told()).collect();
     let all = rows.iter().filter(|row| row.counting.turns == CountedTurns::All).count();
@@ -122,10 +120,8 @@ impl Table {
     /// Client against servers in short: a row for each strategy and contender count.
     pub(super) fn cross_check(view: &View<'_>) -> Self {
         let row = |check: CrossCheck| {
-            let lines = [&check.reads, &check.writes, &check.notifications];
-            let agrees =
-                lines.iter().filter_map(|line| Some(line.as_ref()?.agrees)).reduce(|all, one| all && one);
-            let [reads, writes, notifications] = lines.map(|line| both(line.as_ref()));
+            let agrees = check.counts.iter().flatten().map(|line| line.agrees).reduce(|all, one| all && one);
+            let [reads, writes, notifications] = check.counts.map(both);
             let contenders = Value::Count(check.contenders as u64);
             vec![check.strategy.into(), contenders, reads, writes, notifications, agree(agrees)]
         };
@@ -145,7 +141,7 @@ fn counted(value: Option<u64>) -> Value {
     Value::or_missing(value, Value::Count)
 }
 
-fn both(line: Option<&TwoCounts>) -> Value {
+fn both(line: Option<TwoCounts>) -> Value {
     Value::or_missing(line, |line| Value::from(format!("{} / {}", line.client, line.servers)))
 }
 

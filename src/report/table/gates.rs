@@ -2,7 +2,7 @@
 
 use super::super::document::{Table, Tone, Value, words};
 use super::Style;
-use super::layout::escaped;
+use super::layout::{escaped, painted};
 use crate::answer::gate::{Check, Outcome, overall};
 use crate::words::units::{contenders, harmless};
 use crate::words::verdict::Verdict;
@@ -14,18 +14,13 @@ const GATE_WIDTH: usize = 60;
 pub fn gates(outcomes: &[Outcome], style: Style) -> Option<String> {
     let named = worth_showing(outcomes)?;
     let width =
-        named.iter().map(|outcome| titled(outcome).chars().count()).max().unwrap_or(0).min(GATE_WIDTH);
+        named.iter().map(|outcome| gate_title(outcome).chars().count()).max().unwrap_or(0).min(GATE_WIDTH);
     let mut lines = vec![format!("Gates: {}.", gates_sentence(named))];
     for outcome in named {
-        let word = console::style(format!("{:7}", outcome.word())).force_styling(style.colour);
-        let word = match outcome.verdict {
-            Verdict::Held => word.green(),
-            Verdict::Violated(_) => word.red().bold(),
-            Verdict::Unknown(_) => word.yellow(),
-        };
+        let word = painted(&Value::verdict(format!("{:7}", outcome.word()), tone(outcome)), style);
         let mut found = found(outcome).into_iter();
         let first = found.next().unwrap_or_default();
-        lines.push(format!("  {word}  {:width$}  {first}", titled(outcome)).trim_end().to_owned());
+        lines.push(format!("  {word}  {:width$}  {first}", gate_title(outcome)).trim_end().to_owned());
         lines.extend(found.map(|more| format!("  {:7}  {:width$}  {more}", "", "")));
     }
     // Names and labels come from outside.
@@ -51,7 +46,7 @@ pub(in crate::report) fn gates_table(outcomes: &[Outcome]) -> Option<Table> {
         let lines = found(outcome);
         let lines = if lines.is_empty() { vec![String::new()] } else { lines };
         let row = |line: String| {
-            vec![titled(outcome).into(), Value::verdict(outcome.word(), tone(outcome)), line.into()]
+            vec![gate_title(outcome).into(), Value::verdict(outcome.word(), tone(outcome)), line.into()]
         };
         lines.into_iter().map(row).collect::<Vec<_>>()
     };
@@ -78,7 +73,7 @@ pub(in crate::report) fn gates_not_passed(outcomes: &[Outcome]) -> impl Iterator
     let not_passed = outcomes.iter().filter(|outcome| outcome.verdict != Verdict::Held);
     not_passed.map(|outcome| {
         let first = found(outcome).into_iter().next().map_or_else(String::new, |first| format!(": {first}"));
-        let sentence = format!("{}{first}.", titled(outcome));
+        let sentence = format!("{}{first}.", gate_title(outcome));
         GateNotPassed { word: outcome.word(), tone: tone(outcome), sentence }
     })
 }
@@ -89,7 +84,7 @@ pub fn gates_markdown(outcomes: &[Outcome]) -> Option<String> {
     for outcome in named {
         let found: Vec<String> = found(outcome).iter().map(|line| escaped(line)).collect();
         let line =
-            format!("| {} | {} | {} |\n", outcome.word(), escaped(&titled(outcome)), found.join("<br>"));
+            format!("| {} | {} | {} |\n", outcome.word(), escaped(&gate_title(outcome)), found.join("<br>"));
         text.push_str(&line);
     }
     Some(text)
@@ -100,7 +95,7 @@ pub(in crate::report) fn worth_showing(outcomes: &[Outcome]) -> Option<&[Outcome
     outcomes.iter().any(|outcome| !outcome.is_of_every_run()).then_some(outcomes)
 }
 
-fn titled(outcome: &Outcome) -> String {
+pub(in crate::report) fn gate_title(outcome: &Outcome) -> String {
     match &outcome.name {
         Some(name) => format!("{name}: {}", outcome.gate),
         None => outcome.gate.clone(),
@@ -111,7 +106,7 @@ fn titled(outcome: &Outcome) -> String {
 /// limit.
 fn found(outcome: &Outcome) -> Vec<String> {
     let bad: Vec<String> =
-        outcome.checks.iter().filter(|check| check.verdict != Verdict::Held).map(described).collect();
+        outcome.checks.iter().filter(|check| check.verdict != Verdict::Held).map(gate_check_told).collect();
     if !bad.is_empty() {
         return bad;
     }
@@ -122,12 +117,12 @@ fn found(outcome: &Outcome) -> Vec<String> {
                 0 => String::new(),
                 more => format!("; nearest of {}", more + 1),
             };
-            vec![format!("{}{nearest}", described(first))]
+            vec![format!("{}{nearest}", gate_check_told(first))]
         }
         (None, _) => Vec::new(),
     }
 }
 
-fn described(check: &Check) -> String {
+pub(in crate::report) fn gate_check_told(check: &Check) -> String {
     format!("{}, {}: {}", check.strategy, contenders(check.contenders), check.sentence)
 }

@@ -3,7 +3,7 @@
 use super::counts::{self, CountedRow};
 use super::{ExplainedTable, Table, numbers, words};
 use crate::report::View;
-use crate::report::document::{Column, NoValue, Tone, Value};
+use crate::report::document::{Column, Tone, Value};
 use crate::report::view::{
     Cell, EntryOrder, FaultFigures, Percentile, TrialFigures, UnderFault, gap_word, recovery_word,
 };
@@ -15,33 +15,24 @@ use crate::words::units::{format_micros, listed, number};
 /// The tables of a run, what was asked first: what became of the locks under faults, then all figures, then the arrivals of
 /// open loads.
 pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
-    let figures = || {
+    let figures = (!view.cells.is_empty()).then(|| {
         ExplainedTable::without_zeros(
             "Each strategy with each number of contenders",
-            Table::of(view),
+            Table::whole(view).without_idle_columns(),
             legend(view),
         )
-    };
-    let open = || {
+    });
+    let open = view.cells.iter().any(Cell::is_open).then(|| {
         ExplainedTable::without_zeros(
             "What became of the arrivals",
             Table::open(view),
             OPEN_LEGEND.to_owned(),
         )
-    };
-    let has_figures = !view.cells.is_empty();
-    let has_arrivals = view.cells.iter().any(Cell::is_open);
-    let all = [
-        faults_table(view),
-        has_figures.then(figures),
-        drivers_table(view),
-        by_kind(view),
-        has_arrivals.then(open),
-    ];
+    });
+    let all = [faults_table(view), figures, drivers_table(view), by_kind(view), open];
     all.into_iter().flatten().collect()
 }
 
-/// The requests that were counted on the wire; `None` where none were.
 fn by_kind(view: &View<'_>) -> Option<ExplainedTable> {
     let cells = view.cells.iter().filter_map(|cell| Some((cell, cell.on_the_wire()?)));
     let rows = cells.map(|(cell, counting)| CountedRow {
@@ -57,7 +48,6 @@ fn by_kind(view: &View<'_>) -> Option<ExplainedTable> {
     })
 }
 
-/// What became of each strategy under each fault; `None` without faults.
 fn faults_table(view: &View<'_>) -> Option<ExplainedTable> {
     view.has_faults().then(|| {
         ExplainedTable::without_zeros(
@@ -68,7 +58,6 @@ fn faults_table(view: &View<'_>) -> Option<ExplainedTable> {
     })
 }
 
-/// The columns on the pace and the times.
 const PACE: [Column; 16] = [
     words("strategy"),
     numbers("contenders", 0),
@@ -88,7 +77,6 @@ const PACE: [Column; 16] = [
     numbers("standstill", 1),
 ];
 
-/// Those on what was judged.
 const JUDGED: [Column; 2] = [numbers("violations", 1), Column { heading: "marks", numbers: false, spare: 1 }];
 
 fn figures_with_column() -> impl Iterator<Item = (&'static FigureEntry, FigureColumn)> {
@@ -106,17 +94,12 @@ impl Table {
     }
 
     /// The main table: one row for each strategy and contender count.
-    fn of(view: &View<'_>) -> Self {
-        Self::whole(view).without_idle_columns()
-    }
-
     pub(in crate::report) fn whole(view: &View<'_>) -> Self {
         let rows = view.cells.iter().map(|cell| row(view, cell)).collect();
         Self { columns: columns(), labels: 1, rows }
     }
 }
 
-/// What the table's figures are, in one sentence.
 fn legend(view: &View<'_>) -> String {
     let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
     let figures = if repeated { "Medians of the valid repetitions. " } else { "" };
@@ -188,8 +171,8 @@ const BELOW_FLOOR: f64 = 0.995;
 fn row(view: &View<'_>, cell: &Cell<'_>) -> Vec<Value> {
     let percentile = |measure, quantile| match cell.percentile(measure, quantile) {
         Some(value) => duration(value),
-        None if measure == Measure::Wait && cell.is_unstable() => Value::Missing(NoValue::Unstable),
-        None => Value::NOT_MEASURED,
+        None if measure == Measure::Wait && cell.is_unstable() => Value::Unstable,
+        None => Value::NotMeasured,
     };
     let pace = [
         view.label(cell).into(),
@@ -225,7 +208,6 @@ fn repetitions(cell: &Cell<'_>) -> Value {
     Value::OutOf { part: sound as u64, whole: cell.trials.len() as u64 }
 }
 
-/// The median over the repetitions.
 fn figure(cell: &Cell<'_>, entry: &FigureEntry) -> Value {
     let in_percent = entry.column.is_some_and(|column| column.in_percent);
     Value::or_missing(cell.figure(entry), if in_percent { Value::Share } else { Value::Amount })
@@ -237,7 +219,6 @@ fn contenders(cell: &Cell<'_>) -> Value {
     Value::OutOf { part: cell.took_part().min(whole), whole }
 }
 
-/// Waits that were not served, in all repetitions.
 fn unserved(cell: &Cell<'_>) -> Value {
     Value::or_missing(Some(cell.sum(Trial::unserved)).filter(|some| *some > 0), Value::Count)
 }
@@ -274,7 +255,6 @@ const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the l
     lock busy: share of the time that the busiest lock was held or being handed over.";
 
 impl Table {
-    /// The arrivals of open loads: a row for each strategy and contender count; no rows for other loads.
     fn open(view: &View<'_>) -> Self {
         let row = |cell: &Cell<'_>| {
             let part = |measure, quantile| {
@@ -375,7 +355,6 @@ const FAULT_COLUMNS: [Column; 20] = [
 ];
 
 impl Table {
-    /// One row for each strategy, fault and contender count; no rows when nothing was broken.
     fn faults(view: &View<'_>) -> Self {
         let names: Vec<String> = view.fault_sets().iter().map(|set| set.name()).collect();
         let row = |under: UnderFault| {
@@ -384,8 +363,8 @@ impl Table {
                 names[under.set].as_str().into(),
                 Value::Count(under.cell.contenders as u64),
             ];
-            let faults = under.faults.map_or([const { Value::NOT_MEASURED }; 5], |it| of_faults(&it));
-            let trials = under.trials.map_or([const { Value::NOT_MEASURED }; 12], |it| of_trials(&it));
+            let faults = under.faults.map_or([const { Value::NotMeasured }; 5], |it| of_faults(&it));
+            let trials = under.trials.map_or([const { Value::NotMeasured }; 12], |it| of_trials(&it));
             named.into_iter().chain(faults).chain(trials).collect()
         };
         let rows: Vec<Vec<Value>> = view.under_faults().into_iter().map(row).collect();
@@ -400,7 +379,7 @@ impl Table {
 
 fn of_faults(figures: &FaultFigures) -> [Value; 5] {
     let FaultFigures { fired, proved, .. } = *figures;
-    let [median, longest] = figures.recovery.map_or([const { Value::NOT_MEASURED }; 2], |recovery| {
+    let [median, longest] = figures.recovery.map_or([const { Value::NotMeasured }; 2], |recovery| {
         [recovery.median_us, recovery.longest_us].map(|us| match us {
             us if us.is_infinite() => Value::verdict(recovery_word(us), Tone::Bad),
             us if us < 0.5 => recovery_word(us).into(),
@@ -458,7 +437,6 @@ const DRIVER_LEGEND: &str = "Drivers, and what the way to them costs. Pipe: what
                       acquires of each contender were out at once, and done one after the other; an acquire then begins at \
                       the release before, by the driver's clock, and has no way to the driver in it.";
 
-/// Locks of other programs: what was taken by which, and what the way to it costs.
 fn drivers_table(view: &View<'_>) -> Option<ExplainedTable> {
     let driven = |cell: &Cell<'_>| cell.all().find_map(|trial: &Trial| trial.driver.clone());
     let rows: Vec<Vec<Value>> = view

@@ -39,10 +39,8 @@ pub(super) fn fitted(mut grid: Table, style: Style) -> (String, Vec<&'static str
     let mut left_out = Vec::new();
     let whole = grid.clone();
     loop {
-        let wide = draw(&grid, style, None);
-        let fits = style.width.is_none_or(|width| width_of(&grid) <= usize::from(width));
-        if fits {
-            return (wide, left_out);
+        if style.width.is_none_or(|width| width_of(&grid) <= usize::from(width)) {
+            return (draw(&grid, style, None), left_out);
         }
         let Some((narrower, heading)) = grid.without_spare_column() else {
             return match style.width.filter(|width| has_room_for_labels(&grid, *width)) {
@@ -128,17 +126,13 @@ fn draw(grid: &Table, style: Style, width: Option<u16>) -> String {
         column.set_cell_alignment(if look.numbers { CellAlignment::Right } else { CellAlignment::Left });
     }
     if let Some(width) = width {
-        wrap_labels(&mut table, width, grid.labels);
+        // Only the columns at the left are wrapped, whose labels are the longest.
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        for column in table.column_iter_mut().skip(grid.labels) {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table.trim_fmt()
-}
-
-/// Wraps the columns at the left, whose labels are the longest, and leaves the others whole.
-fn wrap_labels(table: &mut Drawing, width: u16, labels: usize) {
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    for column in table.column_iter_mut().skip(labels) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
-    }
 }
 
 fn coloured(value: &Value) -> Text {

@@ -18,8 +18,10 @@ use crate::words::units::{grouped, listed, number, percent};
 pub use ab::{ab, ab_headline, ab_markdown, sides};
 pub use calibration::{calibration, headline as calibration_headline};
 pub use comparison::{comparison, comparison_markdown, power};
+pub(super) use gates::{
+    gate_check_told, gate_title, gates_not_passed, gates_sentence, gates_table, worth_showing,
+};
 pub use gates::{gates, gates_markdown};
-pub(super) use gates::{gates_not_passed, gates_sentence, gates_table, worth_showing};
 pub use layout::Style;
 pub use plan::{headline as plan_headline, plan};
 pub(super) use run::basis;

@@ -9,7 +9,7 @@ use crate::answer::plan::{
 };
 use crate::report::document::{Column, Tone, Value};
 use crate::results::record::figures::THROUGHPUT;
-use crate::words::units::{capitalised, counted, number};
+use crate::words::units::{capitalised, counted, grouped, number};
 use crate::words::verdict::Verdict;
 
 /// The answer in words, tables of what it rests on, and what is missing.
@@ -75,12 +75,10 @@ pub(in crate::report) fn word(verdict: &Verdict) -> Value {
     }
 }
 
-/// A wait with the ends of its interval.
 fn time(Predicted { low, middle, high }: Predicted) -> Value {
     Value::Duration(middle).between(Value::Duration(low), Value::Duration(high))
 }
 
-/// So many a second with the ends of their interval.
 fn rate(Predicted { low, middle, high }: Predicted) -> Value {
     Value::Rate(middle).between(Value::Amount(low), Value::Amount(high))
 }
@@ -101,7 +99,6 @@ fn table(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
     Table { columns, labels: 1, rows }
 }
 
-/// What is expected of each strategy; `None` where nothing was predicted of any.
 pub(in crate::report) fn waits(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer| {
         let of = |read: fn(&Prediction) -> Value| Value::or_missing(answer.prediction.as_ref(), read);
@@ -140,16 +137,15 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<ExplainedTable> {
     })
 }
 
-/// What to take at other rates and with other numbers of clients; `None` where there is no map.
 pub(in crate::report) fn map(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |cell: &MapCell| {
         let take: [Value; 3] = match &cell.take {
             MapChoice::Lock { strategy, locks, wait_us } => {
                 [strategy.as_str().into(), Value::Count(*locks as u64), Value::Duration(*wait_us)]
             }
-            MapChoice::None => [Value::verdict("none", Tone::Bad), Value::NOT_MEASURED, Value::NOT_MEASURED],
+            MapChoice::None => [Value::verdict("none", Tone::Bad), Value::NotMeasured, Value::NotMeasured],
             MapChoice::NotKnown => {
-                [Value::verdict("not measured", Tone::Doubtful), Value::NOT_MEASURED, Value::NOT_MEASURED]
+                [Value::verdict("not measured", Tone::Doubtful), Value::NotMeasured, Value::NotMeasured]
             }
         };
         [Value::Rate(cell.rate), Value::Count(cell.clients as u64)].into_iter().chain(take).collect()
@@ -173,7 +169,6 @@ fn is_predicted(plan: &PlanFile) -> bool {
     plan.answers.iter().any(|answer| answer.prediction.is_some())
 }
 
-/// What the ensemble gets of each strategy; `None` where nothing was predicted of any.
 pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer| {
         let of = |read: fn(&Prediction) -> f64| {
@@ -211,7 +206,6 @@ pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<ExplainedTable> {
     })
 }
 
-/// What each kind of failure costs each strategy; `None` where none was measured that costs anything.
 pub(in crate::report) fn failures(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer, cost: &FailureCost| {
         vec![
@@ -257,7 +251,6 @@ pub(in crate::report) fn failures(plan: &PlanFile) -> Option<ExplainedTable> {
     })
 }
 
-/// The median of a few, with the least and the most.
 fn measured(range: MeasuredRange) -> Value {
     let MeasuredRange { least_us, median_us, most_us, at_least } = range;
     let [least, most] = [least_us, most_us].map(|us| Value::Duration(us as f64));
@@ -267,7 +260,6 @@ fn measured(range: MeasuredRange) -> Value {
     }
 }
 
-/// What the handoffs of each strategy were fitted to; `None` where there is no fit.
 pub(in crate::report) fn fits(plan: &PlanFile) -> Option<ExplainedTable> {
     let row = |answer: &Answer| {
         let of = |read: fn(&Fit) -> Value| Value::or_missing(answer.fit.as_ref(), read);
@@ -322,20 +314,14 @@ pub(in crate::report) fn sensitivities(plan: &PlanFile) -> Vec<String> {
 
 /// What is not known, each once, with whose it is where it is not all's.
 pub(in crate::report) fn missing(plan: &PlanFile) -> Vec<String> {
-    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
-    for answer in &plan.answers {
-        for missing in &answer.missing {
-            match all.iter_mut().find(|(text, _)| text == missing) {
-                Some((_, of)) => of.push(&answer.strategy),
-                None => all.push((missing, vec![&answer.strategy])),
-            }
-        }
-    }
+    let all = plan.answers.iter().flat_map(|answer| {
+        answer.missing.iter().map(move |missing| (missing.as_str(), answer.strategy.as_str()))
+    });
     let said = |(text, of): (&str, Vec<&str>)| match of.len() == plan.answers.len() {
         true => format!("not known: {text}"),
         false => format!("not known of {}: {text}", of.join(", ")),
     };
-    all.into_iter().map(said).collect()
+    grouped(all).into_iter().map(said).collect()
 }
 
 pub(in crate::report) fn left_out(plan: &PlanFile) -> Vec<String> {
@@ -383,7 +369,6 @@ fn told(is_so: bool, good: &str, bad: &str) -> Value {
     }
 }
 
-/// What was predicted of it, and what was measured.
 pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
     let row = |figure: &Checked| {
         let is_rate = figure.figure == THROUGHPUT.card.name;
@@ -420,7 +405,6 @@ pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
     }
 }
 
-/// What failures were to cost, and what they did when they were caused again; `None` where none were.
 pub(in crate::report) fn checked_failures(one: &Verification) -> Option<ExplainedTable> {
     let row = |failure: &CheckedFailure| {
         vec![

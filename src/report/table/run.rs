@@ -41,10 +41,8 @@ fn first_line(headline: &Headline, style: Style) -> String {
     format!("{}{rest}", painted(&Value::verdict(word, headline.verdict.tone()), style))
 }
 
-/// A table, and what the figures are that are shown of it.
 fn explained(ExplainedTable { table, legend, .. }: ExplainedTable, style: Style) -> Vec<String> {
-    let headings = |grid: &Table| grid.columns.iter().map(|column| column.heading).collect::<Vec<_>>();
-    let mut shown = headings(&table);
+    let mut shown: Vec<&'static str> = table.columns.iter().map(|column| column.heading).collect();
     let mut said = fitted_above(table, style, |left_out| {
         shown.retain(|heading| !left_out.contains(heading));
         only(&legend, &Table::headings(), &shown)
@@ -69,13 +67,11 @@ fn cross_check(view: &View<'_>, style: Style) -> String {
     fitted(grid, style).0 + "\n"
 }
 
-/// Client, cost model and servers side by side; empty when nothing was counted.
 pub fn accounting_table(view: &View<'_>, style: Style) -> String {
     let grid = Table::accounting(view);
     if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }
 }
 
-/// A line for each; nothing where there is none.
 fn conclusions_list(conclusions: &[Conclusion], style: Style) -> Option<String> {
     let line = |one: &Conclusion| wrapped(&one_line(&one.sentence), "  - ", style);
     let lines: Vec<String> = conclusions.iter().map(line).collect();
@@ -100,10 +96,6 @@ fn wrapped(text: &str, begin: &str, style: Style) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-fn conclusions_markdown(conclusions: &[Conclusion]) -> Option<String> {
-    bullets(conclusions.iter().map(|one| &one.sentence)).map(|lines| format!("#### Conclusions\n\n{lines}"))
-}
-
 /// The first line, the gates and tables, what must be said of them, and the three-way check folded away.
 pub fn markdown(report: &RunReport<'_>) -> String {
     let view = report.view;
@@ -117,7 +109,8 @@ pub fn markdown(report: &RunReport<'_>) -> String {
     }
     said.extend(bullets(view.notes()));
     said.extend(basis(view).iter().map(|line| escaped(line)));
-    said.extend(conclusions_markdown(report.other_conclusions()));
+    let others = bullets(report.other_conclusions().iter().map(|one| &one.sentence));
+    said.extend(others.map(|lines| format!("#### Conclusions\n\n{lines}")));
     let accounting = Table::accounting(view);
     if !accounting.rows.is_empty() {
         let summary = "<details><summary>Counts: client, cost model and servers</summary>";

@@ -6,6 +6,7 @@ use crate::answer::sweep::{
     Collapse, Decision, Edge, Ending, Estimate, Finding, Fit, Knee, KneeFigure, NoLaw, Opinion, Point,
     Saturation, State, SweepFile, Values, Variable,
 };
+use crate::report::document::Value;
 use crate::words::units::{counted, format_micros, number, percent, shown};
 use crate::words::verdict::Verdict;
 
@@ -76,7 +77,6 @@ pub fn headline(file: &SweepFile) -> String {
     format!("{alarm}{said}.")
 }
 
-/// How much was measured.
 pub(in crate::report) fn extent(file: &SweepFile) -> String {
     let over: Vec<String> = file.over.iter().map(ToString::to_string).collect();
     let reps = counted(file.samples.len(), "trial", "trials");
@@ -274,7 +274,9 @@ pub(in crate::report) fn grid(file: &SweepFile) -> Table {
             row
         })
     });
-    Table::of_texts(columns, labels, rows)
+    let value = |text: String| if text == NOT_MEASURED { Value::NotMeasured } else { Value::from(text) };
+    let rows = rows.map(|row: Vec<String>| row.into_iter().map(value).collect()).collect();
+    Table { columns, labels, rows }
 }
 
 fn interval(found: Option<Estimate>, show: impl Fn(f64) -> String) -> String {

@@ -39,7 +39,7 @@ fn table(trend: &Trend, style: Style) -> String {
         trend.runs.iter().zip(&line.points).map(|(run, point)| {
             let value = |value: f64| trend.unit.show(value);
             let values = match point {
-                None => [const { Value::NOT_MEASURED }; 4],
+                None => [const { Value::NotMeasured }; 4],
                 Some(point) => [
                     Value::from(value(point.median)).at_least(point.at_least),
                     value(point.min).into(),

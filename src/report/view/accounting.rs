@@ -1,5 +1,7 @@
 //! Client, cost model and servers side by side.
 
+use std::collections::BTreeSet;
+
 use super::{Cell, View};
 use crate::results::record::{Accounting, Counted};
 
@@ -18,9 +20,8 @@ pub struct AccountingRow {
 pub struct CrossCheck {
     pub strategy: String,
     pub contenders: usize,
-    pub reads: Option<TwoCounts>,
-    pub writes: Option<TwoCounts>,
-    pub notifications: Option<TwoCounts>,
+    /// Reads, writes and notifications.
+    pub counts: [Option<TwoCounts>; 3],
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,18 +35,15 @@ impl View<'_> {
     /// Client against servers, cell by cell; empty where no server could be asked.
     pub fn cross_checks(&self) -> Vec<CrossCheck> {
         let check = |cell: &Cell<'_>| {
-            let of = |chosen: fn(Counted) -> bool| compared(cell, chosen);
+            let chosen: [fn(Counted) -> bool; 3] =
+                [|what| what == Counted::Reads, |what| what == Counted::Writes, Counted::is_event];
             CrossCheck {
                 strategy: self.label(cell).to_owned(),
                 contenders: cell.contenders,
-                reads: of(|what| what == Counted::Reads),
-                writes: of(|what| what == Counted::Writes),
-                notifications: of(Counted::is_event),
+                counts: chosen.map(|chosen| compared(cell, chosen)),
             }
         };
-        let asked = |check: &CrossCheck| {
-            [&check.reads, &check.writes, &check.notifications].into_iter().any(Option::is_some)
-        };
+        let asked = |check: &CrossCheck| check.counts.iter().any(Option::is_some);
         self.cells.iter().map(check).filter(asked).collect()
     }
 
@@ -65,7 +63,7 @@ impl View<'_> {
 }
 
 /// What was counted, in the order of the table.
-fn whats(cell: &Cell<'_>) -> std::collections::BTreeSet<Counted> {
+fn whats(cell: &Cell<'_>) -> BTreeSet<Counted> {
     cell.all().flat_map(|one| &one.accounting).map(|line| line.what).collect()
 }
 

@@ -33,7 +33,6 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of these values; `None` when there is none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         let all = || values.iter().copied();
@@ -174,6 +173,11 @@ impl Cell<'_> {
         kinds.filter(|(_, amount)| *amount > 0.0).collect()
     }
 
+    /// Its course, in steps of which each has some acquisitions; `None` where that leaves no two of them.
+    pub fn over_time(&self) -> Option<RateOverTime> {
+        RateOverTime::of(&self.counting().map(Bins::of).collect::<Vec<_>>())
+    }
+
     pub fn on_the_wire(&self) -> Option<&Counting> {
         self.counting().find_map(Trial::on_the_wire)
     }
@@ -279,7 +283,6 @@ impl Bins {
         Self { acquired: bins.acquired.into_iter().take(full).collect(), ..bins }
     }
 
-    /// In bins that are so many times as long.
     fn merged(&self, times: u64) -> Self {
         let times = usize::try_from(times.max(1)).unwrap_or(usize::MAX);
         Self {
@@ -306,13 +309,6 @@ const PER_BIN: f64 = 8.0;
 /// More bins than this cannot be told apart.
 const BINS_AT_MOST: u64 = 150;
 const BINS_AT_LEAST: usize = 2;
-
-impl Cell<'_> {
-    /// Its course, in steps of which each has some acquisitions; `None` where that leaves no two of them.
-    pub fn over_time(&self) -> Option<RateOverTime> {
-        RateOverTime::of(&self.counting().map(Bins::of).collect::<Vec<_>>())
-    }
-}
 
 impl RateOverTime {
     fn of(all: &[Bins]) -> Option<Self> {

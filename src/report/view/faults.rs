@@ -27,7 +27,6 @@ impl FaultSet {
         }
     }
 
-    /// The label; `None` of several.
     pub fn single(&self) -> Option<&str> {
         match self.labels.as_slice() {
             [one] => Some(one),
@@ -79,6 +78,16 @@ impl View<'_> {
     pub(in crate::report) fn broken(&self) -> impl Iterator<Item = &Trial> {
         self.cells.iter().flat_map(Cell::all).filter(|trial| !trial.faults.is_empty())
     }
+
+    /// What became of each lock under each fault: by strategy, then by fault, then by contenders.
+    pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
+        let sets = self.fault_sets();
+        let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
+        pairs
+            .flat_map(|(strategy, set)| self.cells_of(strategy).map(move |cell| (cell, set)))
+            .filter_map(|(cell, set)| UnderFault::of(cell, set, &sets[set]))
+            .collect()
+    }
 }
 
 /// One strategy at one contender count under one fault, or under several together.
@@ -93,7 +102,6 @@ pub struct UnderFault<'a> {
     pub trials: Option<TrialFigures>,
 }
 
-/// What became of a lock under a fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fate {
     Unknown,
@@ -152,18 +160,6 @@ pub struct TrialFigures {
     pub stale_writes: u64,
     /// Of those, the ones turned away by their fencing token.
     pub stale_rejected: u64,
-}
-
-impl View<'_> {
-    /// What became of each lock under each fault: by strategy, then by fault, then by contenders.
-    pub fn under_faults(&self) -> Vec<UnderFault<'_>> {
-        let sets = self.fault_sets();
-        let pairs = (0..self.strategies.len()).flat_map(|s| (0..sets.len()).map(move |set| (s, set)));
-        pairs
-            .flat_map(|(strategy, set)| self.cells_of(strategy).map(move |cell| (cell, set)))
-            .filter_map(|(cell, set)| UnderFault::of(cell, set, &sets[set]))
-            .collect()
-    }
 }
 
 impl<'a> UnderFault<'a> {

@@ -14,6 +14,8 @@ pub use faults::{
     Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,
 };
 
+use std::collections::BTreeSet;
+
 use crate::results::record::{Floor, Judged};
 use crate::words::measure::Measure;
 
@@ -66,10 +68,8 @@ impl<'a> View<'a> {
     }
 
     pub fn contender_counts(&self) -> Vec<usize> {
-        let mut counts: Vec<usize> = self.cells.iter().map(|cell| cell.contenders).collect();
-        counts.sort_unstable();
-        counts.dedup();
-        counts
+        let counts: BTreeSet<usize> = self.cells.iter().map(|cell| cell.contenders).collect();
+        counts.into_iter().collect()
     }
 
     /// The contender count at which most strategies have that: the largest, if several have it at as many.
@@ -92,7 +92,6 @@ impl<'a> View<'a> {
         })
     }
 
-    /// One line on where it was measured.
     pub fn place_line(&self) -> String {
         self.place.join("; ")
     }

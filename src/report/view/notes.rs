@@ -31,7 +31,6 @@ impl View<'_> {
         violated.chain(doubts).chain(unserved).collect()
     }
 
-    /// Why a promise was broken: a line for each reason, the first ones.
     fn violated(&self, cell: &Cell<'_>) -> Vec<String> {
         let of = format!("violated: {}", self.name(cell));
         let trials = cell.all().filter(|trial| trial.is_violated());
@@ -65,39 +64,31 @@ impl View<'_> {
     }
 
     fn doubts_of(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
-        let name = self.name(cell);
-        let number = trial.spec.repetition;
-        let invalid =
-            trial.health.invalid.iter().map(|why| format!("invalid: {name}, repetition {number}: {why}"));
-        let partial =
-            trial.cut_short.iter().map(|cut| format!("partial: {name}, repetition {number}: {}", cut.why));
+        let of = self.repetition(cell, trial);
+        let invalid = trial.health.invalid.iter().map(|why| format!("invalid: {of}: {why}"));
+        let partial = trial.cut_short.iter().map(|cut| format!("partial: {of}: {}", cut.why));
         let stood = trial.standstill.iter().map(|stood| {
             let signs = match stood.signs.as_slice() {
                 [] => "cause unknown".to_owned(),
                 signs => signs.join("; "),
             };
             let lasted = format_micros(stood.lasted_us);
-            format!(
-                "standstill: {name}, repetition {number}: for {lasted} the lock was free, but nobody who waited \
-                 got it: {signs}"
-            )
+            format!("standstill: {of}: for {lasted} the lock was free, but nobody who waited got it: {signs}")
         });
         let saturated = trial.measured.saturated;
         let saturated = (saturated > 0).then(|| {
             let samples = counted(saturated, "sample counts", "samples count");
             let longest = format_micros(HIGHEST_US);
-            format!("too long: {name}, repetition {number}: {samples} as {longest} but took longer")
+            format!("too long: {of}: {samples} as {longest} but took longer")
         });
         let elections = trial
             .unexplained_elections()
-            .map(|one| format!("election: {name}, repetition {number}: {}", told(one, trial.measured_us)));
+            .map(|one| format!("election: {of}: {}", told(one, trial.measured_us)));
         // Where something was broken on purpose, requests fail.
         let errors = trial.told_errors().filter(|_| trial.faults.is_empty());
         let said = [("errors", errors), ("delayed", trial.sessions.told_delayed())];
-        let said = said
-            .into_iter()
-            .filter_map(|(what, text)| Some(format!("{what}: {name}, repetition {number}: {}", text?)));
-        let open = of_open_load(&name, trial);
+        let said = said.into_iter().filter_map(|(what, text)| Some(format!("{what}: {of}: {}", text?)));
+        let open = of_open_load(&of, trial);
         invalid
             .chain(partial)
             .chain(stood)
@@ -144,16 +135,38 @@ impl View<'_> {
         fan_out.chain(disagree).collect()
     }
 
+    /// One line for each stuck contender, for each trial that left nodes behind, and for each fault that was not
+    /// proved or not undone.
+    fn fault_notes(&self) -> Vec<String> {
+        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
+        let broken = trials.filter(|(_, trial)| !trial.faults.is_empty());
+        broken.flat_map(|(cell, trial)| self.notes_on(cell, trial)).collect()
+    }
+
+    fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
+        let of = self.repetition(cell, trial);
+        let mut notes = stuck(trial, &of);
+        notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, &of)));
+        for fault in &trial.faults {
+            let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
+            notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
+        }
+        notes
+    }
+
     fn name(&self, cell: &Cell<'_>) -> String {
         format!("{}, {}", self.label(cell), contenders(cell.contenders))
+    }
+
+    fn repetition(&self, cell: &Cell<'_>, trial: &Trial) -> String {
+        format!("{}, repetition {}", self.name(cell), trial.spec.repetition)
     }
 }
 
 /// What must be said of one trial: that its queue grew, that less was achieved than offered and what limited it, that
 /// arrivals were dropped.
-fn of_open_load(name: &str, trial: &Trial) -> Vec<String> {
+fn of_open_load(of: &str, trial: &Trial) -> Vec<String> {
     let Some(Arrived { offered, dropped, .. }) = trial.arrived else { return Vec::new() };
-    let of = format!("{name}, repetition {}", trial.spec.repetition);
     let mut notes = Vec::new();
     if let Some(grows) = trial.steady.as_ref().and_then(|steady| steady.grows_per_s()) {
         notes.push(format!(
@@ -213,27 +226,6 @@ fn told(election: &Election, measured_us: u64) -> String {
 /// Stuck contenders that are told of one by one, for each trial. When a lock stands still, all of them are stuck.
 const STUCK_TOLD: usize = 20;
 
-impl View<'_> {
-    /// One line for each stuck contender, for each trial that left nodes behind, and for each fault that was not
-    /// proved or not undone.
-    fn fault_notes(&self) -> Vec<String> {
-        let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
-        let broken = trials.filter(|(_, trial)| !trial.faults.is_empty());
-        broken.flat_map(|(cell, trial)| self.notes_on(cell, trial)).collect()
-    }
-
-    fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
-        let of = format!("{}, repetition {}", self.name(cell), trial.spec.repetition);
-        let mut notes = stuck(trial, &of);
-        notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, &of)));
-        for fault in &trial.faults {
-            let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
-            notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
-        }
-        notes
-    }
-}
-
 fn stuck(trial: &Trial, of: &str) -> Vec<String> {
     let told = trial.stuck.iter().take(STUCK_TOLD);
     let mut notes: Vec<String> = told.map(|one| format!("stuck: {of}: {}", who(one))).collect();
@@ -244,7 +236,6 @@ fn stuck(trial: &Trial, of: &str) -> Vec<String> {
     notes
 }
 
-/// Who waited how long, and where it stood.
 fn who(stuck: &Stuck) -> String {
     let waited = format_micros(stuck.waited_us);
     let mut said = vec![format!("contender {} waited {waited} for lock {}", stuck.contender, stuck.lock)];

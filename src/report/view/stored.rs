@@ -1,6 +1,7 @@
 //! From the stored run to the view.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use toml::Table;
 
@@ -90,9 +91,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
             workers.of, workers.run_id
         ));
     }
-    let mut hosts: Vec<&str> = workers.parts.iter().map(|part| part.host.as_str()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
+    let hosts: BTreeSet<&str> = workers.parts.iter().map(|part| part.host.as_str()).collect();
     let sum = |of: fn(&Trial) -> u64| stored.trials.iter().map(of).sum::<u64>();
     let handoffs = sum(|trial| trial.histograms.get(&Measure::Handoff).map_or(0, |samples| samples.len()));
     let acquired = sum(|trial| trial.measured.acquired());
@@ -210,15 +209,13 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
 /// Why the servers' counts are not beside the client's: one line for each server and reason.
 fn not_compared(trials: &[Trial]) -> Vec<String> {
     let servers = trials.iter().flat_map(|trial| &trial.servers);
-    let mut lines: Vec<String> = servers
+    let lines: BTreeSet<String> = servers
         .filter_map(|server| {
             let why = server.silent.as_ref()?;
             Some(format!("not compared with the client's counts: {}: {why}", server.address))
         })
         .collect();
-    lines.sort_unstable();
-    lines.dedup();
-    lines
+    lines.into_iter().collect()
 }
 
 fn ensemble(ensemble: &EnsembleInfo) -> String {
@@ -227,11 +224,9 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
         servers => counted(servers, "server", "servers"),
     };
     let told = ensemble.servers.iter().map(|server| short(&server.version));
-    let mut versions: Vec<&str> =
+    let versions: BTreeSet<&str> =
         told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())).collect();
-    versions.sort_unstable();
-    versions.dedup();
-    let version = match versions.as_slice() {
+    let version = match versions.into_iter().collect::<Vec<_>>().as_slice() {
         [] if ensemble.servers.is_empty() => String::new(),
         [] => " (ZooKeeper's version not known)".to_owned(),
         some => format!(" (ZooKeeper {})", some.join(" and ")),
