@@ -16,7 +16,7 @@ use super::keys::{ClientKeys, EnsembleKeys, FaultKeys, GateKeys, Keys, Places, T
 use super::model::{ClientKind, EnsembleChoice, Load, Precision, RateOf, Scenario, Stop};
 use super::read::{ListOfTables, Sink, TomlValue, expect_text, shortened, wrong_type};
 use super::strategies::{ListedStrategy, apply_poll_interval, strategies};
-use super::values::{Comes, Given, ReadTrace, comes, default_value, given_value};
+use super::values::{Comes, Given, ReadTrace, comes, given_value, in_force};
 use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
 use crate::words::catalog::{LockCard, Param, Params};
 use crate::words::measure::FigureCard;
@@ -279,13 +279,8 @@ impl FaultDraft<'_> {
     }
 
     fn params(&self) -> Params {
-        let value = |param| self.given.get(param).cloned();
-        let params = self.card.params.iter();
-        params
-            .filter_map(|param| {
-                Some((param.name.to_owned(), value(param.name).or_else(|| default_value(param))?))
-            })
-            .collect()
+        let value = |param: &Param| Some((param.name.to_owned(), in_force(param, &self.given)?));
+        self.card.params.iter().filter_map(value).collect()
     }
 
     /// Kind, target and what was set, in the order of the card.

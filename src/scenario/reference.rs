@@ -16,14 +16,8 @@ use crate::words::catalog::{LockCard, Param, ParamKind};
 pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     let mut page = String::from(INTRODUCTION);
     for section in Section::ALL {
-        match section.header() {
-            None => page.push_str("## Keys at the top\n\n"),
-            Some(header) => {
-                let _ = write!(page, "## Keys under `{header}`\n\n");
-            }
-        }
-        page.push_str(introduction(section));
-        page.push_str(&keys(section));
+        let place = section.header().map_or("at the top".to_owned(), |header| format!("under `{header}`"));
+        let _ = write!(page, "## Keys {place}\n\n{}{}", introduction(section), keys(section));
     }
     page.push_str(&distributions());
     page.push_str(&processes());

@@ -544,6 +544,11 @@ pub fn default_value(param: &Param) -> Option<ParamValue> {
     }
 }
 
+/// What holds: what was set or, where nothing was, the default.
+pub(super) fn in_force(param: &Param, set: &Given) -> Option<ParamValue> {
+    set.get(param.name).cloned().or_else(|| default_value(param))
+}
+
 pub(super) fn given_value(param: &Param, value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<ParamValue> {
     Some(match param.kind {
         ParamKind::Duration => {
