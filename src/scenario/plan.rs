@@ -132,7 +132,7 @@ fn scaled_load(scenario: &Scenario) -> Load {
 fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
     match (load, rate_of) {
         (Load::Open(open), RateOf::Each) => {
-            Load::Open(Open { arrivals: open.arrivals.clone().times(float(contenders)), ..open.clone() })
+            Load::Open(Open { arrivals: open.arrivals.clone().times(contenders as f64), ..open.clone() })
         }
         _ => load.clone(),
     }
@@ -251,10 +251,10 @@ impl TrialSpec {
     /// Acquisitions that the measured phase is expected to yield.
     pub fn estimated_acquisitions(&self) -> f64 {
         match self.stop {
-            Stop::Acquisitions(each) => count(each) * float(self.contenders),
+            Stop::Acquisitions(each) => each as f64 * self.contenders as f64,
             Stop::After(duration) => {
-                let by_lock = duration.as_secs_f64() / self.cycle() * float(self.locks.min(self.contenders));
-                let by_contender = duration.as_secs_f64() / self.own_cycle() * float(self.contenders);
+                let by_lock = duration.as_secs_f64() / self.cycle() * self.locks.min(self.contenders) as f64;
+                let by_contender = duration.as_secs_f64() / self.own_cycle() * self.contenders as f64;
                 let arrives = Offered::of(self).map_or(f64::INFINITY, |offered| offered.arrivals);
                 by_lock.min(by_contender).min(arrives)
             }
@@ -291,7 +291,7 @@ impl TrialSpec {
     }
 
     fn seconds(&self) -> f64 {
-        let around = 2.0 * PHASE_S + float(self.contenders) * (CONNECT_S + DRAIN_S);
+        let around = 2.0 * PHASE_S + self.contenders as f64 * (CONNECT_S + DRAIN_S);
         let left = self.service_utilisation().map_or(0.0, |busy| self.backlog(busy));
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
     }
@@ -310,17 +310,17 @@ impl TrialSpec {
     }
 
     fn measured(&self) -> f64 {
-        let queueing = if self.load == Load::Batch { float(self.contenders) * ENQUEUE_S } else { 0.0 };
+        let queueing = if self.load == Load::Batch { self.contenders as f64 * ENQUEUE_S } else { 0.0 };
         match self.stop {
             Stop::After(duration) => duration.as_secs_f64(),
             Stop::Acquisitions(each) => {
-                queueing + count(each) * (self.busiest() * self.cycle()).max(self.own_cycle())
+                queueing + each as f64 * (self.busiest() * self.cycle()).max(self.own_cycle())
             }
         }
     }
 
     fn busiest(&self) -> f64 {
-        float(self.contenders.div_ceil(self.locks.max(1)))
+        self.contenders.div_ceil(self.locks.max(1)) as f64
     }
 
     /// From one acquisition of a busy lock to the next.
@@ -367,14 +367,6 @@ fn interval(strategy: &StrategyChoice) -> Duration {
 
 fn time(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds.clamp(0.0, FOREVER_S))
-}
-
-fn count(number: u64) -> f64 {
-    number as f64
-}
-
-fn float(number: usize) -> f64 {
-    number as f64
 }
 
 /// What arrives in the measured phase of one trial.
