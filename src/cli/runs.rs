@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use clap::ValueEnum;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
@@ -175,7 +176,8 @@ impl GeneratorArgs {
         let faults = allow_faults.then(|| "--allow-faults".into());
         // As another binary of the suite may not know.
         let is_usual = *counting == CountingWhen::default();
-        let counting = (!is_usual).then(|| ["--counting".into(), counting.word().into()]);
+        let counting = counting.to_possible_value().filter(|_| !is_usual);
+        let counting = counting.map(|when| ["--counting".into(), when.get_name().into()]);
         threads.into_iter().flatten().chain(faults).chain(counting.into_iter().flatten()).collect()
     }
 }

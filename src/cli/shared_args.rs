@@ -128,15 +128,6 @@ impl CountingWhen {
             Self::Never => false,
         }
     }
-
-    /// As options say it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Drivers => "drivers",
-            Self::Always => "always",
-            Self::Never => "never",
-        }
-    }
 }
 
 /// How the results of a run are judged and shown.

@@ -211,7 +211,6 @@ impl Types {
     }
 
     fn of_driver_check(&mut self) -> (&'static str, Value) {
-        let text = || json!({ "type": "string" });
         let found = having([
             ("driver", text()),
             ("inside", json!({ "type": "object" })),
@@ -225,7 +224,6 @@ impl Types {
 
     /// What each command adds where it could do what was asked.
     fn found(&mut self) -> Vec<(&'static str, Value)> {
-        let text = || json!({ "type": "string" });
         let amount = || json!({ "type": "integer", "minimum": 0 });
         let objects = || list(json!({ "type": "object" }));
         let verdict = || json!({ "enum": ["held", "violated", "unknown"] });
@@ -241,7 +239,7 @@ impl Types {
             (
                 "run",
                 having([
-                    ("results", path()),
+                    ("results", text()),
                     ("resume", json!({ "type": ["string", "null"] })),
                     ("run", self.of::<RunFile>()),
                     ("summary", self.of::<Summary>()),
@@ -249,19 +247,19 @@ impl Types {
                     ("trials", self.of::<Vec<TrialFile<'_>>>()),
                 ]),
             ),
-            ("ab", having([("results", path()), ("ab", self.of::<AbFile>())])),
+            ("ab", having([("results", text()), ("ab", self.of::<AbFile>())])),
             (
                 "torture",
                 having([
-                    ("results", path()),
+                    ("results", text()),
                     ("seed", amount()),
                     ("rounds", objects()),
                     ("left_out", objects()),
                     ("faults", json!({ "type": "object" })),
                 ]),
             ),
-            ("calibrate", having([("results", path()), ("calibration", self.of::<CalibrationFile>())])),
-            ("export", having([("run", path()), ("written", self.of::<Vec<PathBuf>>())])),
+            ("calibrate", having([("results", text()), ("calibration", self.of::<CalibrationFile>())])),
+            ("export", having([("run", text()), ("written", self.of::<Vec<PathBuf>>())])),
             (
                 "validate",
                 having([
@@ -288,14 +286,14 @@ impl Types {
                     "properties": { "verdict": verdict(), "reasons": list(text()) },
                     "anyOf": [
                         having([
-                            ("run", path()),
+                            ("run", text()),
                             ("judged", self.of::<Judged>()),
                             ("recorded", self.of::<Judged>()),
                             ("trials", objects()),
                             ("changed", list(text())),
                         ]),
                         having([
-                            ("history", path()),
+                            ("history", text()),
                             ("notes", list(text())),
                             ("events", amount()),
                             ("contenders", amount()),
@@ -311,7 +309,7 @@ impl Types {
                 having([
                     ("connect", text()),
                     ("servers", objects()),
-                    ("directory", path()),
+                    ("directory", text()),
                     ("since", text()),
                 ]),
             ),
@@ -330,7 +328,7 @@ fn either(one: Value, other: Value) -> Value {
     json!({ "anyOf": [one, other] })
 }
 
-fn path() -> Value {
+fn text() -> Value {
     json!({ "type": "string" })
 }
 

@@ -378,7 +378,8 @@ impl ComparisonInProgress {
             self.block(Block::of(self.seed, number), stop).await?;
             let file = self.file(&SeriesEnd::of(Ending::GoingOn));
             file.write(self.series.path())?;
-            if self.next(&file) != Next::Another {
+            let half_widths = half_widths(&file);
+            if self.length.after(self.progress(&half_widths)) != Next::Another {
                 return Ok(());
             }
             number += 1;
@@ -472,22 +473,15 @@ impl ComparisonInProgress {
         }
     }
 
-    fn next(&self, file: &AbFile) -> Next {
-        self.length.after(self.progress(&half_widths(file)))
-    }
-
     fn progress<'a>(&self, half_widths: &'a [Option<f64>]) -> Progress<'a> {
-        Progress { done: self.done(), spoiled: self.spoiled(), half_widths }
+        let done = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        Progress { done, spoiled: self.spoiled(), half_widths }
     }
 
     /// How many blocks lack a pair because a run was spoiled.
     fn spoiled(&self) -> u32 {
         let spoiled = self.answers.iter().filter(|(_, each)| each.iter().any(Answers::is_spoiled));
         u32::try_from(spoiled.count()).unwrap_or(u32::MAX)
-    }
-
-    fn done(&self) -> u32 {
-        u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
 
     /// A line about the block that has ended.
@@ -507,8 +501,7 @@ impl ComparisonInProgress {
                 missing.map_or_else(String::new, |(turn, why)| format!(" ({}: {why})", turn.title()));
             format!("{} of {}: B/A {b}, A/A {again}{missing}", question.figure, question.cells)
         });
-        let left = planned.saturating_sub(block.number);
-        let left = match left {
+        let left = match planned.saturating_sub(block.number) {
             0 => String::new(),
             left => format!("; about {} left", whole_seconds(self.pace().saturating_mul(left))),
         };
