@@ -272,10 +272,9 @@ fn colour_at(text: &str) -> Option<&str> {
     let is_number =
         |code: &str| !code.is_empty() && code.len() < 4 && code.bytes().all(|b| b.is_ascii_digit());
     let plain = |code: &str| matches!(code.parse(), Ok(0 | 1 | 2 | 22 | 31..=36 | 39 | 91..=96));
-    let indexed = |index: &str| is_number(index);
     let is_ours = codes
         .strip_prefix("38;5;")
-        .map_or_else(|| codes.split(';').all(|code| is_number(code) && plain(code)), indexed);
+        .map_or_else(|| codes.split(';').all(|code| is_number(code) && plain(code)), is_number);
     is_ours.then(|| &text[..codes.len() + 3])
 }
 

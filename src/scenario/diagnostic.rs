@@ -114,16 +114,12 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    pub fn position(&self, diagnostic: &Diagnostic) -> Position {
-        position(&self.text, diagnostic.span.start)
-    }
-
     pub fn machine(&self) -> Vec<MachineDiagnostic> {
         self.list
             .iter()
             .map(|diagnostic| MachineDiagnostic {
                 file: self.file.clone(),
-                position: self.position(diagnostic),
+                position: position(&self.text, diagnostic.span.start),
                 severity: diagnostic.severity,
                 text: self.text.get(diagnostic.span.clone()).unwrap_or_default().to_owned(),
                 message: diagnostic.message.clone(),

@@ -27,7 +27,7 @@ pub struct StoredEvidence {
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
     writes_per_s: Option<f64>,
     pub sources: Vec<PathBuf>,
-    place: Option<(HostInfo, EnsembleInfo)>,
+    pub place: Option<(HostInfo, EnsembleInfo)>,
     /// Whether the data of the servers lay in memory, as far as a result says.
     in_memory: Option<bool>,
     pub left_out: Vec<String>,
@@ -230,14 +230,6 @@ impl StoredEvidence {
     pub fn drop_trials_of(&mut self, strategy: &str, why: &str) {
         self.trials.retain(|trial| trial.strategy != strategy);
         self.left_out.push(format!("the first trials of {strategy}: {why}"));
-    }
-
-    pub fn host(&self) -> Option<HostInfo> {
-        self.place.as_ref().map(|(host, _)| host.clone())
-    }
-
-    pub fn ensemble(&self) -> Option<EnsembleInfo> {
-        self.place.as_ref().map(|(_, ensemble)| ensemble.clone())
     }
 }
 

@@ -96,6 +96,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         .filter_map(|(one, (load, evidence))| Candidate::of(one, evidence, load))
         .collect();
     let map = map(&candidates, &question.objective, effort);
+    let (host, ensemble) = stored_evidence.place.clone().unzip();
     let mut plan = PlanFile {
         schema_version: VERSION,
         tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -103,8 +104,8 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         asked_at: series.started_at(),
         command: command_line(),
         question,
-        host: stored_evidence.host(),
-        ensemble: ready.as_ref().map(|ready| ready.ensemble.clone()).or_else(|| stored_evidence.ensemble()),
+        host,
+        ensemble: ready.as_ref().map(|ready| ready.ensemble.clone()).or(ensemble),
         sources: stored_evidence.sources.clone(),
         left_out: stored_evidence.left_out.clone(),
         map,
