@@ -223,7 +223,6 @@ pub struct BaselineCheckArgs {
     pub scenario: Option<String>,
 }
 
-/// Where baselines are kept unless something else is said.
 const BASELINES: &str = "baselines";
 
 #[derive(Debug, Args)]
@@ -511,7 +510,6 @@ pub struct ManArgs {
 }
 
 impl Command {
-    /// Whether locks may be named or taken.
     pub fn may_name_locks(&self) -> bool {
         matches!(
             self,

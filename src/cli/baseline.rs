@@ -122,7 +122,6 @@ fn aligned(rows: &[[String; 5]]) -> String {
     all().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether the newest runs of a store are worse than those before a change.
 fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     let baselines = results::baselines(&args.store)?;
     let scenario = scenario(&baselines, &args.store, args.scenario.as_deref())?;

@@ -19,7 +19,6 @@ use crate::scenario::TrialPlan;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 
-/// For how long it is measured by default.
 const BUDGET: Duration = Duration::from_secs(40);
 const QUICK: Duration = Duration::from_secs(6);
 

@@ -88,7 +88,6 @@ fn lines(drivers: &[DriverCommand]) -> String {
     drivers.iter().map(written).collect::<Vec<_>>().join("\n")
 }
 
-/// A driver as the command line names it.
 fn written(driver: &DriverCommand) -> String {
     format!("{}={}", driver.name, command_of(driver))
 }
@@ -120,7 +119,6 @@ pub struct OwnDrivers {
 }
 
 impl OwnDrivers {
-    /// Starts each of these once, to learn what locks it has.
     pub fn of(given: &[DriverCommand]) -> Result<Self, Error> {
         let all = with_those_of(given, ALL.get().map_or("", String::as_str))?;
         let own = given.iter().map(asked).collect::<Result<Vec<_>, Error>>()?;
@@ -151,7 +149,6 @@ pub fn check_tls(scenario: &Scenario, driven: &DrivenLocks, wants_tls: bool) -> 
     check_tls_of(names(scenario), driven, wants_tls)
 }
 
-/// The same for strategies of these names.
 pub fn check_tls_of<'a>(
     names: impl Iterator<Item = &'a str>,
     driven: &'a DrivenLocks,
@@ -181,7 +178,6 @@ pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether acquires of a driver's lock can be given a deadline.
 pub fn may_time_out(lock: &DrivenLock) -> bool {
     lock.abilities.timeout != How::None
 }

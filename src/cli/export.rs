@@ -109,7 +109,6 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Writes all that was asked for; gives the files.
     pub fn write(&self, document: &CiReport) -> Result<Vec<PathBuf>, Error> {
         let Outputs { junit, benchmark_action, bencher, openmetrics, .. } = &self.outputs;
         let mut written = Vec::new();

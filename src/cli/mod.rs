@@ -247,7 +247,6 @@ impl Interrupt {
         Ok(Self { token: CancellationToken::new(), signals })
     }
 
-    /// Cancels the token at the first signal and returns at the second.
     async fn insisted(&mut self) {
         self.next().await;
         self.token.cancel();

@@ -34,7 +34,6 @@ pub struct ReadyEnsemble {
 }
 
 impl ReadyEnsemble {
-    /// Starts or finds the ensemble of a scenario, warms it up if it is ours, and measures its floor.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
@@ -56,7 +55,6 @@ impl ReadyEnsemble {
         Ok(Self { opened, ensemble, floor, access: args.access.clone(), _awake: awake })
     }
 
-    /// A run on it.
     pub fn run(
         &self,
         program: &Path,
@@ -169,7 +167,6 @@ pub fn parts_of(out: &Path, job: &str) -> PathBuf {
 }
 
 impl GeneratorArgs {
-    /// As options say it.
     pub fn words(&self) -> Vec<OsString> {
         let Self { allow_faults, threads, counting } = self;
         let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
@@ -207,13 +204,9 @@ fn without_extras(mut command: Command) -> Command {
     command
 }
 
-/// What a command says that is to share its load and names no ensemble.
 pub const NEEDS_CONNECT: &str = "workers need an ensemble that all of them reach: add --connect HOST:PORT,…";
 
 /// Does something that makes runs, while the workers of the job may follow it, if there is one.
-///
-/// # Errors
-/// Same errors as the work, and when the job can't begin.
 pub async fn leading<T>(
     args: &JobArgs,
     target: Result<Target, Error>,
@@ -251,7 +244,6 @@ impl<E> SeriesEnd<E> {
     }
 }
 
-/// Tells how many runs are there already.
 pub fn tell_resumed(runs: usize, is_quiet: bool) {
     if runs > 0 && !is_quiet {
         output::note(&format!("going on after {}, which are not repeated", counted(runs, "run", "runs")));
@@ -268,12 +260,10 @@ pub fn command_line() -> Vec<String> {
     kept.collect()
 }
 
-/// The line that says how it goes on, if it can.
 pub fn to_resume(how: Option<&str>) -> String {
     how.map_or_else(String::new, |how| format!("\nresume with: {how}"))
 }
 
-/// The command line by which the series in a directory goes on.
 pub fn how_to_resume(directory: &Path) -> String {
     let words = command_line();
     let resume = format!("--resume {}", as_a_word(&directory.display().to_string()));

@@ -35,7 +35,6 @@ pub struct ScenarioFile {
     pub replayed: Option<Replayed>,
 }
 
-/// Why a scenario cannot be run.
 pub enum Unusable {
     Mistakes(Diagnostics),
     /// Something else: no such file, a change that was not understood.

@@ -77,7 +77,6 @@ impl Source {
     }
 }
 
-/// Standard input, which is read once and kept.
 fn standard_input() -> Result<Vec<u8>, Error> {
     static READ: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(read) = READ.get() {
@@ -107,7 +106,6 @@ const LARGEST_TRACE: u64 = 512 << 20;
 #[derive(Debug)]
 pub struct TraceFile {
     pub arrivals: Vec<TraceArrival>,
-    /// The SHA-256 of its bytes.
     pub sha256: String,
 }
 
@@ -164,7 +162,6 @@ struct TracedTurn {
     depth: u32,
 }
 
-/// From the events of a history to arrivals.
 #[derive(Default)]
 struct Asks {
     trace: TraceBuilder,

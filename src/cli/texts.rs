@@ -29,7 +29,6 @@ use crate::world::driver::protocol;
 use crate::world::fault;
 use crate::{lock, report, results, scenario};
 
-/// Prints a script that completes commands, options, names and files in a shell.
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::definition(), "zklockbench", &mut script);
@@ -79,8 +78,6 @@ const VARIABLES: [(&str, &str); 9] = [
     ("NO_COLOR", "Set to anything: no colours."),
 ];
 
-/// Prints the manual page: the program, each of its commands and their commands, and environment variables. Or only a
-/// command's; or writes one for each.
 pub fn man(args: &ManArgs) -> Result<Exit, Error> {
     let failed = |error: std::io::Error| Error::environment(format!("cannot write the page: {error}"));
     match (&args.command, &args.out) {
@@ -147,7 +144,6 @@ fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()
     Ok(())
 }
 
-/// Prints the JSON Schema of scenario files, or those of the files of a run, of its summary or of a calibration.
 pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
     match args.of {
         SchemaOf::Scenario => output::json(&scenario::schema(&lock::cards(), &fault::cards()))?,

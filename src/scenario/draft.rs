@@ -32,7 +32,6 @@ pub struct Catalog {
     pub has_host_commands: bool,
 }
 
-/// What could be read of a file.
 pub(super) struct Draft<'c> {
     pub(super) catalog: &'c Catalog,
     /// Where the first key stands: a place to point at for what is not there.
@@ -295,7 +294,6 @@ impl FaultDraft<'_> {
     }
 }
 
-/// Reads the list: every fault whose kind could be read.
 fn faults<'c>(value: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Vec<FaultDraft<'c>> {
     let list = ListOfTables {
         key: FAULT,

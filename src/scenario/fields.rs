@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::arrivals::Late;
 use super::model::{InDoubt, Order};
 
-/// Where a key stands in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     Top,
@@ -115,7 +114,6 @@ const fn part(name: &'static str, kind: KeyKind) -> SubKey {
 pub struct Shape {
     pub name: &'static str,
     pub form: Form,
-    /// A value that uses it.
     pub example: &'static str,
     pub doc: &'static str,
 }
@@ -157,12 +155,10 @@ pub const SIGMA: RangeInclusive<f64> = 0.0..=3.0;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
-    /// Its word or key.
     pub name: &'static str,
     pub form: Form,
     /// Whether `rate` or `rate_each` belongs to it; otherwise it has its own rates or times.
     pub takes_rate: bool,
-    /// A value that uses it.
     pub example: &'static str,
     pub doc: &'static str,
 }
@@ -274,7 +270,6 @@ pub(super) enum LoadWord {
     Open,
 }
 
-/// A choice between words.
 pub(super) trait Word: Sized {
     const WORDS: &'static [&'static str];
 

@@ -410,7 +410,6 @@ impl Settling {
     }
 }
 
-/// Draws kinds of arrivals, each as often as its share says.
 pub(super) struct KindDraw {
     kinds: Vec<ClientKind>,
     shares: Vec<f64>,

@@ -21,9 +21,6 @@ pub struct Parsed {
 }
 
 /// The bytes of a scenario file as text.
-///
-/// # Errors
-/// Where they are not UTF-8, as TOML is: the place of the first byte that is not.
 pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -43,18 +40,12 @@ pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
 }
 
 /// Reads a scenario file; `file_name` is only for the messages.
-///
-/// # Errors
-/// Every mistake of the file at once.
 pub fn parse(file_name: &str, text: &str, catalog: &Catalog) -> Result<Parsed, Diagnostics> {
     let nothing = |file: &Path| Err(format!("{} is not read here; leave the replay out", file.display()));
     parse_with_traces(file_name, text, catalog, &nothing)
 }
 
 /// The same where a scenario may name files of arrivals, which `traces` reads.
-///
-/// # Errors
-/// Every mistake of the file at once, and the first of a file that it names.
 pub fn parse_with_traces(
     file_name: &str,
     text: &str,
@@ -98,7 +89,6 @@ struct Readable {
     is_something_else: bool,
 }
 
-/// Looks past the lines at which the parser gives up, so that what follows them is read too.
 fn readable(text: &str) -> Readable {
     let mut readable = Readable { text: text.to_owned(), errors: Vec::new(), is_something_else: false };
     for _ in 0..LOOKED_PAST {

@@ -248,7 +248,6 @@ impl TrialSpec {
         (DISK_BYTES * self.estimated_acquisitions()) as u64
     }
 
-    /// Acquisitions that the measured phase is expected to yield.
     pub fn estimated_acquisitions(&self) -> f64 {
         match self.stop {
             Stop::Acquisitions(each) => each as f64 * self.contenders as f64,
@@ -338,17 +337,14 @@ impl TrialSpec {
 }
 
 impl TrialPlan {
-    /// The most memory that this process takes in any trial, roughly; see `MEMORY_BASIS`.
     pub fn estimated_memory(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)
     }
 
-    /// The most that any trial keeps on disk until it is judged, without a history, in bytes; see `DISK_BASIS`.
     pub fn estimated_disk(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_disk).max().unwrap_or(0)
     }
 
-    /// How long the whole plan takes, the start of an own ensemble included; see [`BASIS`].
     pub fn estimated_duration(&self) -> Duration {
         let start = match self.scenario.ensemble {
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => ENSEMBLE_START_S,

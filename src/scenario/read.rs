@@ -157,7 +157,6 @@ impl<'a> TomlTable<'a> {
     }
 }
 
-/// Reports a value of the wrong type: what was expected, what was found, and how to write it.
 pub(super) fn wrong_type(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) {
     let found = value.get_ref().type_str();
     let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
@@ -170,7 +169,6 @@ pub(super) struct ListOfTables {
     pub(super) key: &'static str,
     /// What it is: `a list of faults`.
     pub(super) what: &'static str,
-    /// How to write one.
     pub(super) help: &'static str,
 }
 

@@ -52,7 +52,6 @@ pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
 
 const CLOSE_IT: &str = "leave the key out, or use load = \"closed\"";
 
-/// Keys that mean nothing in a load.
 fn meaningless(draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
     let said = &draft.said;
     let positive = |time: Option<Duration>| time.is_some_and(|time| !time.is_zero());
@@ -89,7 +88,6 @@ fn meaningless(draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Refuses think times, of all or of one kind of clients.
 fn no_think(draft: &Draft<'_>, why: &str, sink: &Sink<'_>) {
     let of_all = (&draft.said.think, draft.places.value("think"));
     let of_kinds = draft.clients.iter().map(|kind| (&kind.said.think, kind.places.value("think")));

@@ -43,7 +43,6 @@ enum Purpose {
     Kind = 8,
 }
 
-/// The arrivals of a trial, one after the other.
 pub type Coming = Box<dyn Iterator<Item = Arrival> + Send>;
 
 /// All arrivals of a trial that are due within this time from the load's start, which is that of the warm-up, by their
@@ -322,7 +321,6 @@ pub struct Slice {
 impl Slice {
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Whether what has that ordinal is this worker's.
     pub fn has(self, ordinal: usize) -> bool {
         ordinal % self.of == self.index
     }

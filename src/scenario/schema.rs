@@ -66,7 +66,6 @@ fn any_of(names: &[&str]) -> Value {
     json!({ "anyOf": each })
 }
 
-/// What goes together in an open load.
 fn open() -> Value {
     let with_own_rates: Vec<_> = PROCESSES
         .iter()

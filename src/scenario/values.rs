@@ -23,7 +23,6 @@ use crate::words::catalog::{Param, ParamKind, ParamValue};
 use crate::words::connect::Connect;
 use crate::words::units::parse_duration;
 
-/// What the values of keys become.
 pub(super) trait FromKey: Sized {
     /// Reads a value by the kind of its key; `None` is a mistake that was reported.
     fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self>;
@@ -527,7 +526,6 @@ fn replay(value: &TomlValue<'_>, traces: ReadTrace<'_>, sink: &Sink<'_>) -> Opti
     }
 }
 
-/// The parameters that a scenario has set, by name.
 pub(super) type Given = BTreeMap<&'static str, ParamValue>;
 
 /// The default of a parameter, as a value. `None` if the card's text does not fit its kind.

@@ -111,7 +111,6 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     ))
 }
 
-/// How many comparisons there are in any case.
 fn planned(questions: &[FigureQuestion]) -> usize {
     questions.iter().filter(|question| !question.only_if_lost).count()
 }
@@ -309,7 +308,6 @@ impl ComparedEnsembles {
         Ok(())
     }
 
-    /// That of a turn, which is open.
     fn of(&self, turn: Turn, side: &Side) -> Result<&ReadyEnsemble, Error> {
         let missing = || Error::environment(format!("the ensemble of {} isn't open", turn.title()));
         self.opened.get(&self.owner(turn, side)).ok_or_else(missing)
@@ -484,7 +482,6 @@ impl ComparisonInProgress {
         u32::try_from(spoiled.count()).unwrap_or(u32::MAX)
     }
 
-    /// A line about the block that has ended.
     fn tell(&self, block: &Block) {
         let Some((_, answers)) = self.answers.last().filter(|_| !self.args.opening.quiet) else { return };
         let planned = self.length.planned(self.spoiled());
@@ -570,7 +567,6 @@ impl ComparisonInProgress {
         }
     }
 
-    /// Ends the ensembles, writes what came out of it and prints it.
     fn conclude(self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         let file = self.file(&end);
         let Self { args, series, mut places, .. } = self;

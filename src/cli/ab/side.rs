@@ -35,7 +35,6 @@ pub struct BySide<T> {
 }
 
 impl<T> BySide<T> {
-    /// That of the side whose turn it is.
     pub fn of(&self, turn: Turn) -> &T {
         if turn == Turn::B { &self.b } else { &self.a }
     }
@@ -145,7 +144,6 @@ impl Side {
         }
     }
 
-    /// What its own drivers say that they are.
     pub fn recorded_drivers(&self) -> Vec<SideDriver> {
         let record = |program: &DriverProgram| SideDriver {
             name: program.command.name.clone(),
@@ -234,7 +232,6 @@ fn differs(own: &SideArgs, drivers: Option<&OwnDrivers>) -> Vec<String> {
     own.set.iter().cloned().chain(places.into_iter().flatten()).chain(drivers).collect()
 }
 
-/// How long a binary may take to say what it is.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 
 impl Program {
@@ -265,9 +262,6 @@ impl Program {
 }
 
 /// What is to be known of the sides' drivers before they are compared.
-///
-/// # Errors
-/// When the scenario needs of a lock what only one side's can do.
 pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
     let mut notes = same_drivers(a, b);
     for compared in compared_locks(a, b) {
@@ -388,7 +382,6 @@ fn each(
     cells.iter().flat_map(of).collect()
 }
 
-/// What a load can lose.
 fn lost(trial: &TrialSpec) -> Vec<Figure> {
     losses_under(trial.load.name()).collect()
 }

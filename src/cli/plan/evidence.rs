@@ -34,15 +34,11 @@ pub struct StoredEvidence {
 }
 
 impl StoredEvidence {
-    /// An empty one, of trials whose round trips were made so much longer.
     pub fn at(round_trip: Option<Duration>) -> Self {
         Self { round_trip, ..Self::default() }
     }
 
     /// Reads a run, a calibration, or all of them below a directory.
-    ///
-    /// # Errors
-    /// When there are none, when one is damaged, or is of another ensemble than those before it.
     pub fn take(&mut self, path: &Path) -> Result<(), Error> {
         let mut found = FoundDirectories::default();
         collect(path, DEPTH, &mut found)?;
@@ -129,7 +125,6 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Why a run with other round trips says nothing.
     fn other_distance(&self, run: &str, added: Option<Duration>) -> String {
         let said = |added: Option<Duration>| added.map_or_else(|| "nothing".to_owned(), format_duration);
         format!(
@@ -183,9 +178,6 @@ impl StoredEvidence {
     }
 
     /// Refuses results of which none can be used.
-    ///
-    /// # Errors
-    /// Usage, with the first reason.
     pub fn check(&self) -> Result<(), Error> {
         match self.left_out.first() {
             Some(why) if self.trials.is_empty() => Err(Error::usage(format!(

@@ -36,10 +36,6 @@ use question::{AskedLoad, PlanArgs, verifying};
 /// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 
-/// Answers.
-///
-/// # Errors
-/// A usage error when the question makes no sense, an environment error when what it takes cannot be measured.
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let job = args.job.clone();
     let target = || -> Result<Target, Error> {

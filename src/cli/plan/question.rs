@@ -91,7 +91,6 @@ pub struct PlanArgs {
     pub job: JobArgs,
 }
 
-/// Over how many locks.
 fn locks(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|locks| (1..=1_000).contains(locks)).ok_or_else(|| {
         format!(
@@ -102,7 +101,6 @@ fn locks(text: &str) -> Result<u32, String> {
     })
 }
 
-/// By how much round trips are longer.
 fn round_trip(text: &str) -> Result<Duration, String> {
     duration_within(text, "0.1ms", "1s")
 }
@@ -116,10 +114,6 @@ pub struct AskedLoad {
 }
 
 impl AskedLoad {
-    /// What these options ask.
-    ///
-    /// # Errors
-    /// Usage, where no lock could do that or no trial can have such a load.
     pub fn of(args: &PlanArgs) -> Result<Self, Error> {
         match &args.from_scenario {
             Some(path) => Self::of_scenario(args, path),
@@ -256,9 +250,6 @@ pub struct Holds {
 }
 
 /// Reads `20ms`, `exactly 20ms`, or a distribution as a scenario has it.
-///
-/// # Errors
-/// What is wrong with it, and how to write one.
 fn parsed_holds(text: &str) -> Result<Holds, String> {
     let text = text.trim();
     if let Some(time) = text.strip_prefix("exactly ") {
@@ -291,10 +282,6 @@ fn distribution(toml: &str) -> Result<Distribution, String> {
 
 const LARGEST: u64 = 64 << 20;
 
-/// Reads a file of measured holds.
-///
-/// # Errors
-/// [`Error::Usage`] that names the file and the line.
 fn read_holds(path: &Path) -> Result<Holds, Error> {
     let cannot = |why: &dyn std::fmt::Display| {
         Error::usage(format!("--holds {}: cannot be read ({why}); name a file of holds", path.display()))

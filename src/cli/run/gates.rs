@@ -14,7 +14,6 @@ use crate::words::error::Error;
 use crate::words::units::shown;
 use crate::words::verdict::Verdict;
 
-/// What a run is compared with.
 pub struct Baseline {
     /// The newest first; none only where the run may go on without.
     candidates: Vec<Candidate>,
@@ -134,7 +133,6 @@ fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(runs)
 }
 
-/// What the gates of a run came to, and what it was compared with.
 pub struct JudgedGates {
     pub outcomes: Vec<Outcome>,
     /// The comparison; `None` where there was no baseline, or where it cannot be compared.

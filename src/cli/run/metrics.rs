@@ -146,7 +146,6 @@ impl MetricsShared {
     }
 }
 
-/// Serves connections until it is stopped.
 fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &CancellationToken) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };

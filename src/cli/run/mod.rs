@@ -76,7 +76,6 @@ pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationT
 
 const NAME: &str = "run";
 
-/// Says of a run that was to be resumed what it came to.
 fn nothing_to_do(
     args: &RunArgs,
     file: &ScenarioFile,
@@ -195,11 +194,9 @@ pub(super) async fn measure(
     under_way.measure(stored, stop).await
 }
 
-/// What is said where requests are counted on the wire.
 const COUNTS: &str = "before the first trial of each strategy its requests are counted on the wire, for about 2 s (--counting never: \
                       not at all)";
 
-/// What resumes a run, before its directory.
 const RESUME: &str = "zklockbench run --resume ";
 
 fn segments(stored: &StoredRun) -> Vec<Segment> {
@@ -444,7 +441,6 @@ impl RunInProgress {
     }
 }
 
-/// How the results of a run are judged and shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Showing {
     pub strict: bool,

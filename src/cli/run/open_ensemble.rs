@@ -30,17 +30,14 @@ use crate::world::proxy::Proxy;
 use crate::world::zk::{Access, Secret, Target, admin, keep_awake};
 use crate::{load, lock};
 
-/// An ensemble that is open.
 pub struct OpenEnsemble {
     servers: Servers,
-    /// How sessions to it are opened.
     pub target: Target,
     pub addresses: Vec<String>,
     /// The servers themselves, if they were started for this run and go with it.
     pub started: Option<Arc<dyn Started>>,
     /// Whether servers of ours stay as they are after a start.
     pub is_cold: bool,
-    /// The directory of the servers' logs.
     logs: PathBuf,
 }
 
@@ -58,9 +55,6 @@ impl OpenEnsemble {
     ///
     /// On servers that are started sessions have an identity of their own where the user gave none: other users of this host
     /// reach these servers, and may not delete what decides who holds a lock.
-    ///
-    /// # Errors
-    /// When options don't fit, ZooKeeper is not found or does not start, or the connect string is wrong.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
@@ -389,7 +383,6 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
     }
 }
 
-/// The name of its scenario.
 const WARM_UP: &str = "warm-up";
 
 /// A load that warms servers up; two contenders on each of several locks keep them busier than one queue does.

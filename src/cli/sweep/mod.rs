@@ -38,7 +38,6 @@ use crate::words::units::{as_a_word, format_duration, whole_seconds};
 use crate::world::zk::Target;
 use question::{SweepArgs, SweepQuestion, announcement};
 
-/// How long it may take by default.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 /// What a run takes beside its trials.
 const AROUND_A_RUN: f64 = 0.7;
@@ -316,7 +315,6 @@ impl SweepInProgress {
         }
     }
 
-    /// Runs a step; its samples are then in the file.
     async fn step(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
         self.open(step, stop).await?;
         let number = self.next_number()?;
@@ -421,7 +419,6 @@ impl SweepInProgress {
         self.file.findings = find(&self.ask, &self.file.samples, self.question.has_law(), self.file.seed);
     }
 
-    /// Ends the ensemble, writes what came out of it and prints it.
     fn conclude(mut self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         self.leave();
         self.refresh(end);

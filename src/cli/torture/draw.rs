@@ -15,7 +15,6 @@ use crate::words::catalog::fault::{Ends, FaultCard, Targets};
 use crate::words::catalog::{BatchCost, Holders, LockCard, Param, ParamKind, ParamValue, Params};
 use crate::world::fault;
 
-/// Something that is never drawn, and why.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct LeftOut {
     pub what: String,
@@ -55,7 +54,6 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Those for which there is no reason against them.
     pub fn without(mut cards: Vec<FaultCard>, why_not: impl Fn(&FaultCard) -> Option<String>) -> Self {
         let why = |card: &FaultCard| Some(LeftOut::new(card.name, why_not(card)?));
         let left_out = cards.iter().filter_map(why).collect();
@@ -181,7 +179,6 @@ impl Iterator for Rounds {
     }
 }
 
-/// What a round rests on.
 struct Sketch {
     lock: LockCard,
     load: DrawnLoad,

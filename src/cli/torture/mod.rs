@@ -32,7 +32,6 @@ use outcome::{RoundOutcome, Tally};
 const ROUND: Duration = Duration::from_secs(30);
 const ROUNDS: &str = "rounds";
 
-/// Runs rounds drawn by the seed until the time is over.
 pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     let faults = Faults::without(fault::cards(), why_not(&args));
@@ -91,9 +90,6 @@ fn again(seed: u64, args: &TortureArgs) -> String {
 }
 
 /// The locks of these names, or all.
-///
-/// # Errors
-/// When there is no such lock, or it doesn't promise to exclude.
 fn chosen(names: &[String]) -> Result<Vec<LockCard>, Error> {
     if names.is_empty() {
         return Ok(lock::cards());
@@ -105,12 +101,10 @@ fn chosen(names: &[String]) -> Result<Vec<LockCard>, Error> {
     cards.collect()
 }
 
-/// By what a round is listed.
 fn key(round: &Round) -> String {
     format!("{:03}", round.number)
 }
 
-/// The options that say on which servers.
 fn servers(args: &TortureArgs) -> Vec<OsString> {
     with_paths(&[("--data-dir", &args.data_dir), ("--compose", &args.compose)])
 }

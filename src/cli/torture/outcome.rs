@@ -42,9 +42,6 @@ pub struct RoundOutcome {
 
 impl RoundOutcome {
     /// Of a run that has ended: by its results; without them, it was never begun, or the program failed.
-    ///
-    /// # Errors
-    /// When the run could not begin: the next one could not either. Or when its results cannot be read.
     pub fn of(number: u64, scenario: PathBuf, run: &DoneRun) -> Result<Self, Error> {
         let DoneRun { directory, ended, .. } = run;
         let mut outcome = Self {
@@ -146,7 +143,6 @@ impl RoundOutcome {
     }
 }
 
-/// The kinds of faults, each with how often it fired.
 fn kinds(faults: &[(String, bool)]) -> String {
     if faults.is_empty() {
         return "no faults".to_owned();

@@ -28,7 +28,6 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// What a gate may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     pub figures: &'a [&'static FigureCard],
@@ -192,7 +191,6 @@ impl<'t> Reader<'t, '_> {
         Ok(Condition { across: across.map(|(across, _)| across), subject, rule })
     }
 
-    /// Which of the repetitions decides, where the gate begins with that.
     fn across(&mut self) -> Read<Option<(Across, Range<usize>)>> {
         let Some((Lexeme::Word(word), span)) = self.peek()? else { return Ok(None) };
         let found = Across::ALL.into_iter().find(|across| across.word() == word);
