@@ -60,10 +60,10 @@ impl ReadyEnsemble {
         program: &Path,
         scenario: &Path,
         place: &RunPlace,
-        load: LoadOptions,
+        mut generator: GeneratorArgs,
+        job: Option<JobOptions>,
         more: Vec<OsString>,
     ) -> Command {
-        let LoadOptions { mut generator, job } = load;
         // Servers of ours are there to be broken.
         generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
@@ -135,13 +135,6 @@ impl Drop for Awake {
 pub fn own_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
-}
-
-#[derive(Debug, Clone)]
-pub struct LoadOptions {
-    pub generator: GeneratorArgs,
-    /// By which workers, if by several.
-    pub job: Option<JobOptions>,
 }
 
 /// The workers of a series, of which the process of each run is the first.

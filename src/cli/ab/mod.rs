@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::output;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
-use super::runs::{LoadOptions, ReadyEnsemble, SeriesEnd, how_to_resume, tell_resumed, to_resume};
+use super::runs::{ReadyEnsemble, SeriesEnd, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, Judging, OpeningArgs};
 use crate::answer::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FigureQuestion, Length,
@@ -436,10 +436,10 @@ impl ComparisonInProgress {
         let side = self.sides.of(turn);
         let AbArgs { scenario, generator, .. } = &self.args;
         let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
-        let load = LoadOptions { generator, job: None };
         let command = |place: &RunPlace| {
             let ensemble = self.places.of(turn, side)?;
-            let mut run = ensemble.run(&side.program.path, scenario, place, load, side.changes(block.seed));
+            let (program, changes) = (&side.program.path, side.changes(block.seed));
+            let mut run = ensemble.run(program, scenario, place, generator, None, changes);
             side.drivers.iter().for_each(|drivers| drivers.pass_on(&mut run));
             Ok(run)
         };

@@ -13,7 +13,7 @@ use super::evidence::{StoredEvidence, VERIFIES};
 use super::question::PlanArgs;
 use crate::answer::plan::{Question, QuestionLoad};
 use crate::cli::output;
-use crate::cli::runs::{JobOptions, LoadOptions, ReadyEnsemble, own_program, run_apart, with_paths};
+use crate::cli::runs::{JobOptions, ReadyEnsemble, own_program, run_apart, with_paths};
 use crate::cli::shared_args::GeneratorArgs;
 use crate::run::series::{RunPlace, Series};
 use crate::words::error::Error;
@@ -307,8 +307,8 @@ impl PlanRuns<'_> {
         let (file, program, ensemble) =
             (self.series.scenario(name, scenario)?, own_program()?, self.ensemble);
         let job = JobOptions::of(&self.args.job, &self.args.out);
-        let load = LoadOptions { generator: self.args.generator.clone(), job };
-        self.left(name, |place| Ok(ensemble.run(&program, &file, place, load, Vec::new()))).await
+        let generator = self.args.generator.clone();
+        self.left(name, |place| Ok(ensemble.run(&program, &file, place, generator, job, Vec::new()))).await
     }
 
     /// The same on an ensemble of the run's own, like the plan's: it breaks servers.

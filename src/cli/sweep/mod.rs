@@ -18,8 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{
-    JobOptions, LoadOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, leading, own_program, tell_resumed,
-    to_resume,
+    JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, leading, own_program, tell_resumed, to_resume,
 };
 use super::shared_args::{GeneratorArgs, PlaceArgs};
 use super::{drivers, output};
@@ -383,15 +382,13 @@ impl SweepInProgress {
         let Some(SweepEnsemble { ready, .. }) = &self.ensemble else {
             return Err(Error::environment("no ensemble is open"));
         };
-        let load = LoadOptions {
-            generator: GeneratorArgs { threads: self.file.threads, ..self.args.generator.clone() },
-            job: JobOptions::of(&self.args.job, &self.args.out),
-        };
+        let generator = GeneratorArgs { threads: self.file.threads, ..self.args.generator.clone() };
+        let job = JobOptions::of(&self.args.job, &self.args.out);
         let mut more = vec!["--seed".into(), seed.to_string().into()];
         if let Some(hosts) = &self.args.overrides.hosts {
             more.extend(["--hosts".into(), hosts.into()]);
         }
-        Ok(ready.run(&own_program()?, scenario, place, load, more))
+        Ok(ready.run(&own_program()?, scenario, place, generator, job, more))
     }
 
     fn tell(&self, number: u32, step: &Step) {
