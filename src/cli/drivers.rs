@@ -140,16 +140,13 @@ fn used<'a>(
     names.flat_map(members).filter_map(|name| Some((name, driven.find(name)?)))
 }
 
-fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {
+/// The names of its strategies.
+pub fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {
     scenario.strategies.iter().map(|one| one.name.as_str())
 }
 
 /// Refuses, before anything is started, locks of drivers that have said that they can't encrypt connections.
-pub fn check_tls(scenario: &Scenario, driven: &DrivenLocks, wants_tls: bool) -> Result<(), Error> {
-    check_tls_of(names(scenario), driven, wants_tls)
-}
-
-pub fn check_tls_of<'a>(
+pub fn check_tls<'a>(
     names: impl Iterator<Item = &'a str>,
     driven: &'a DrivenLocks,
     wants_tls: bool,
@@ -237,7 +234,7 @@ mod tests {
             }
         };
         let driven = DrivenLocks::of(vec![program("can", true), program("open", false)]).unwrap();
-        let check = |name: &str, wants_tls| check_tls_of([name].into_iter(), &driven, wants_tls);
+        let check = |name: &str, wants_tls| check_tls([name].into_iter(), &driven, wants_tls);
         // Then it is refused with TLS only, also as one of two
         assert!(
             check("open:L", false).is_ok() && check("can:L", true).is_ok() && check("baton", true).is_ok()

@@ -192,7 +192,9 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
         (all.place.connect, all.place.compose) = (own.connect.clone(), own.compose.clone());
     }
     for text in &own.set {
-        all.set.push(set(turn, text)?);
+        // As `--set` takes it.
+        let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
+        all.set.push(format!("{key}={value}"));
     }
     let refuse =
         |key: &str, why: &str| Error::usage(format!("`{key}` cannot be set for a comparison: {why}"));
@@ -211,12 +213,6 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
 fn is_about(set: &str, key: &str) -> bool {
     let path = set.split('=').next().unwrap_or_default().trim();
     path == key || path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
-}
-
-/// An assignment as `--set` takes it.
-fn set(turn: Turn, text: &str) -> Result<String, Error> {
-    let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
-    Ok(format!("{key}={value}"))
 }
 
 fn differs(own: &SideArgs, drivers: Option<&OwnDrivers>) -> Vec<String> {
@@ -424,10 +420,10 @@ mod tests {
 
     #[test]
     fn a_value_is_told_to_a_run_as_the_file_has_it() {
-        let of = |text| set(Turn::A, text).unwrap();
-        assert_eq!(of("hold=5ms"), "hold=\"5ms\"");
-        assert_eq!(of("strategies=[\"baton\"]"), "strategies=[\"baton\"]");
-        let told = set(Turn::B, "hold").unwrap_err().to_string();
+        let all = |turn, text: &str| overrides(turn, &Overrides::default(), &own(&[text]));
+        assert_eq!(all(Turn::A, "hold=5ms").unwrap().set, ["hold=\"5ms\""]);
+        assert_eq!(all(Turn::A, "strategies=[\"baton\"]").unwrap().set, ["strategies=[\"baton\"]"]);
+        let told = all(Turn::B, "hold").unwrap_err().to_string();
         assert!(told.starts_with("--b hold: "), "{told}");
     }
 

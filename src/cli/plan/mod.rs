@@ -210,7 +210,7 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     }
     let (place, wants_tls) = (args.place.scenario("plan")?, args.opening.access.wants_tls());
     let driven = DrivenLocks::registered();
-    drivers::check_tls_of(strategies.iter().map(|label| name_in(label)), driven, wants_tls)?;
+    drivers::check_tls(strategies.iter().map(|label| name_in(label)), driven, wants_tls)?;
     Needs::of(scenario).check(&place, driven, args.generator.allow_faults, wants_tls)
 }
 

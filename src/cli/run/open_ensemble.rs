@@ -358,7 +358,7 @@ impl Needs {
                 "connection faults have to read the traffic, which TLS encrypts: drop one of the two",
             ));
         }
-        drivers::check_tls(scenario, driven, wants_tls)
+        drivers::check_tls(drivers::names(scenario), driven, wants_tls)
     }
 }
 

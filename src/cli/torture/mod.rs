@@ -60,7 +60,8 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     output::note(&format!("seed {seed}; the same rounds again: {}", again(seed, &args)));
     tell_resumed(series.count(), false);
     let left_out = std::mem::take(&mut rounds.left_out);
-    tell_left_out(&left_out);
+    output::note("left out:");
+    left_out.iter().for_each(|LeftOut { what, why }| output::note(&format!("  {what}: {why}")));
     let mut under_way = TortureInProgress { args, seed, series, left_out, outcomes: Vec::new() };
     let ended = under_way.run(rounds, stop).await;
     under_way.conclude(ended.err())
@@ -124,13 +125,6 @@ fn why_not(args: &TortureArgs) -> impl Fn(&FaultCard) -> Option<String> {
         Capability::Links => links.clone().err(),
         Capability::Isolation if !is_contained => links.clone().err(),
         _ => None,
-    }
-}
-
-fn tell_left_out(left_out: &[LeftOut]) {
-    output::note("left out:");
-    for LeftOut { what, why } in left_out {
-        output::note(&format!("  {what}: {why}"));
     }
 }
 
