@@ -203,8 +203,7 @@ fn read_ensemble(value: Option<&TomlValue<'_>>, sink: &Sink<'_>) -> (EnsembleKey
         Some((_, DeValue::Table(entries))) => entries,
         Some((value, _)) => {
             let help = "write `[ensemble]` and, under it, `servers = 3` or `connect = \"zk1:2181\"`";
-            wrong_type(value, "a table", help, sink);
-            return (EnsembleKeys::default(), Places::default());
+            return wrong_type(value, "a table", help, sink).unwrap_or_default();
         }
         None => &empty,
     };
@@ -224,10 +223,7 @@ fn clients(value: &TomlValue<'_>, sink: &Sink<'_>) -> Vec<ClientDraft> {
             let mut keys = Keys::new(entries, Section::Client, sink);
             Some(ClientDraft { said: ClientKeys::read(&mut keys), places: keys.finish() })
         }
-        _ => {
-            wrong_type(item, "a kind of clients", "write { share = 0.2, hold = \"1s\" }", sink);
-            None
-        }
+        _ => wrong_type(item, "a kind of clients", "write { share = 0.2, hold = \"1s\" }", sink),
     };
     let list = ListOfTables {
         key: CLIENT,
@@ -306,8 +302,7 @@ fn faults<'c>(value: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) ->
 fn fault<'c>(item: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<FaultDraft<'c>> {
     let DeValue::Table(entries) = item.get_ref() else {
         let help = "write { kind = \"kill\", at = \"5s\", duration = \"2s\" }";
-        wrong_type(item, "a fault", help, sink);
-        return None;
+        return wrong_type(item, "a fault", help, sink);
     };
     let mut keys = Keys::new(entries, Section::Fault, sink);
     let found = kind(&mut keys, item, cards, sink);
@@ -385,7 +380,7 @@ fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> 
     const WHAT: &str = "a list of gates";
     if let DeValue::String(_) = value.get_ref() {
         let help = format!("put it in brackets: gate = [{}]", sink.quoted(&value.span()));
-        wrong_type(value, WHAT, &help, sink);
+        wrong_type::<()>(value, WHAT, &help, sink);
         return gate(value, known, sink).into_iter().collect();
     }
     let help = "write `[[gate]]` and, under it, require = \"wait.p99 < 50ms\"";
@@ -399,8 +394,7 @@ fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate>
         DeValue::String(_) => return Some(Gate { name: None, condition: condition(item, known, sink)? }),
         _ => {
             let help = "write { require = \"wait.p99 < 50ms\" }";
-            wrong_type(item, "a gate", help, sink);
-            return None;
+            return wrong_type(item, "a gate", help, sink);
         }
     };
     let mut keys = Keys::new(entries, Section::Gate, sink);

@@ -157,11 +157,13 @@ impl<'a> TomlTable<'a> {
     }
 }
 
-pub(super) fn wrong_type(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) {
+/// Reports a value of another type than is expected: there is none then.
+pub(super) fn wrong_type<T>(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) -> Option<T> {
     let found = value.get_ref().type_str();
     let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
     let message = format!("expected {expected}, found {article} {found}: `{}`", sink.quoted(&value.span()));
     sink.error(value.span(), message, help);
+    None
 }
 
 /// A list of tables that have a header of their own.
@@ -188,10 +190,7 @@ impl ListOfTables {
                 sink.error(value.span(), message, format!("write its header with two brackets: [[{key}]]"));
                 item(value).into_iter().collect()
             }
-            _ => {
-                wrong_type(value, what, help, sink);
-                Vec::new()
-            }
+            _ => wrong_type(value, what, help, sink).unwrap_or_default(),
         }
     }
 }
@@ -202,11 +201,7 @@ pub(super) fn expect_text<'a>(
     help: &str,
     sink: &Sink<'_>,
 ) -> Option<&'a str> {
-    let text = value.get_ref().as_str();
-    if text.is_none() {
-        wrong_type(value, expected, help, sink);
-    }
-    text
+    value.get_ref().as_str().or_else(|| wrong_type(value, expected, help, sink))
 }
 
 pub(super) fn expect_count(
@@ -219,8 +214,7 @@ pub(super) fn expect_count(
         let text = value.get_ref().as_str().map(str::trim);
         let quoted = text.filter(|text| text.parse::<u64>().is_ok());
         let help = quoted.map_or(within, |text| format!("write {text} without quotes"));
-        wrong_type(value, "a whole number", &help, sink);
-        return None;
+        return wrong_type(value, "a whole number", &help, sink);
     };
     let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
     let number =
@@ -246,8 +240,7 @@ pub(super) fn expect_number(
             if let Some(digits) = digits.filter(|digits| digits.parse::<f64>().is_ok()) {
                 help = format!("write {digits}, without quotes or a unit");
             }
-            wrong_type(value, "a number", &help, sink);
-            return None;
+            return wrong_type(value, "a number", &help, sink);
         }
     };
     let number = number.filter(|number| bounds.contains(number));
@@ -258,11 +251,8 @@ pub(super) fn expect_number(
 }
 
 pub(super) fn expect_bool(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<bool> {
-    let found = value.get_ref().as_bool();
-    if found.is_none() {
-        wrong_type(value, "`true` or `false`", "write true or false, without quotes", sink);
-    }
-    found
+    let help = "write true or false, without quotes";
+    value.get_ref().as_bool().or_else(|| wrong_type(value, "`true` or `false`", help, sink))
 }
 
 pub(super) fn expect_duration(
@@ -275,12 +265,11 @@ pub(super) fn expect_duration(
         DeValue::Integer(_) | DeValue::Float(_) => {
             let number = sink.quoted(&value.span());
             let help = format!("write \"{number}ms\" or \"{number}s\", in quotes and with a unit");
-            wrong_type(value, "a duration", &help, sink);
-            return None;
+            return wrong_type(value, "a duration", &help, sink);
         }
         _ => {
-            wrong_type(value, "a duration", "write it as text with a unit, such as \"20ms\" or \"1s\"", sink);
-            return None;
+            let help = "write it as text with a unit, such as \"20ms\" or \"1s\"";
+            return wrong_type(value, "a duration", help, sink);
         }
     };
     match parse_duration(text) {

@@ -39,8 +39,7 @@ pub(super) fn strategies<'c>(
     let DeValue::Array(items) = value.get_ref() else {
         let quoted = sink.quoted(&value.span());
         let help = format!("put it in brackets: strategies = [{quoted}]");
-        wrong_type(value, "a list of strategies", &help, sink);
-        return (Vec::new(), false);
+        return wrong_type(value, "a list of strategies", &help, sink).unwrap_or_default();
     };
     if items.is_empty() {
         sink.missing(value.span(), "the list is empty", format!("the strategies are {}", names(cards)));
@@ -68,8 +67,7 @@ fn strategy<'c>(item: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) ->
         DeValue::Table(entries) => from_table(item, TomlTable::new(entries), cards, sink),
         _ => {
             let help = "write its name in quotes, or { name = \"polling\", poll_interval = \"500ms\" }";
-            wrong_type(item, "a strategy", help, sink);
-            None
+            wrong_type(item, "a strategy", help, sink)
         }
     }
 }

@@ -104,8 +104,7 @@ fn one_of_counts(value: &TomlValue<'_>, choices: &[u64], sink: &Sink<'_>) -> Opt
     let all: Vec<_> = choices.iter().map(ToString::to_string).collect();
     let all = all.join(", ");
     if value.get_ref().is_array() {
-        wrong_type(value, "one whole number", &format!("write one of {all}, without brackets"), sink);
-        return None;
+        return wrong_type(value, "one whole number", &format!("write one of {all}, without brackets"), sink);
     }
     let (least, most) = (choices.iter().min()?, choices.iter().max()?);
     let number = expect_count(value, &(*least..=*most), sink)?;
@@ -200,8 +199,7 @@ impl FromKey for Distribution {
 
 fn measured(shape: &Shape, entry: &KeyValue<'_>, sink: &Sink<'_>) -> Option<Distribution> {
     let DeValue::Array(items) = entry.value.get_ref() else {
-        wrong_type(entry.value, "a list of durations", &format!("write {}", shape.example), sink);
-        return None;
+        return wrong_type(entry.value, "a list of durations", &format!("write {}", shape.example), sink);
     };
     let most = MeasuredTimes::MOST;
     if !(1..=most).contains(&items.len()) {
@@ -307,8 +305,7 @@ impl<'a> Parts<'a> {
         sink: &Sink<'_>,
     ) -> Option<Self> {
         let DeValue::Table(entries) = value.get_ref() else {
-            wrong_type(value, "a table", &format!("write {example}"), sink);
-            return None;
+            return wrong_type(value, "a table", &format!("write {example}"), sink);
         };
         let mut table = TomlTable::new(entries);
         let (mut got, mut missing) = (Vec::new(), Vec::new());
@@ -388,10 +385,7 @@ impl FromKey for Popularity {
                 }
                 expect_number(zipf?.value, bounds, sink).map(Self::Zipf)
             }
-            _ => {
-                wrong_type(value, "a popularity", help, sink);
-                None
-            }
+            _ => wrong_type(value, "a popularity", help, sink),
         }
     }
 }
@@ -428,10 +422,7 @@ pub(super) fn comes(value: &TomlValue<'_>, traces: ReadTrace<'_>, sink: &Sink<'_
             let process = of_name(entry.key, entry.key_span())?;
             Some(Comes { process, arrivals: with_parts(process, entry, traces, sink)? })
         }
-        _ => {
-            wrong_type(value, "a process of arrivals", &all(), sink);
-            None
-        }
+        _ => wrong_type(value, "a process of arrivals", &all(), sink),
     }
 }
 
@@ -492,8 +483,7 @@ fn steps(
     sink: &Sink<'_>,
 ) -> Option<Arrivals> {
     let DeValue::Array(items) = value.get_ref() else {
-        wrong_type(value, "a list of steps", &format!("write {}", process.example), sink);
-        return None;
+        return wrong_type(value, "a list of steps", &format!("write {}", process.example), sink);
     };
     if items.is_empty() {
         sink.missing(value.span(), "the list is empty", format!("write {}", process.example));
