@@ -176,21 +176,17 @@ fn inside_brackets(message: &str) -> bool {
     ["in array", "array elements", "key-value pairs", "unclosed"].iter().any(|part| message.contains(part))
 }
 
+const HELP: [(&str, &str); 5] = [
+    ("duplicate key", "the key is already set above: keep one of the two"),
+    ("unclosed array table", "close the header with `]]`, as in [[fault]]"),
+    ("unclosed table", "close the header with `]`, as in [ensemble]"),
+    ("key with no value", "write key = value; comments start with #"),
+    ("string, expected", "close the text with the quote that opened it"),
+];
+
 fn help(message: &str, line: &str) -> String {
-    if message.starts_with("duplicate key") {
-        return "the key is already set above: keep one of the two".to_owned();
-    }
-    if message.starts_with("unclosed array table") {
-        return "close the header with `]]`, as in [[fault]]".to_owned();
-    }
-    if STOPS[1..].iter().any(|stop| message.starts_with(stop)) {
-        return "close the header with `]`, as in [ensemble]".to_owned();
-    }
-    if message.starts_with("key with no value") {
-        return "write key = value; comments start with #".to_owned();
-    }
-    if message.contains("string, expected") {
-        return "close the text with the quote that opened it".to_owned();
+    if let Some((_, help)) = HELP.iter().find(|(part, _)| message.contains(part)) {
+        return (*help).to_owned();
     }
     unquoted(line).map_or_else(
         || "https://toml.io explains how to write keys and values".to_owned(),

@@ -308,10 +308,8 @@ impl RunInProgress {
             return Ok((Workspace::made_by_another(target.clone(), &self.run_id), None));
         }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
-        let alive = match self.opened.started.is_some() {
-            true => None,
-            false => Some(workspace.show_life().await?),
-        };
+        let is_own = self.opened.started.is_some();
+        let alive = if is_own { None } else { Some(workspace.show_life().await?) };
         Ok((workspace, alive))
     }
 

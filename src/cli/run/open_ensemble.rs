@@ -369,11 +369,10 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
         let there = if servers == 1 { "is" } else { "are" };
         return Err(format!("it needs at least {least}, but there {there} {servers}"));
     }
-    match choice.target {
-        FaultTarget::Server(number) if number > servers => {
-            return Err(format!("there is no server {number}: they are numbered 1 to {servers}"));
-        }
-        _ => {}
+    if let FaultTarget::Server(number) = choice.target
+        && number > servers
+    {
+        return Err(format!("there is no server {number}: they are numbered 1 to {servers}"));
     }
     match card.needs {
         Capability::Processes => compose.can_be_ended(),

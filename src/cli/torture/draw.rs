@@ -130,14 +130,12 @@ impl Rounds {
         let (of_servers, of_contenders) =
             faults.cards.into_iter().partition(|card| card.needs.reaches_servers());
         let no_promise = |card: &LockCard| LeftOut::new(card.name, "it does not promise to exclude");
-        let of_value = |(lock, param, value, why): &(&str, &str, &str, &str)| {
-            LeftOut::new(format!("{lock} {param}={value}"), *why)
-        };
+        let values =
+            NO_VALUES.map(|(lock, param, value, why)| LeftOut::new(format!("{lock} {param}={value}"), why));
+        let timeouts = NO_TIMEOUT.map(|(lock, why)| LeftOut::new(format!("{TIMEOUT} with {lock}"), why));
+        let keys = NO_KEYS.map(|(key, why)| LeftOut::new(key, why));
         let left_out = others.iter().map(no_promise).chain(faults.left_out);
-        let left_out = left_out.chain(NO_VALUES.iter().map(of_value));
-        let of_timeout = |(lock, why): &(&str, &str)| LeftOut::new(format!("{TIMEOUT} with {lock}"), *why);
-        let left_out = left_out.chain(NO_TIMEOUT.iter().map(of_timeout));
-        let left_out = left_out.chain(NO_KEYS.iter().map(|(key, why)| LeftOut::new(*key, *why))).collect();
+        let left_out = left_out.chain(values).chain(timeouts).chain(keys).collect();
         Self {
             seed,
             draw: ChaCha8Rng::seed_from_u64(seed),
@@ -275,13 +273,9 @@ impl Sketch {
     fn faults(&self, text: &mut String, draw: &mut ChaCha8Rng) {
         let mut at = 1_000;
         for card in &self.of_servers {
-            let (at_ms, lasts) = (at + draw.random_range(0..=1_500), draw.random_range(1_000..=4_000));
-            self.fault(
-                text,
-                card,
-                Firing { at_ms, lasts_ms: lasts, jitter_ms: 0, times: 1, every_ms: 0 },
-                draw,
-            );
+            let (at_ms, lasts_ms) = (at + draw.random_range(0..=1_500), draw.random_range(1_000..=4_000));
+            let once = Firing { at_ms, lasts_ms, jitter_ms: 0, times: 1, every_ms: 0 };
+            self.fault(text, card, once, draw);
             at += APART_MS + if is_rolling(card) { ROLLING_MS } else { 0 };
         }
         for card in &self.of_contenders {
