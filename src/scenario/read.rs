@@ -30,6 +30,17 @@ impl<'a> Sink<'a> {
         self.add(Severity::Error, span, message.into(), help.into(), &[]);
     }
 
+    /// The same, where there is no value then.
+    pub(super) fn refuse<T>(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.error(span, message, help);
+        None
+    }
+
     /// Reports keys of which one means nothing beside the others, and what to do about it.
     pub(super) fn idle(
         &self,
@@ -162,8 +173,7 @@ pub(super) fn wrong_type<T>(value: &TomlValue<'_>, expected: &str, help: &str, s
     let found = value.get_ref().type_str();
     let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
     let message = format!("expected {expected}, found {article} {found}: `{}`", sink.quoted(&value.span()));
-    sink.error(value.span(), message, help);
-    None
+    sink.refuse(value.span(), message, help)
 }
 
 /// A list of tables that have a header of their own.
@@ -275,14 +285,12 @@ pub(super) fn expect_duration(
     match parse_duration(text) {
         Err(reason) => {
             let (message, help) = reason.split_once("; ").unwrap_or((&reason, ""));
-            sink.error(value.span(), message, help);
-            None
+            sink.refuse(value.span(), message, help)
         }
         Ok(duration) if !bounds.contains(&duration) => {
             let limits = (written(*bounds.start()), written(*bounds.end()));
             let message = format!("`{}` is out of bounds", text.trim());
-            sink.error(value.span(), message, format!("write a duration from {} to {}", limits.0, limits.1));
-            None
+            sink.refuse(value.span(), message, format!("write a duration from {} to {}", limits.0, limits.1))
         }
         Ok(duration) => Some(duration),
     }

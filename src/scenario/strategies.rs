@@ -111,8 +111,7 @@ fn read_processes(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<DriverProces
         Some(word) => {
             let message = format!("`{}` is no number of processes", shortened(word));
             let help = "write \"one\", \"per-contender\", or a number without quotes";
-            sink.error(value.span(), message, help);
-            None
+            sink.refuse(value.span(), message, help)
         }
         None => {
             let count = expect_count(value, &PROCESSES_WITHIN, sink)?;
@@ -178,8 +177,7 @@ fn card<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'
     let found = cards.iter().find(|card| card.name == name);
     if let (None, Some((driver, lock))) = (found, name.split_once(':')) {
         let (message, help) = unknown_lock(driver, lock, cards);
-        sink.error(at.span(), message, help);
-        return None;
+        return sink.refuse(at.span(), message, help);
     }
     if found.is_none() {
         let otherwise = format!("the strategies are {}", names(cards));
@@ -194,10 +192,7 @@ fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<
     let members: Vec<_> = members(name).map(|name| card(name, at, cards, sink)).collect::<Option<_>>()?;
     match LockCard::mixed(&members) {
         Ok(card) => Some(card),
-        Err(why) => {
-            sink.error(at.span(), format!("`{}` can't be mixed", shortened(name)), why);
-            None
-        }
+        Err(why) => sink.refuse(at.span(), format!("`{}` can't be mixed", shortened(name)), why),
     }
 }
 
@@ -209,8 +204,7 @@ fn param(
 ) -> Option<(&'static str, ParamValue)> {
     let Some(param) = card.params.iter().find(|param| param.name == entry.key) else {
         let message = format!("`{}` has no parameter `{}`", card.name, shortened(entry.key));
-        sink.error(entry.key_span(), message, param_help(card, entry.key, cards));
-        return None;
+        return sink.refuse(entry.key_span(), message, param_help(card, entry.key, cards));
     };
     Some((param.name, given_value(param, entry.value, sink)?))
 }

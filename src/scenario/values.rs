@@ -96,8 +96,7 @@ fn name(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<String> {
         "`{}` is not a name: up to 60 lower-case letters, digits and hyphens, not starting with a hyphen",
         shortened(text)
     );
-    sink.error(value.span(), message, format!("for example `{slug}`"));
-    None
+    sink.refuse(value.span(), message, format!("for example `{slug}`"))
 }
 
 fn one_of_counts(value: &TomlValue<'_>, choices: &[u64], sink: &Sink<'_>) -> Option<u64> {
@@ -112,8 +111,7 @@ fn one_of_counts(value: &TomlValue<'_>, choices: &[u64], sink: &Sink<'_>) -> Opt
         return Some(number);
     }
     let help = "write one of them: an even server adds nothing to the majority";
-    sink.error(value.span(), format!("`{number}` is not one of {all}"), help);
-    None
+    sink.refuse(value.span(), format!("`{number}` is not one of {all}"), help)
 }
 
 /// One whole number or a list of different ones.
@@ -170,8 +168,7 @@ impl FromKey for PathBuf {
     fn from_key(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
         let text = expect_text(value, "a path", "write it in quotes", sink)?;
         if text.trim().is_empty() {
-            sink.error(value.span(), "the path is empty", "write a path, or leave the key out");
-            return None;
+            return sink.refuse(value.span(), "the path is empty", "write a path, or leave the key out");
         }
         Some(Self::from(text))
     }
@@ -205,8 +202,7 @@ fn measured(shape: &Shape, entry: &KeyValue<'_>, sink: &Sink<'_>) -> Option<Dist
     if !(1..=most).contains(&items.len()) {
         let message = format!("`measured` lists {} durations", items.len());
         let help = format!("list 1 to {most}, for instance some that are typical and some that are long");
-        sink.error(entry.value.span(), message, help);
-        return None;
+        return sink.refuse(entry.value.span(), message, help);
     }
     let times: Vec<Option<Duration>> = items.iter().map(|item| expect_duration(item, &DRAWN, sink)).collect();
     let times: Option<Vec<Duration>> = times.into_iter().collect();
@@ -267,8 +263,7 @@ fn shaped(
     match (shape.name, got.as_slice()) {
         ("uniform", &[Some(Got::Time(min)), Some(Got::Time(max))]) if min > max => {
             let message = format!("`min` {} is more than `max` {}", written(min), written(max));
-            sink.error(entry.value.span(), message, "exchange the two");
-            None
+            sink.refuse(entry.value.span(), message, "exchange the two")
         }
         ("uniform", &[Some(Got::Time(min)), Some(Got::Time(max))]) => {
             Some(Distribution::Uniform { min, max })
@@ -335,10 +330,7 @@ fn connect(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<String> {
     let text = expect_text(value, "a connect string", help, sink)?;
     match Connect::parse(text) {
         Ok(_) => Some(text.to_owned()),
-        Err(problem) => {
-            sink.error(value.span(), problem, help);
-            None
-        }
+        Err(problem) => sink.refuse(value.span(), problem, help),
     }
 }
 
@@ -369,8 +361,7 @@ impl FromKey for Popularity {
             DeValue::String(word) if word == "uniform" => Some(Self::Uniform),
             DeValue::String(word) => {
                 let message = format!("`{}` is no popularity", shortened(word));
-                sink.error(value.span(), message, help);
-                None
+                sink.refuse(value.span(), message, help)
             }
             DeValue::Table(entries) => {
                 let mut table = TomlTable::new(entries);
@@ -409,8 +400,7 @@ pub(super) fn comes(value: &TomlValue<'_>, traces: ReadTrace<'_>, sink: &Sink<'_
                 return Some(Comes { process, arrivals: built(process, &[])? });
             }
             let message = format!("`{}` needs more than its name", process.name);
-            sink.error(value.span(), message, format!("write {}", process.example));
-            None
+            sink.refuse(value.span(), message, format!("write {}", process.example))
         }
         DeValue::Table(entries) => {
             let entries = TomlTable::new(entries).entries();
@@ -435,8 +425,7 @@ fn with_parts(
     match process.form {
         Form::Word => {
             let message = format!("`{}` has no parts", process.name);
-            sink.error(entry.key_span(), message, format!("write {}", process.example));
-            None
+            sink.refuse(entry.key_span(), message, format!("write {}", process.example))
         }
         Form::Table(parts) => built(process, &table(process, parts, entry.value, sink)?),
         Form::List(parts) => steps(process, parts, entry.value, sink),
@@ -504,14 +493,12 @@ fn replay(value: &TomlValue<'_>, traces: ReadTrace<'_>, sink: &Sink<'_>) -> Opti
     match traces(&file) {
         Ok(trace) if trace.is_empty() => {
             let message = format!("{} has no arrivals", shortened(text));
-            sink.error(value.span(), message, "name a file with at least one");
-            None
+            sink.refuse(value.span(), message, "name a file with at least one")
         }
         Ok(trace) => Some(Arrivals::Replay(Replay { file, count: trace.len(), trace: trace.into() })),
         Err(problem) => {
             let (message, help) = problem.split_once("; ").unwrap_or((&problem, help));
-            sink.error(value.span(), message, help);
-            None
+            sink.refuse(value.span(), message, help)
         }
     }
 }
