@@ -145,10 +145,8 @@ fn show(
     args: &DriverCheckArgs,
 ) -> Result<Exit, Error> {
     let headline = headline(introduction, locks, all);
-    let verdict = match all.iter().any(|finding| finding.outcome == Outcome::Failed) {
-        true => Verdict::Violated(vec![headline.clone()]),
-        false => Verdict::Held,
-    };
+    let has_failed = all.iter().any(|finding| finding.outcome == Outcome::Failed);
+    let verdict = Verdict::violated_if(has_failed.then(|| headline.clone()).into_iter().collect());
     let found = json!({ "driver": introduction.ready.driver, "inside": introduction.ready.inside,
                         "system": introduction.ready.system, "locks": locks, "headline": headline,
                         "checks": all });

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use futures_util::future::join_all;
@@ -17,7 +18,7 @@ use super::{drivers, output};
 use crate::load::{Job, Workspace};
 use crate::record::{EnsembleInfo, Floor};
 use crate::run::series::RunPlace;
-use crate::scenario::{Scenario, TrialPlan};
+use crate::scenario::{Scenario, TrialPlan, TrialSpec};
 use crate::words::error::Error;
 use crate::words::units::{as_a_word, counted};
 use crate::world::zk::{Access, Target, keep_awake, reactor};
@@ -130,6 +131,15 @@ impl Drop for Awake {
     fn drop(&mut self) {
         self.0.cancel();
     }
+}
+
+/// What a run takes beside its trials: the process, the place of the run on the ensemble, its results.
+pub const AROUND_A_RUN: Duration = Duration::from_millis(700);
+
+/// How long a run takes, by its scenario alone.
+pub fn expected(scenario: &Scenario) -> Duration {
+    let trials = TrialPlan::of(scenario).trials;
+    AROUND_A_RUN + trials.iter().map(TrialSpec::estimated_duration).sum::<Duration>()
 }
 
 pub fn own_program() -> Result<PathBuf, Error> {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::output;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
-use super::runs::{ReadyEnsemble, SeriesEnd, how_to_resume, tell_resumed, to_resume};
+use super::runs::{ReadyEnsemble, SeriesEnd, expected, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, Judging, OpeningArgs};
 use crate::answer::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FigureQuestion, Length,
@@ -28,7 +28,7 @@ use crate::record::{CellKey, EnsembleInfo, Floor, Trial};
 use crate::report;
 use crate::results::{self, StoredRun, layout};
 use crate::run::series::{Folders, Opening, RunPlace, Series};
-use crate::scenario::{EnsembleChoice, TrialPlan};
+use crate::scenario::EnsembleChoice;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, listed, number, percent, whole_seconds};
@@ -43,8 +43,6 @@ const BLOCKS: u32 = 8;
 const MARGIN: f64 = 0.05;
 /// Where the intervals alone decide, so many blocks at most.
 const BLOCKS_AT_MOST: u32 = 40;
-/// What a run takes beside its trials: the process, the place of the run on the ensemble, its results.
-const AROUND_A_RUN: Duration = Duration::from_millis(700);
 const START: Duration = Duration::from_secs(4);
 const WARM_UP: Duration = Duration::from_secs(8);
 const FLOOR: Duration = Duration::from_millis(1_500);
@@ -57,10 +55,9 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let versions = compared_drivers(&a, &b)?;
     let length = length(&args, planned(&questions))?;
     let shared = a.shares_ensemble_with(&b);
-    let wants_tls = args.opening.access.wants_tls();
     for side in [&a, &b] {
-        let (scenario, allow_faults) = (side.scenario(), args.generator.allow_faults);
-        Needs::of(scenario).check(scenario, side.locks(), allow_faults, wants_tls)?;
+        let (scenario, access) = (side.scenario(), &args.opening.access);
+        Needs::of(scenario).check(scenario, side.locks(), &args.generator, access)?;
     }
     let estimate = Estimate::of(&a, &b, length, &args);
     announce(&args, &a, &b, &questions, &estimate);
@@ -176,16 +173,12 @@ struct Estimate {
 
 impl Estimate {
     fn of(a: &Side, b: &Side, length: Length, args: &AbArgs) -> Self {
-        let one = |side: &Side| {
-            let trials = TrialPlan::of(side.scenario()).trials;
-            AROUND_A_RUN + trials.iter().map(|trial| trial.estimated_duration()).sum::<Duration>()
-        };
         let start = |side: &Side| match side.scenario().ensemble {
             EnsembleChoice::Connect(_) => FLOOR,
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) if args.opening.cold => START,
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => START + WARM_UP + FLOOR,
         };
-        let runs = 2 * one(a) + one(b);
+        let runs = 2 * expected(a.scenario()) + expected(b.scenario());
         if a.shares_ensemble_with(b) {
             return Self { block: runs, start: start(a), blocks: length.blocks };
         }

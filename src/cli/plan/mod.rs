@@ -211,7 +211,7 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     let (place, wants_tls) = (args.place.scenario("plan")?, args.opening.access.wants_tls());
     let driven = DrivenLocks::registered();
     drivers::check_tls(strategies.iter().map(|label| name_in(label)), driven, wants_tls)?;
-    Needs::of(scenario).check(&place, driven, args.generator.allow_faults, wants_tls)
+    Needs::of(scenario).check(&place, driven, &args.generator, &args.opening.access)
 }
 
 /// The load in the order of a strategy's queue, and what is known of the strategy.

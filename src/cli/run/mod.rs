@@ -104,9 +104,8 @@ pub(super) async fn measure(
     stop: &CancellationToken,
 ) -> Result<MeasuredRun, Error> {
     let needs = Needs::of(&file.parsed.scenario);
-    let wants_tls = args.opening.access.wants_tls();
-    let (driven, allow_faults) = (DrivenLocks::registered(), args.generator.allow_faults);
-    needs.check(&file.parsed.scenario, driven, allow_faults, wants_tls)?;
+    let driven = DrivenLocks::registered();
+    needs.check(&file.parsed.scenario, driven, &args.generator, &args.opening.access)?;
     let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
     // Found right or wrong before anything is started. The gates of workers are about the whole, once it is merged.
     let baseline = match worker {

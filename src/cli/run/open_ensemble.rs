@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::host;
 use super::progress::Progress;
-use crate::cli::shared_args::OpeningArgs;
+use crate::cli::shared_args::{AccessArgs, GeneratorArgs, OpeningArgs};
 use crate::cli::{drivers, output};
 use crate::load::calibrate::CalibrationSite;
 use crate::load::{Environment, EnvironmentEvent, TOP, Workspace, calibrate, make_chroot, run_trial};
@@ -340,25 +340,25 @@ impl Needs {
         &self,
         scenario: &Scenario,
         driven: &DrivenLocks,
-        allow_faults: bool,
-        wants_tls: bool,
+        generator: &GeneratorArgs,
+        access: &AccessArgs,
     ) -> Result<(), Error> {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));
         }
         let is_external = matches!(scenario.ensemble, EnsembleChoice::Connect(_));
-        if is_external && !self.0.is_empty() && !allow_faults {
+        if is_external && !self.0.is_empty() && !generator.allow_faults {
             return Err(Error::usage(
                 "the scenario injects faults, but this ensemble was not started for it: --allow-faults lets \
                  them hit the scenario's own contenders and connections, and servers only by commands of --hosts FILE",
             ));
         }
-        if self.0.contains(&Capability::Proxies) && wants_tls {
+        if self.0.contains(&Capability::Proxies) && access.wants_tls() {
             return Err(Error::usage(
                 "connection faults have to read the traffic, which TLS encrypts: drop one of the two",
             ));
         }
-        drivers::check_tls(drivers::names(scenario), driven, wants_tls)
+        drivers::check_tls(drivers::names(scenario), driven, access.wants_tls())
     }
 }
 

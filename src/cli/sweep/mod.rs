@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{
-    JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, leading, own_program, tell_resumed, to_resume,
+    AROUND_A_RUN, JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, expected, leading, own_program,
+    tell_resumed, to_resume,
 };
 use super::shared_args::{GeneratorArgs, PlaceArgs};
 use super::{drivers, output};
@@ -30,7 +31,7 @@ use crate::lock::DrivenLocks;
 use crate::report;
 use crate::results;
 use crate::run::series::{DoneRun, Folders, RunPlace, SeriesDirectory};
-use crate::scenario::{EnsembleChoice, Scenario, TrialPlan};
+use crate::scenario::EnsembleChoice;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, format_duration, whole_seconds};
@@ -38,8 +39,6 @@ use crate::world::zk::Target;
 use question::{SweepArgs, SweepQuestion, announcement};
 
 const BUDGET: Duration = Duration::from_secs(15 * 60);
-/// What a run takes beside its trials.
-const AROUND_A_RUN: f64 = 0.7;
 const START: f64 = 14.0;
 /// The share of the budget that covering the range once may take, where there is a choice.
 const COVERING: f64 = 0.3;
@@ -94,9 +93,8 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
 
 fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
     let question = SweepQuestion::read(args)?;
-    let (scenario, allow_faults) = (&question.scenario, args.generator.allow_faults);
-    let (driven, wants_tls) = (DrivenLocks::registered(), args.opening.access.wants_tls());
-    Needs::of(scenario).check(scenario, driven, allow_faults, wants_tls)?;
+    let (scenario, driven) = (&question.scenario, DrivenLocks::registered());
+    Needs::of(scenario).check(scenario, driven, &args.generator, &args.opening.access)?;
     args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
     let budget = args.budget.unwrap_or(BUDGET);
     let points_at_most = usize::from(args.points_at_most);
@@ -200,10 +198,7 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
 
 /// What a run takes in seconds, by the scenario alone.
 fn estimate(question: &SweepQuestion, step: &Step) -> f64 {
-    let trials = |scenario: &Scenario| -> f64 {
-        TrialPlan::of(scenario).trials.iter().map(|trial| trial.estimated_duration().as_secs_f64()).sum()
-    };
-    AROUND_A_RUN + question.step(step).map_or(0.0, |(_, scenario)| trials(&scenario))
+    question.step(step).map_or(AROUND_A_RUN, |(_, scenario)| expected(&scenario)).as_secs_f64()
 }
 
 struct SweepEnsemble {
