@@ -140,10 +140,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     };
     let usual = || vec![THROUGHPUT.figure(), Figure::Latency(Measure::Wait, Statistic::percent(50))];
     let figures = if args.figures.is_empty() { usual() } else { args.figures.clone() };
-    let mut trends: Vec<Trend> = figures
-        .iter()
-        .map(|figure| Trend::new(*figure, Scope { strategy: None, contenders: None }))
-        .collect();
+    let mut trends: Vec<Trend> = figures.iter().map(|figure| Trend::new(*figure, Scope::default())).collect();
     for one in &own {
         let stored = results::read(&one.dir)?;
         trends.iter_mut().for_each(|trend| trend.add(&one.commit, &stored));

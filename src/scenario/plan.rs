@@ -324,7 +324,7 @@ impl TrialSpec {
 
     /// From one acquisition of a busy lock to the next.
     fn cycle(&self) -> f64 {
-        let looking = interval(&self.strategy).as_secs_f64();
+        let looking = self.strategy.poll_interval().unwrap_or_default().as_secs_f64();
         // Alone, a poller sleeps a whole interval before its first look; in a queue the next is halfway on average.
         let looking = if self.busiest() > 1.0 { looking / 2.0 } else { looking };
         self.mean_hold().as_secs_f64() + HANDOFF.as_secs_f64() + looking
@@ -354,10 +354,12 @@ impl TrialPlan {
     }
 }
 
-fn interval(strategy: &StrategyChoice) -> Duration {
-    match strategy.params.get(POLL_INTERVAL_PARAM) {
-        Some(ParamValue::Duration(interval)) => *interval,
-        _ => Duration::ZERO,
+impl StrategyChoice {
+    pub(super) fn poll_interval(&self) -> Option<Duration> {
+        match self.params.get(POLL_INTERVAL_PARAM) {
+            Some(ParamValue::Duration(interval)) => Some(*interval),
+            _ => None,
+        }
     }
 }
 

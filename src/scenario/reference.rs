@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use super::diagnostic::listed;
 use super::fields::{
@@ -123,7 +122,9 @@ fn kind(kind: &KeyKind) -> String {
         KeyKind::OneOfCounts(choices) => {
             choices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         }
-        KeyKind::Duration(bounds) => duration(bounds),
+        KeyKind::Duration(bounds) => {
+            format!("duration from {} to {}", written(*bounds.start()), written(*bounds.end()))
+        }
         KeyKind::Distribution => {
             format!("duration or [distribution](#distributions) up to {}", written(*DRAWN.end()))
         }
@@ -152,10 +153,6 @@ fn count(bounds: &RangeInclusive<u64>) -> String {
         return format!("whole number from {}", bounds.start());
     }
     format!("whole number from {} to {}", bounds.start(), bounds.end())
-}
-
-fn duration(bounds: &RangeInclusive<Duration>) -> String {
-    format!("duration from {} to {}", written(*bounds.start()), written(*bounds.end()))
 }
 
 fn distributions() -> String {

@@ -13,7 +13,6 @@ use super::fields::{
 use super::model::StrategyChoice;
 use super::read::{Sink, written};
 use super::strategies::{ListedStrategy, takers};
-use crate::words::catalog::ParamValue;
 use crate::words::units::contenders;
 
 /// Reports what is wrong, where, and what to do about it; `None` where there is nothing to look at.
@@ -314,11 +313,7 @@ fn ensemble(draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
 /// What is long enough as written may not be once it is scaled.
 fn scaled(draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
     let (scale, value) = (draft.said.time_scale?, draft.places.value("time_scale")?);
-    let interval = |listed: &ListedStrategy<'_>| match listed.choice.params.get(POLL_INTERVAL_PARAM) {
-        Some(ParamValue::Duration(interval)) => Some(*interval),
-        _ => None,
-    };
-    let smallest = draft.strategies.iter().filter_map(interval).min();
+    let smallest = draft.strategies.iter().filter_map(|listed| listed.choice.poll_interval()).min();
     for (name, time) in [(POLL_INTERVAL_PARAM, smallest), ("duration", draft.said.duration)] {
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };
         let message =

@@ -136,27 +136,21 @@ impl StoredEvidence {
 
     /// Whether it was measured where the others were.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
-        if let Some((before, _)) = &self.place
-            && processors(before) != processors(host)
-        {
-            return Err(Error::usage(format!(
-                "{}: it was measured on other processors ({}) than the results before it ({}), so they cannot answer together; \
-                 name results of one",
-                dir.display(),
-                processors(host),
-                processors(before),
-            )));
-        }
-        if let Some((_, before)) = &self.place
-            && !is_like(before, ensemble)
-        {
-            return Err(Error::usage(format!(
-                "{}: it is of another ensemble (servers: {}) than the results before it ({}), so they cannot answer together; \
-                 name results of one",
-                dir.display(),
-                servers(ensemble),
-                servers(before),
-            )));
+        let apart = |what: String, before: String| {
+            Err(Error::usage(format!(
+                "{}: {what} than the results before it ({before}), so they cannot answer together; name results of one",
+                dir.display()
+            )))
+        };
+        if let Some((host_before, ensemble_before)) = &self.place {
+            let (is, before) = (processors(host), processors(host_before));
+            if is != before {
+                return apart(format!("it was measured on other processors ({is})"), before);
+            }
+            let (is, before) = (servers(ensemble), servers(ensemble_before));
+            if !is_like(ensemble_before, ensemble) {
+                return apart(format!("it is of another ensemble (servers: {is})"), before);
+            }
         }
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Err(Error::usage(format!(

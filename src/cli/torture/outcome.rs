@@ -271,24 +271,19 @@ impl<'a> Tally<'a> {
 
     pub fn text(&self, seed: u64) -> String {
         let mut text = self.headline(seed) + "\n";
-        let numbers = |word: &str| {
-            let those = self.outcomes.iter().filter(|outcome| outcome.verdict.word() == word);
-            those.map(|outcome| outcome.number.to_string()).collect::<Vec<_>>()
+        let those = |what: &str, is_one: &dyn Fn(&RoundOutcome) -> bool| {
+            let those = self.outcomes.iter().filter(|outcome| is_one(outcome));
+            let numbers: Vec<_> = those.map(|outcome| outcome.number.to_string()).collect();
+            if numbers.is_empty() { String::new() } else { format!("{what}: round {}\n", listed(&numbers)) }
         };
         for word in ["violated", "unknown"] {
-            let numbers = numbers(word);
-            if !numbers.is_empty() {
-                text += &format!("{word}: round {}\n", listed(&numbers));
-            }
+            text += &those(word, &|outcome| outcome.verdict.word() == word);
         }
         let stuck: usize = self.outcomes.iter().map(|outcome| outcome.stuck).sum();
         let orphans: u64 = self.outcomes.iter().map(|outcome| outcome.orphans).sum();
         text += &format!("Stuck contenders: {stuck}. Nodes that nobody owns: {orphans}.\n");
-        let described = self.outcomes.iter().filter(|outcome| outcome.described.is_some());
-        let described: Vec<_> = described.map(|outcome| outcome.number.to_string()).collect();
-        if !described.is_empty() {
-            text += &format!("stuck or left as the lock's description says: round {}\n", listed(&described));
-        }
+        let what = "stuck or left as the lock's description says";
+        text += &those(what, &|outcome| outcome.described.is_some());
         let shown = |(kind, (fired, seen)): (&&str, &(usize, usize))| {
             if fired == seen {
                 format!("{kind} {fired}")
