@@ -181,9 +181,7 @@ pub fn may_time_out(lock: &DrivenLock) -> bool {
 
 /// Why that fault is not for a driver's lock; `None` where it is.
 pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
-    const CLOCK_JUMP: &str = "clock-jump";
-    const EXPIRE: &str = "expire";
-    if fault.name == CLOCK_JUMP {
+    if fault.name == "clock-jump" {
         return Some("has a clock of its own".to_owned());
     }
     if lock.program.ready.system == LockCard::ZOOKEEPER {
@@ -191,7 +189,7 @@ pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
     }
     // It would not touch it, and seem to do it no harm.
     let what = match fault.needs {
-        Capability::Contenders if fault.name == EXPIRE => "a session of ZooKeeper's",
+        Capability::Contenders if fault.name == "expire" => "a session of ZooKeeper's",
         Capability::Contenders => return None,
         Capability::Proxies => "connections to ZooKeeper's servers",
         Capability::Processes | Capability::Isolation | Capability::Links => "ZooKeeper's servers",

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use futures_util::future::join_all;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::run::open_ensemble::{OpenEnsemble, measure_floor, warm_up};
 use super::run::progress::Progress;
@@ -31,7 +31,8 @@ pub struct ReadyEnsemble {
     pub floor: Floor,
     /// What its runs are told, to be let in.
     pub access: AccessArgs,
-    _awake: Option<Awake>,
+    /// Ends the reads that keep its servers awake.
+    _awake: Option<DropGuard>,
 }
 
 impl ReadyEnsemble {
@@ -52,7 +53,7 @@ impl ReadyEnsemble {
         let floor = measure_floor(&opened, &environment, stop).await;
         opened.clear(&environment.workspace).await;
         let needs_reads = opened.keep_awake(&ensemble.servers).is_some();
-        let awake = needs_reads.then(|| Awake::begin(&opened)).transpose()?;
+        let awake = needs_reads.then(|| reads(&opened)).transpose()?;
         Ok(Self { opened, ensemble, floor, access: args.access.clone(), _awake: awake })
     }
 
@@ -109,28 +110,18 @@ impl ReadyEnsemble {
 
 /// Reads that keep servers of ours awake which could forget a request. Runs that are told a connect string take the
 /// servers for those of others, and send none.
-struct Awake(CancellationToken);
-
-impl Awake {
-    fn begin(opened: &OpenEnsemble) -> Result<Self, Error> {
-        let stop = CancellationToken::new();
-        let target = |connect| Target { connect, access: opened.target.access.clone() };
-        let targets: Vec<Target> = opened.addresses.iter().cloned().map(target).collect();
-        let until = stop.clone();
-        let reading = move || {
-            let each = |target| keep_awake::keep_awake(target, keep_awake::EVERY, until.clone());
-            reactor::block_on(join_all(targets.into_iter().map(each)));
-        };
-        let started = std::thread::Builder::new().name("keep-awake".into()).spawn(reading);
-        started.map_err(|error| Error::environment(format!("cannot keep the servers awake: {error}")))?;
-        Ok(Self(stop))
-    }
-}
-
-impl Drop for Awake {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
+fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
+    let stop = CancellationToken::new();
+    let target = |connect| Target { connect, access: opened.target.access.clone() };
+    let targets: Vec<Target> = opened.addresses.iter().cloned().map(target).collect();
+    let until = stop.clone();
+    let reading = move || {
+        let each = |target| keep_awake::keep_awake(target, keep_awake::EVERY, until.clone());
+        reactor::block_on(join_all(targets.into_iter().map(each)));
+    };
+    let started = std::thread::Builder::new().name("keep-awake".into()).spawn(reading);
+    started.map_err(|error| Error::environment(format!("cannot keep the servers awake: {error}")))?;
+    Ok(stop.drop_guard())
 }
 
 /// What a run takes beside its trials: the process, the place of the run on the ensemble, its results.

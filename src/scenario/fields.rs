@@ -244,14 +244,10 @@ pub const TRIALS_MAX: usize = 10_000;
 /// What is measured lasts at least so long, scaled or not.
 pub const SHORTEST: Duration = MILLISECOND;
 
-const fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
-
 const MILLISECOND: Duration = Duration::from_millis(1);
-const HOUR: Duration = seconds(3600);
-const DAY: Duration = seconds(24 * 3600);
-const WEEK: Duration = seconds(7 * 24 * 3600);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Bounds of every poll interval: shorter would measure a busy loop.
 pub const POLL_INTERVAL: RangeInclusive<Duration> = MILLISECOND..=HOUR;
@@ -407,7 +403,7 @@ macro_rules! scenario_keys {
             /// when.
             seed: u64 = Count(0..=i64::MAX as u64), Default("1"), "1", ["random_seed", "rng"];
             /// Session timeout that contenders request.
-            session_timeout: Duration = Duration(Duration::from_millis(200)..=seconds(600)),
+            session_timeout: Duration = Duration(Duration::from_millis(200)..=Duration::from_secs(600)),
                 Default(r#""10s""#), r#""10s""#, ["timeout", "session"];
             /// How long an acquire may take before it counts as timed out. Not scaled by `time_scale`.
             acquire_timeout: Duration = Duration(MILLISECOND..=WEEK), Absent("an acquire waits forever"),

@@ -27,7 +27,7 @@ impl<'a> Sink<'a> {
     }
 
     pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
-        self.add(Severity::Error, span, message.into(), help.into(), &[]);
+        self.add(Diagnostic::error(span, message, help));
     }
 
     /// The same, where there is no value then.
@@ -49,7 +49,7 @@ impl<'a> Sink<'a> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        self.add(Severity::Error, span, message.into(), help.into(), keys);
+        self.add(Diagnostic { idle: keys.to_vec(), ..Diagnostic::error(span, message, help) });
     }
 
     /// Reports that something is not there; where the text is not TOML, it may only be unreadable.
@@ -60,7 +60,7 @@ impl<'a> Sink<'a> {
     }
 
     pub(super) fn warning(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
-        self.add(Severity::Warning, span, message.into(), help.into(), &[]);
+        self.add(Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message, help) });
     }
 
     pub(super) fn broken(&mut self, syntax: Diagnostic, lines: Range<usize>) {
@@ -68,21 +68,14 @@ impl<'a> Sink<'a> {
         self.list.get_mut().push(syntax);
     }
 
-    fn add(
-        &self,
-        severity: Severity,
-        span: Range<usize>,
-        message: String,
-        help: String,
-        idle: &[&'static str],
-    ) {
+    fn add(&self, mut diagnostic: Diagnostic) {
+        let span = &diagnostic.span;
         // What was made of a line that is not TOML is a guess: the message about its syntax is enough.
         if self.broken.iter().any(|lines| lines.start <= span.end && span.start <= lines.end) {
             return;
         }
-        let help = (!help.is_empty()).then_some(help);
-        let idle = idle.to_vec();
-        self.list.borrow_mut().push(Diagnostic { severity, span, message, help, idle });
+        diagnostic.help = diagnostic.help.filter(|help| !help.is_empty());
+        self.list.borrow_mut().push(diagnostic);
     }
 
     pub(super) fn has_errors(&self) -> bool {

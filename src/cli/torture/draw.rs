@@ -281,7 +281,8 @@ impl Sketch {
         for card in &self.of_contenders {
             let times = draw.random_range(1..=3);
             // What waits for a request needs a sender.
-            let within = if takes_request(card) { self.lasts_ms / 2 } else { self.lasts_ms - 2_000 };
+            let within =
+                if card.params.iter().any(is_request) { self.lasts_ms / 2 } else { self.lasts_ms - 2_000 };
             let every_ms = (within - 500) / u64::from(times);
             let lasts_ms = draw.random_range(300..=every_ms.min(4_000) * 2 / 3);
             let rest = every_ms - lasts_ms - 1;
@@ -356,10 +357,6 @@ fn needs_timeout(card: &FaultCard) -> bool {
 /// One that takes the longer the more servers there are.
 fn is_rolling(card: &FaultCard) -> bool {
     card.needs.reaches_servers() && card.ends == Ends::ByItself
-}
-
-fn takes_request(card: &FaultCard) -> bool {
-    card.params.iter().any(is_request)
 }
 
 fn is_request(param: &Param) -> bool {
