@@ -207,6 +207,10 @@ pub(super) fn expect_text<'a>(
     value.get_ref().as_str().or_else(|| wrong_type(value, expected, help, sink))
 }
 
+fn out_of_bounds<T>(value: &TomlValue<'_>, help: String, sink: &Sink<'_>) -> Option<T> {
+    sink.refuse(value.span(), format!("`{}` is out of bounds", sink.quoted(&value.span())), help)
+}
+
 pub(super) fn expect_count(
     value: &TomlValue<'_>,
     bounds: &RangeInclusive<u64>,
@@ -222,10 +226,7 @@ pub(super) fn expect_count(
     let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
     let number =
         number.and_then(|number| u64::try_from(number).ok()).filter(|number| bounds.contains(number));
-    if number.is_none() {
-        sink.error(value.span(), format!("`{}` is out of bounds", sink.quoted(&value.span())), within);
-    }
-    number
+    number.or_else(|| out_of_bounds(value, within, sink))
 }
 
 pub(super) fn expect_number(
@@ -246,11 +247,7 @@ pub(super) fn expect_number(
             return wrong_type(value, "a number", &help, sink);
         }
     };
-    let number = number.filter(|number| bounds.contains(number));
-    if number.is_none() {
-        sink.error(value.span(), format!("`{}` is out of bounds", sink.quoted(&value.span())), help);
-    }
-    number
+    number.filter(|number| bounds.contains(number)).or_else(|| out_of_bounds(value, help, sink))
 }
 
 pub(super) fn expect_bool(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<bool> {

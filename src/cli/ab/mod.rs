@@ -259,15 +259,9 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
 struct ComparedEnsembles {
     opened: BTreeMap<Turn, ReadyEnsemble>,
     /// What each was when it was first opened.
-    described: BTreeMap<Turn, DescribedEnsemble>,
+    described: BTreeMap<Turn, (EnsembleInfo, Floor)>,
     shared: bool,
     access: Access,
-}
-
-#[derive(Clone)]
-struct DescribedEnsemble {
-    ensemble: EnsembleInfo,
-    floor: Floor,
 }
 
 impl ComparedEnsembles {
@@ -295,8 +289,7 @@ impl ComparedEnsembles {
         let logs = series.server_logs(turn.name());
         let opening = opening(args, side, self.shared);
         let ready = ReadyEnsemble::open(side.scenario(), &opening, self.access.clone(), logs, stop).await?;
-        let described = DescribedEnsemble { ensemble: ready.ensemble.clone(), floor: ready.floor.clone() };
-        self.described.entry(turn).or_insert(described);
+        self.described.entry(turn).or_insert_with(|| (ready.ensemble.clone(), ready.floor.clone()));
         self.opened.insert(turn, ready);
         Ok(())
     }
@@ -545,7 +538,10 @@ impl ComparisonInProgress {
     fn side(&self, turn: Turn) -> SideRecord {
         let (side, judged) = (self.sides.of(turn), self.judged.of(turn));
         let owner = self.places.owner(turn, side);
-        let described = self.places.described.get(&owner).cloned();
+        let (ensemble, floor) = match self.places.described.get(&owner).cloned() {
+            Some(described) => described,
+            None => (EnsembleInfo::default(), Floor::not_measured("the ensemble was not opened")),
+        };
         SideRecord {
             differs: side.differs.clone(),
             program: side.program.path.clone(),
@@ -553,9 +549,8 @@ impl ComparisonInProgress {
             drivers: side.recorded_drivers(),
             scenario_text: side.file.text.clone(),
             opened_anew: self.places.is_opened_anew(owner, side),
-            ensemble: described.as_ref().map(|one| one.ensemble.clone()).unwrap_or_default(),
-            floor: described
-                .map_or_else(|| Floor::not_measured("the ensemble was not opened"), |one| one.floor),
+            ensemble,
+            floor,
             judged: judged.clone(),
         }
     }

@@ -10,7 +10,8 @@ use super::draw::LeftOut;
 use crate::check;
 use crate::lock;
 use crate::record::{RunEnding, Trial};
-use crate::report::document::{Block, Document, Finding, Link, Section, Table, Value, numbers, words};
+use crate::report::document::{Block, Document, Finding, Link, Table, Value, numbers, words};
+use crate::report::page::section;
 use crate::results;
 use crate::run::series::DoneRun;
 use crate::words::clock::micros;
@@ -235,7 +236,6 @@ impl<'a> Tally<'a> {
         };
         let table =
             |caption: &str, table| Block::Table { caption: caption.to_owned(), table, legend: String::new() };
-        let section = |id, title: &str, blocks| Section { id, title: title.to_owned(), blocks };
         let left_out = left_out.iter().map(|LeftOut { what, why }| format!("{what}: {why}")).collect();
         let again = Block::Code { caption: "The same rounds again:".to_owned(), text: again.to_owned() };
         let finding = |outcome: &RoundOutcome| Finding {
