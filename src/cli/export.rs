@@ -191,7 +191,10 @@ fn to_append(path: &Path) -> Result<File, Error> {
 }
 
 fn cannot_write(path: &Path) -> impl Fn(std::io::Error) -> Error {
-    move |error| Error::cannot("write", path)(format!("{error}; name a file in an existing directory"))
+    let path = path.display();
+    move |error| {
+        Error::environment(format!("cannot write {path}: {error}; name a file in an existing directory"))
+    }
 }
 
 #[cfg(test)]

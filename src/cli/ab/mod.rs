@@ -538,10 +538,8 @@ impl ComparisonInProgress {
     fn side(&self, turn: Turn) -> SideRecord {
         let (side, judged) = (self.sides.of(turn), self.judged.of(turn));
         let owner = self.places.owner(turn, side);
-        let (ensemble, floor) = match self.places.described.get(&owner).cloned() {
-            Some(described) => described,
-            None => (EnsembleInfo::default(), Floor::not_measured("the ensemble was not opened")),
-        };
+        let unopened = || (EnsembleInfo::default(), Floor::not_measured("the ensemble was not opened"));
+        let (ensemble, floor) = self.places.described.get(&owner).cloned().unwrap_or_else(unopened);
         SideRecord {
             differs: side.differs.clone(),
             program: side.program.path.clone(),
