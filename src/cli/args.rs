@@ -223,7 +223,6 @@ pub struct BaselineCheckArgs {
     pub scenario: Option<String>,
 }
 
-/// Where baselines are kept unless something else is said.
 const BASELINES: &str = "baselines";
 
 #[derive(Debug, Args)]
@@ -511,7 +510,6 @@ pub struct ManArgs {
 }
 
 impl Command {
-    /// Whether locks may be named or taken.
     pub fn may_name_locks(&self) -> bool {
         matches!(
             self,
@@ -526,43 +524,6 @@ impl Command {
                 | Self::Torture(_)
                 | Self::Schema(_)
         )
-    }
-
-    /// What was asked for, e.g. `run` or `ensemble up`.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Run(_) => "run",
-            Self::Calibrate(_) => "calibrate",
-            Self::Plan(_) => "plan",
-            Self::Validate(_) => "validate",
-            Self::Strategies(_) => "strategies",
-            Self::Faults(_) => "faults",
-            Self::Scenarios(_) => "scenarios",
-            Self::Worker(_) => "worker",
-            Self::Merge(_) => "merge",
-            Self::Check(_) => "check",
-            Self::Export(_) => "export",
-            Self::Report(_) => "report",
-            Self::Compare(_) => "compare",
-            Self::Ab(_) => "ab",
-            Self::Sweep(_) => "sweep",
-            Self::Baseline(BaselineArgs { command: BaselineCommand::Add(_) }) => "baseline add",
-            Self::Baseline(BaselineArgs { command: BaselineCommand::List(_) }) => "baseline list",
-            Self::Baseline(BaselineArgs { command: BaselineCommand::Trend(_) }) => "baseline trend",
-            Self::Baseline(BaselineArgs { command: BaselineCommand::Check(_) }) => "baseline check",
-            Self::Torture(_) => "torture",
-            Self::Schema(_) => "schema",
-            Self::Driver(args) => match args.command {
-                DriverCommands::Check(_) => "driver check",
-            },
-            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Up(_) }) => "ensemble up",
-            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Status }) => "ensemble status",
-            Self::Ensemble(EnsembleArgs { command: EnsembleCommand::Down }) => "ensemble down",
-            Self::Articles(_) => "articles",
-            Self::Clean(_) => "clean",
-            Self::Completions(_) => "completions",
-            Self::Man(_) => "man",
-        }
     }
 
     /// Whether it only prints a text that is made for other programs.

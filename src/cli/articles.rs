@@ -10,7 +10,6 @@ use crate::words::disk::{self, MIB, Unreadable};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
 
-/// Decides each claim from the runs and calibrations given.
 pub fn execute(args: &ArticlesArgs) -> Result<Exit, Error> {
     let mut evidence = Evidence::default();
     let mut kept_at: Vec<PathBuf> = args.keep.iter().cloned().collect();
@@ -71,7 +70,6 @@ struct SortedDirectories {
 }
 
 impl SortedDirectories {
-    /// Says what of them was not looked at.
     fn tell_others(&self, given: &Path) {
         let Some(first) = self.others.first().and_then(|dir| dir.file_name()) else { return };
         let kept = match disk::has(given, DECISIONS) {

@@ -122,7 +122,6 @@ fn aligned(rows: &[[String; 5]]) -> String {
     all().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether the newest runs of a store are worse than those before a change.
 fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     let baselines = results::baselines(&args.store)?;
     let scenario = scenario(&baselines, &args.store, args.scenario.as_deref())?;
@@ -141,10 +140,7 @@ fn check(args: &BaselineCheckArgs) -> Result<Exit, Error> {
     };
     let usual = || vec![THROUGHPUT.figure(), Figure::Latency(Measure::Wait, Statistic::percent(50))];
     let figures = if args.figures.is_empty() { usual() } else { args.figures.clone() };
-    let mut trends: Vec<Trend> = figures
-        .iter()
-        .map(|figure| Trend::new(*figure, Scope { strategy: None, contenders: None }))
-        .collect();
+    let mut trends: Vec<Trend> = figures.iter().map(|figure| Trend::new(*figure, Scope::default())).collect();
     for one in &own {
         let stored = results::read(&one.dir)?;
         trends.iter_mut().for_each(|trend| trend.add(&one.commit, &stored));

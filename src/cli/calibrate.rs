@@ -19,7 +19,6 @@ use crate::scenario::TrialPlan;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 
-/// For how long it is measured by default.
 const BUDGET: Duration = Duration::from_secs(40);
 const QUICK: Duration = Duration::from_secs(6);
 
@@ -144,17 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn where_it_measures_is_said_and_checked_as_for_a_run() {
+    fn where_it_measures_is_said_as_for_a_run() {
         let of = |words: &[&str]| args(words).place.scenario("calibration").map(|scenario| scenario.ensemble);
         assert!(matches!(of(&[]), Ok(EnsembleChoice::Local { servers: 3, data_dir: None })));
         assert!(matches!(of(&["--servers", "5"]), Ok(EnsembleChoice::Local { servers: 5, .. })));
         assert!(
             matches!(of(&["--connect", "zk1:2181/x"]), Ok(EnsembleChoice::Connect(to)) if to == "zk1:2181/x")
         );
-        for wrong in [["--servers", "4"], ["--connect", "zk1:port"]] {
-            let told = of(&wrong).unwrap_err();
-            assert!(matches!(&told, Error::Usage(why) if why.contains(wrong[1])), "{told}");
-        }
     }
 
     #[test]

@@ -95,7 +95,6 @@ pub(super) fn read_through(
     Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict }))
 }
 
-/// Judges a run by what was recorded of it, and prints what came of that.
 fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     let StoredRun { run, mut trials, replaced } = results::read(&args.path)?;
     trials.extend(replaced);
@@ -137,7 +136,6 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     })
 }
 
-/// How many trials of a run came to which verdict.
 fn counts(trials: &[Trial]) -> String {
     // A single contender has no other to exclude, so that it is not known whether it would be.
     let (alone, contended): (Vec<&Trial>, Vec<&Trial>) = trials
@@ -189,7 +187,6 @@ impl ShownFinding<'_> {
         one_line(&format!("{}, {lock}: {what}", breach.name()))
     }
 
-    /// The lines that show it, and no others.
     fn excerpt(&self) -> impl Iterator<Item = String> {
         let lines = self.finding.lines.iter().zip(&self.lines);
         lines.map(|(place, text)| format!("line {}: {}", place.line, one_line(text)))
@@ -309,7 +306,6 @@ fn excerpts(shown: &[ShownFinding<'_>]) -> String {
     said
 }
 
-/// The page of what was judged: the verdict with its reasons, and what it rests on.
 fn page(path: &Path, verdict: &Verdict, sections: Vec<Section>) -> Document {
     let tone = document::Value::from(verdict).tone();
     let found = |topic: &str, sentence: String| document::Finding {

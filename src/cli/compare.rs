@@ -23,7 +23,6 @@ fn tell_power(power: &Power) -> Result<Exit, Error> {
     })
 }
 
-/// Compares two runs, or two sets of them.
 #[expect(clippy::disallowed_methods, reason = "when it broke off is a label")]
 pub fn execute(args: &CompareArgs) -> Result<Exit, Error> {
     let outputs =

@@ -13,7 +13,7 @@ use crate::record::RunEnding;
 use crate::scenario::{TrialPlan, did_you_mean};
 use crate::words::catalog::LockCard;
 use crate::words::error::{Error, Exit};
-use crate::words::units::{as_a_word, counted, one_line};
+use crate::words::units::{as_a_word, counted, listed, one_line};
 use crate::words::verdict::Verdict;
 use crate::world::conformance::{self, CheckSite, Finding, Introduction, Outcome};
 use crate::world::driver::DriverCommand;
@@ -145,10 +145,8 @@ fn show(
     args: &DriverCheckArgs,
 ) -> Result<Exit, Error> {
     let headline = headline(introduction, locks, all);
-    let verdict = match all.iter().any(|finding| finding.outcome == Outcome::Failed) {
-        true => Verdict::Violated(vec![headline.clone()]),
-        false => Verdict::Held,
-    };
+    let has_failed = all.iter().any(|finding| finding.outcome == Outcome::Failed);
+    let verdict = Verdict::violated_if(has_failed.then(|| headline.clone()).into_iter().collect());
     let found = json!({ "driver": introduction.ready.driver, "inside": introduction.ready.inside,
                         "system": introduction.ready.system, "locks": locks, "headline": headline,
                         "checks": all });
@@ -178,14 +176,7 @@ fn headline(introduction: &Introduction, locks: &[String], all: &[Finding]) -> S
     let count = |outcome| all.iter().filter(|finding| finding.outcome == outcome).count();
     let (failed, left_out) = (count(Outcome::Failed), count(Outcome::NotTried));
     let tried = all.len() - left_out;
-    let names = match locks {
-        [.., _] if locks.len() > 1 => {
-            let (last, others) =
-                locks.split_last().map_or(("", locks), |(last, others)| (last.as_str(), others));
-            format!("{} and {last}", others.join(", "))
-        }
-        _ => locks.concat(),
-    };
+    let names = listed(locks);
     let driver = one_line(&introduction.ready.driver);
     let system = match introduction.ready.system.as_str() {
         "zookeeper" => String::new(),

@@ -88,7 +88,6 @@ fn lines(drivers: &[DriverCommand]) -> String {
     drivers.iter().map(written).collect::<Vec<_>>().join("\n")
 }
 
-/// A driver as the command line names it.
 fn written(driver: &DriverCommand) -> String {
     format!("{}={}", driver.name, command_of(driver))
 }
@@ -120,7 +119,6 @@ pub struct OwnDrivers {
 }
 
 impl OwnDrivers {
-    /// Starts each of these once, to learn what locks it has.
     pub fn of(given: &[DriverCommand]) -> Result<Self, Error> {
         let all = with_those_of(given, ALL.get().map_or("", String::as_str))?;
         let own = given.iter().map(asked).collect::<Result<Vec<_>, Error>>()?;
@@ -142,17 +140,13 @@ fn used<'a>(
     names.flat_map(members).filter_map(|name| Some((name, driven.find(name)?)))
 }
 
-fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {
+/// The names of its strategies.
+pub fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {
     scenario.strategies.iter().map(|one| one.name.as_str())
 }
 
 /// Refuses, before anything is started, locks of drivers that have said that they can't encrypt connections.
-pub fn check_tls(scenario: &Scenario, driven: &DrivenLocks, wants_tls: bool) -> Result<(), Error> {
-    check_tls_of(names(scenario), driven, wants_tls)
-}
-
-/// The same for strategies of these names.
-pub fn check_tls_of<'a>(
+pub fn check_tls<'a>(
     names: impl Iterator<Item = &'a str>,
     driven: &'a DrivenLocks,
     wants_tls: bool,
@@ -181,16 +175,13 @@ pub fn check(scenario: &Scenario, driven: &DrivenLocks) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether acquires of a driver's lock can be given a deadline.
 pub fn may_time_out(lock: &DrivenLock) -> bool {
     lock.abilities.timeout != How::None
 }
 
 /// Why that fault is not for a driver's lock; `None` where it is.
 pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
-    const CLOCK_JUMP: &str = "clock-jump";
-    const EXPIRE: &str = "expire";
-    if fault.name == CLOCK_JUMP {
+    if fault.name == "clock-jump" {
         return Some("has a clock of its own".to_owned());
     }
     if lock.program.ready.system == LockCard::ZOOKEEPER {
@@ -198,7 +189,7 @@ pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
     }
     // It would not touch it, and seem to do it no harm.
     let what = match fault.needs {
-        Capability::Contenders if fault.name == EXPIRE => "a session of ZooKeeper's",
+        Capability::Contenders if fault.name == "expire" => "a session of ZooKeeper's",
         Capability::Contenders => return None,
         Capability::Proxies => "connections to ZooKeeper's servers",
         Capability::Processes | Capability::Isolation | Capability::Links => "ZooKeeper's servers",
@@ -241,7 +232,7 @@ mod tests {
             }
         };
         let driven = DrivenLocks::of(vec![program("can", true), program("open", false)]).unwrap();
-        let check = |name: &str, wants_tls| check_tls_of([name].into_iter(), &driven, wants_tls);
+        let check = |name: &str, wants_tls| check_tls([name].into_iter(), &driven, wants_tls);
         // Then it is refused with TLS only, also as one of two
         assert!(
             check("open:L", false).is_ok() && check("can:L", true).is_ok() && check("baton", true).is_ok()

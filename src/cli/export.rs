@@ -1,7 +1,7 @@
 //! What CI reads: where the options of several commands want it, and how it is written there; and `export`, which writes it of
 //! a run that is over.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -84,7 +84,7 @@ impl Outputs {
         }
         let summary = self.github.then(step_summary).transpose()?;
         if let Some(directory) = &self.benchmark_action {
-            fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
+            fs::create_dir_all(directory).map_err(cannot_write(directory))?;
         }
         files.iter().try_for_each(|file| clear(file))?;
         Ok(Prepared { outputs: self.clone(), summary })
@@ -109,12 +109,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Writes all that was asked for; gives the files.
     pub fn write(&self, document: &CiReport) -> Result<Vec<PathBuf>, Error> {
         let Outputs { junit, benchmark_action, bencher, openmetrics, .. } = &self.outputs;
         let mut written = Vec::new();
         let mut write = |path: &Path, text: String| {
-            fs::write(path, text).map_err(|error| cannot_write(path, &error))?;
+            fs::write(path, text).map_err(cannot_write(path))?;
             written.push(path.to_owned());
             Ok::<(), Error>(())
         };
@@ -159,7 +158,7 @@ fn step_summary() -> Result<PathBuf, Error> {
             "--github needs a GitHub workflow, which sets {STEP_SUMMARY}; it is not set here"
         ))
     })?;
-    OpenOptions::new().create(true).append(true).open(&path).map_err(|error| cannot_write(&path, &error))?;
+    to_append(&path)?;
     Ok(path)
 }
 
@@ -174,29 +173,28 @@ fn append_summary(path: &Path, document: &CiReport) -> Result<(), Error> {
         ));
         return Ok(());
     }
-    let mut file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(path)
-        .map_err(|error| cannot_write(path, &error))?;
-    file.write_all(text.as_bytes()).map_err(|error| cannot_write(path, &error))
+    to_append(path)?.write_all(text.as_bytes()).map_err(cannot_write(path))
 }
 
 /// Removes the file, having found out that it could be written.
 fn clear(path: &Path) -> Result<(), Error> {
-    OpenOptions::new().create(true).append(true).open(path).map_err(|error| cannot_write(path, &error))?;
+    to_append(path)?;
     // A device or a pipe is no file of an earlier run.
     if !path.is_file() {
         return Ok(());
     }
-    fs::remove_file(path).map_err(|error| cannot_write(path, &error))
+    fs::remove_file(path).map_err(cannot_write(path))
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
-    Error::environment(format!(
-        "cannot write {}: {error}; name a file in an existing directory",
-        path.display()
-    ))
+fn to_append(path: &Path) -> Result<File, Error> {
+    OpenOptions::new().create(true).append(true).open(path).map_err(cannot_write(path))
+}
+
+fn cannot_write(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    let path = path.display();
+    move |error| {
+        Error::environment(format!("cannot write {path}: {error}; name a file in an existing directory"))
+    }
 }
 
 #[cfg(test)]

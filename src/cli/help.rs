@@ -11,15 +11,22 @@ struct Group {
     commands: &'static [HelpEntry],
 }
 
-/// A command, and what a user types for it.
+/// A command, and what a user types after it.
 struct HelpEntry {
     command: &'static str,
-    /// `help` itself is clap's own and has none.
-    examples: Option<[&'static str; 2]>,
+    examples: &'static [&'static str],
 }
 
-const fn entry(command: &'static str, examples: [&'static str; 2]) -> HelpEntry {
-    HelpEntry { command, examples: Some(examples) }
+const fn entry(command: &'static str, examples: &'static [&'static str]) -> HelpEntry {
+    HelpEntry { command, examples }
+}
+
+impl HelpEntry {
+    fn examples(&self) -> impl Iterator<Item = String> {
+        let example =
+            move |after: &&str| format!("zklockbench {} {after}", self.command).trim_end().to_owned();
+        self.examples.iter().map(example)
+    }
 }
 
 const GROUPS: [Group; 5] = [
@@ -28,134 +35,78 @@ const GROUPS: [Group; 5] = [
         commands: &[
             entry(
                 "run",
-                [
-                    "zklockbench run quick --contenders 20 --set hold=100ms",
-                    "zklockbench run mine.toml --connect zk1:2181,zk2:2181/bench --gate 'wait.p99 < 50ms'",
+                &[
+                    "quick --contenders 20 --set hold=100ms",
+                    "mine.toml --connect zk1:2181,zk2:2181/bench --gate 'wait.p99 < 50ms'",
                 ],
             ),
             entry(
                 "ab",
-                [
-                    "zklockbench ab quick --a 'strategies=[\"predecessor-watch\"]' --b 'strategies=[\"baton\"]'",
-                    "zklockbench ab quick --a-zookeeper-home zookeeper-3.8 --b-zookeeper-home zookeeper-3.9",
+                &[
+                    "quick --a 'strategies=[\"predecessor-watch\"]' --b 'strategies=[\"baton\"]'",
+                    "quick --a-zookeeper-home zookeeper-3.8 --b-zookeeper-home zookeeper-3.9",
                 ],
             ),
             entry(
                 "sweep",
-                [
-                    "zklockbench sweep quick --over contenders=1..200",
-                    "zklockbench sweep open-loop --over rate=10..200 --objective 'wait.p99 < 100ms'",
+                &[
+                    "quick --over contenders=1..200",
+                    "open-loop --over rate=10..200 --objective 'wait.p99 < 100ms'",
                 ],
             ),
-            entry(
-                "calibrate",
-                [
-                    "zklockbench calibrate --quick",
-                    "zklockbench calibrate --connect zk1:2181,zk2:2181/bench --budget 2m",
-                ],
-            ),
-            entry("torture", ["zklockbench torture --minutes 10", "zklockbench torture --seed 7 --show"]),
+            entry("calibrate", &["--quick", "--connect zk1:2181,zk2:2181/bench --budget 2m"]),
+            entry("torture", &["--minutes 10", "--seed 7 --show"]),
             entry(
                 "worker",
-                [
-                    "zklockbench worker quick --connect zk1:2181/bench --run-id job-7 --index 0 --of 4",
-                    "zklockbench worker --follow job-7 --connect zk1:2181/bench",
+                &[
+                    "quick --connect zk1:2181/bench --run-id job-7 --index 0 --of 4",
+                    "--follow job-7 --connect zk1:2181/bench",
                 ],
             ),
-            entry(
-                "merge",
-                [
-                    "zklockbench merge results/job-7",
-                    "zklockbench merge results/job-7 --baseline baselines --junit junit.xml",
-                ],
-            ),
+            entry("merge", &["results/job-7", "results/job-7 --baseline baselines --junit junit.xml"]),
         ],
     },
     Group {
         title: "Compare and judge",
         commands: &[
-            entry(
-                "compare",
-                [
-                    "zklockbench compare results/before results/after",
-                    "zklockbench compare results/before --power 5%",
-                ],
-            ),
-            entry("check", ["zklockbench check results/quick-1", "zklockbench check history.jsonl --strict"]),
-            entry(
-                "driver",
-                [
-                    "zklockbench driver check drivers/kazoo/run",
-                    "zklockbench driver check 'python3 my-lock.py' --lock MyLock",
-                ],
-            ),
-            entry(
-                "baseline",
-                ["zklockbench baseline add results/quick-1", "zklockbench baseline trend --figure wait.p99"],
-            ),
-            entry(
-                "report",
-                [
-                    "zklockbench report results/quick-1",
-                    "zklockbench report results/quick-1 results/quick-2 --output both.html",
-                ],
-            ),
-            entry(
-                "export",
-                [
-                    "zklockbench export results/quick-1 --junit junit.xml",
-                    "zklockbench export results/quick-1 --github",
-                ],
-            ),
-            entry(
-                "articles",
-                [
-                    "zklockbench articles results/articles",
-                    "zklockbench articles results/articles --page claims.md",
-                ],
-            ),
+            entry("compare", &["results/before results/after", "results/before --power 5%"]),
+            entry("check", &["results/quick-1", "history.jsonl --strict"]),
+            entry("driver", &["check drivers/kazoo/run", "check 'python3 my-lock.py' --lock MyLock"]),
+            entry("baseline", &["add results/quick-1", "trend --figure wait.p99"]),
+            entry("report", &["results/quick-1", "results/quick-1 results/quick-2 --output both.html"]),
+            entry("export", &["results/quick-1 --junit junit.xml", "results/quick-1 --github"]),
+            entry("articles", &["results/articles", "results/articles --page claims.md"]),
         ],
     },
     Group {
         title: "Plan",
         commands: &[entry(
             "plan",
-            [
-                "zklockbench plan --clients 20 --rate 5/s --hold 100ms --slo 'wait.p99 < 1s' --verify",
-                "zklockbench plan --from-scenario mine.toml --slo 'wait.p99 < 1s'",
+            &[
+                "--clients 20 --rate 5/s --hold 100ms --slo 'wait.p99 < 1s' --verify",
+                "--from-scenario mine.toml --slo 'wait.p99 < 1s'",
             ],
         )],
     },
     Group {
         title: "Look up",
         commands: &[
-            entry("scenarios", ["zklockbench scenarios", "zklockbench scenarios quick > mine.toml"]),
-            entry("strategies", ["zklockbench strategies", "zklockbench strategies curator-mutex"]),
-            entry("faults", ["zklockbench faults", "zklockbench faults partition"]),
-            entry(
-                "validate",
-                ["zklockbench validate quick", "zklockbench validate quick --contenders 500 --duration 1m"],
-            ),
-            entry("schema", ["zklockbench schema > scenario.schema.json", "zklockbench schema run"]),
-            entry(
-                "completions",
-                ["zklockbench completions bash > zklockbench.bash", "zklockbench completions zsh"],
-            ),
-            entry("man", ["zklockbench man | man -l -", "zklockbench man --out man"]),
-            HelpEntry { command: "help", examples: None },
+            entry("scenarios", &["", "quick > mine.toml"]),
+            entry("strategies", &["", "curator-mutex"]),
+            entry("faults", &["", "partition"]),
+            entry("validate", &["quick", "quick --contenders 500 --duration 1m"]),
+            entry("schema", &["> scenario.schema.json", "run"]),
+            entry("completions", &["bash > zklockbench.bash", "zsh"]),
+            entry("man", &["| man -l -", "--out man"]),
+            // Clap's own.
+            entry("help", &[]),
         ],
     },
     Group {
         title: "Housekeeping",
         commands: &[
-            entry("ensemble", ["zklockbench ensemble up --servers 3", "zklockbench ensemble down"]),
-            entry(
-                "clean",
-                [
-                    "zklockbench clean --connect zk1:2181/bench",
-                    "zklockbench clean --connect zk1:2181/bench --all",
-                ],
-            ),
+            entry("ensemble", &["up --servers 3", "down"]),
+            entry("clean", &["--connect zk1:2181/bench", "--connect zk1:2181/bench --all"]),
         ],
     },
 ];
@@ -168,8 +119,10 @@ fn entries() -> impl Iterator<Item = &'static HelpEntry> {
 pub fn completed(command: Command) -> Command {
     let groups = groups(&command, super::output::width().map_or(WIDTH, usize::from).min(WIDTH));
     let with_examples = |command: Command, entry: &HelpEntry| {
-        let Some(examples) = entry.examples else { return command };
-        let lines = examples.map(|line| format!("\n  {line}")).concat();
+        if entry.examples.is_empty() {
+            return command;
+        }
+        let lines: String = entry.examples().map(|line| format!("\n  {line}")).collect();
         command.mut_subcommand(entry.command, |sub| sub.after_help(format!("Examples:{lines}")))
     };
     entries().fold(command, with_examples).after_help(exit_codes()).help_template(format!(
@@ -228,7 +181,7 @@ mod tests {
             let name = command.get_name();
             assert_eq!(entries().filter(|entry| entry.command == name).count(), 1, "{name}");
         }
-        for example in entries().filter_map(|entry| entry.examples).flatten() {
+        for example in entries().flat_map(|entry| entry.examples()) {
             let typed = example.split(['>', '|']).next().unwrap();
             let parsed = definition.clone().try_get_matches_from(shlex::split(typed).unwrap());
             assert!(parsed.is_ok(), "{example}: {}", parsed.unwrap_err());

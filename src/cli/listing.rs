@@ -100,7 +100,6 @@ fn table<const COLUMNS: usize>(
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Prints the list of strategies, or the one that was named.
 pub fn strategies(args: &StrategiesArgs) -> Result<Exit, Error> {
     print(lock::cards(), args.name.as_deref())
 }
@@ -155,7 +154,6 @@ impl Listing for LockCard {
     }
 }
 
-/// What comes after each event that can happen.
 fn after(after: &After) -> Value {
     let can_happen = Event::ALL.into_iter().filter(|event| after.outcome(*event) != Outcome::Never);
     let outcomes: serde_json::Map<String, Value> = can_happen
@@ -177,7 +175,6 @@ fn promises(card: &LockCard) -> Vec<&'static str> {
     .into()
 }
 
-/// Prints the list of faults, or the one that was named.
 pub fn faults(args: &FaultsArgs) -> Result<Exit, Error> {
     print(fault::cards(), args.kind.as_deref())
 }
@@ -234,7 +231,6 @@ impl Listing for FaultCard {
     }
 }
 
-/// Prints the list of built-in scenarios, or the file of the one that was named.
 pub fn scenarios(args: &ScenariosArgs) -> Result<Exit, Error> {
     print(SHIPPED.to_vec(), args.name.as_deref())
 }

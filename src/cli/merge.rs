@@ -38,8 +38,7 @@ pub fn execute(args: &MergeArgs) -> Result<Exit, Error> {
         trial.histograms.clear();
         trials.push(trial);
     }
-    let (planned, precision, outcome) = (run.planned_trials, None, run.outcome.clone());
-    let ran = Ran { trials, planned, precision, outcome };
+    let ran = Ran { trials, planned: run.planned_trials, precision: None, outcome: run.outcome.clone() };
     let showing = Showing::of(&args.concluding, false);
     MeasuredRun { showing, baseline, file, writer, run, ran }.conclude(&outputs)
 }

@@ -36,7 +36,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::filter::Targets;
@@ -62,11 +62,13 @@ pub fn definition() -> clap::Command {
 
 pub fn main() -> ExitCode {
     log_if_asked();
-    let parsed = definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = definition()
+        .try_get_matches()
+        .and_then(|matches| Ok((asked_for(&matches), Cli::from_arg_matches(&matches)?)));
     let exit = match parsed {
-        Ok(cli) => {
+        Ok((name, cli)) => {
             output::choose(cli.json, cli.color);
-            conclude(cli.command.name(), obey(cli))
+            conclude(&name, obey(&name, cli))
         }
         Err(error) => {
             let _ = error.print();
@@ -76,9 +78,14 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-fn obey(cli: Cli) -> Result<Exit, Error> {
+/// The command, e.g. `run` or `ensemble up`.
+fn asked_for(matches: &ArgMatches) -> String {
+    let Some((name, below)) = matches.subcommand() else { return String::new() };
+    format!("{name} {}", asked_for(below)).trim_end().to_owned()
+}
+
+fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
     if cli.json && cli.command.has_no_outcome() {
-        let name = cli.command.name();
         return Err(Error::usage(format!("`{name}` does not take --json")));
     }
     // It is to be reached from this machine's own network.
@@ -240,7 +247,6 @@ impl Interrupt {
         Ok(Self { token: CancellationToken::new(), signals })
     }
 
-    /// Cancels the token at the first signal and returns at the second.
     async fn insisted(&mut self) {
         self.next().await;
         self.token.cancel();

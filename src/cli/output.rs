@@ -21,7 +21,6 @@ struct Chosen {
     colour: ColorChoice,
 }
 
-/// Chooses between outcomes as JSON and as text, and whether that is coloured.
 pub(in crate::cli) fn choose(as_json: bool, colour: ColorChoice) {
     // It is chosen once.
     let _ = CHOSEN.set(Chosen { as_json, colour });
@@ -192,7 +191,6 @@ pub fn answer_error(
     json(&JsonAnswer { envelope, found })
 }
 
-/// Writes data to stdout as JSON, as it is.
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::environment(error.to_string()))?;
     data(&ascii_controls(&text))
@@ -246,7 +244,6 @@ fn harmless(text: &str, coloured: bool) -> String {
     pieces(text).map(shown).collect()
 }
 
-/// What a text for a terminal is made of.
 enum Piece<'t> {
     Colour(&'t str),
     Letter(char),
@@ -272,10 +269,9 @@ fn colour_at(text: &str) -> Option<&str> {
     let is_number =
         |code: &str| !code.is_empty() && code.len() < 4 && code.bytes().all(|b| b.is_ascii_digit());
     let plain = |code: &str| matches!(code.parse(), Ok(0 | 1 | 2 | 22 | 31..=36 | 39 | 91..=96));
-    let indexed = |index: &str| is_number(index);
     let is_ours = codes
         .strip_prefix("38;5;")
-        .map_or_else(|| codes.split(';').all(|code| is_number(code) && plain(code)), indexed);
+        .map_or_else(|| codes.split(';').all(|code| is_number(code) && plain(code)), is_number);
     is_ours.then(|| &text[..codes.len() + 3])
 }
 
@@ -291,7 +287,6 @@ pub fn may_colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && !forbidden && !dumb
 }
 
-/// How a table is drawn that goes to stdout.
 pub fn style() -> Style {
     Style { colour: may_colour(&io::stdout()), width: width() }
 }

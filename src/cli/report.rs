@@ -38,7 +38,6 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     output::tell("report", Exit::Held, &found, || output::data(&output.display().to_string()))
 }
 
-/// What a page can be made of.
 enum Stored {
     Run {
         name: String,
@@ -72,7 +71,6 @@ impl Stored {
         Ok(Self::Run { name, stored: Box::new(stored), gated })
     }
 
-    /// Of a run.
     fn view(&self) -> Option<View<'_>> {
         match self {
             Self::Run { stored, .. } => Some(View::of(stored)),

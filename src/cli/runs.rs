@@ -4,9 +4,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use clap::ValueEnum;
 use futures_util::future::join_all;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::run::open_ensemble::{OpenEnsemble, measure_floor, warm_up};
 use super::run::progress::Progress;
@@ -16,7 +18,7 @@ use super::{drivers, output};
 use crate::load::{Job, Workspace};
 use crate::record::{EnsembleInfo, Floor};
 use crate::run::series::RunPlace;
-use crate::scenario::{Scenario, TrialPlan};
+use crate::scenario::{Scenario, TrialPlan, TrialSpec};
 use crate::words::error::Error;
 use crate::words::units::{as_a_word, counted};
 use crate::world::zk::{Access, Target, keep_awake, reactor};
@@ -29,11 +31,11 @@ pub struct ReadyEnsemble {
     pub floor: Floor,
     /// What its runs are told, to be let in.
     pub access: AccessArgs,
-    _awake: Option<Awake>,
+    /// Ends the reads that keep its servers awake.
+    _awake: Option<DropGuard>,
 }
 
 impl ReadyEnsemble {
-    /// Starts or finds the ensemble of a scenario, warms it up if it is ours, and measures its floor.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
@@ -51,20 +53,19 @@ impl ReadyEnsemble {
         let floor = measure_floor(&opened, &environment, stop).await;
         opened.clear(&environment.workspace).await;
         let needs_reads = opened.keep_awake(&ensemble.servers).is_some();
-        let awake = needs_reads.then(|| Awake::begin(&opened)).transpose()?;
+        let awake = needs_reads.then(|| reads(&opened)).transpose()?;
         Ok(Self { opened, ensemble, floor, access: args.access.clone(), _awake: awake })
     }
 
-    /// A run on it.
     pub fn run(
         &self,
         program: &Path,
         scenario: &Path,
         place: &RunPlace,
-        load: LoadOptions,
+        mut generator: GeneratorArgs,
+        job: Option<JobOptions>,
         more: Vec<OsString>,
     ) -> Command {
-        let LoadOptions { mut generator, job } = load;
         // Servers of ours are there to be broken.
         generator.allow_faults |= !self.opened.is_external();
         let mut words: Vec<OsString> = Vec::new();
@@ -109,40 +110,32 @@ impl ReadyEnsemble {
 
 /// Reads that keep servers of ours awake which could forget a request. Runs that are told a connect string take the
 /// servers for those of others, and send none.
-struct Awake(CancellationToken);
-
-impl Awake {
-    fn begin(opened: &OpenEnsemble) -> Result<Self, Error> {
-        let stop = CancellationToken::new();
-        let target = |connect| Target { connect, access: opened.target.access.clone() };
-        let targets: Vec<Target> = opened.addresses.iter().cloned().map(target).collect();
-        let until = stop.clone();
-        let reading = move || {
-            let each = |target| keep_awake::keep_awake(target, keep_awake::EVERY, until.clone());
-            reactor::block_on(join_all(targets.into_iter().map(each)));
-        };
-        let started = std::thread::Builder::new().name("keep-awake".into()).spawn(reading);
-        started.map_err(|error| Error::environment(format!("cannot keep the servers awake: {error}")))?;
-        Ok(Self(stop))
-    }
+fn reads(opened: &OpenEnsemble) -> Result<DropGuard, Error> {
+    let stop = CancellationToken::new();
+    let target = |connect| Target { connect, access: opened.target.access.clone() };
+    let targets: Vec<Target> = opened.addresses.iter().cloned().map(target).collect();
+    let until = stop.clone();
+    let reading = move || {
+        let each = |target| keep_awake::keep_awake(target, keep_awake::EVERY, until.clone());
+        reactor::block_on(join_all(targets.into_iter().map(each)));
+    };
+    let started = std::thread::Builder::new().name("keep-awake".into()).spawn(reading);
+    started.map_err(|error| Error::environment(format!("cannot keep the servers awake: {error}")))?;
+    Ok(stop.drop_guard())
 }
 
-impl Drop for Awake {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
+/// What a run takes beside its trials: the process, the place of the run on the ensemble, its results.
+pub const AROUND_A_RUN: Duration = Duration::from_millis(700);
+
+/// How long a run takes, by its scenario alone.
+pub fn expected(scenario: &Scenario) -> Duration {
+    let trials = TrialPlan::of(scenario).trials;
+    AROUND_A_RUN + trials.iter().map(TrialSpec::estimated_duration).sum::<Duration>()
 }
 
 pub fn own_program() -> Result<PathBuf, Error> {
     std::env::current_exe()
         .map_err(|error| Error::environment(format!("cannot find this program's own file: {error}")))
-}
-
-#[derive(Debug, Clone)]
-pub struct LoadOptions {
-    pub generator: GeneratorArgs,
-    /// By which workers, if by several.
-    pub job: Option<JobOptions>,
 }
 
 /// The workers of a series, of which the process of each run is the first.
@@ -168,14 +161,14 @@ pub fn parts_of(out: &Path, job: &str) -> PathBuf {
 }
 
 impl GeneratorArgs {
-    /// As options say it.
     pub fn words(&self) -> Vec<OsString> {
         let Self { allow_faults, threads, counting } = self;
         let threads = threads.map(|threads| ["--threads".into(), threads.to_string().into()]);
         let faults = allow_faults.then(|| "--allow-faults".into());
         // As another binary of the suite may not know.
         let is_usual = *counting == CountingWhen::default();
-        let counting = (!is_usual).then(|| ["--counting".into(), counting.word().into()]);
+        let counting = counting.to_possible_value().filter(|_| !is_usual);
+        let counting = counting.map(|when| ["--counting".into(), when.get_name().into()]);
         threads.into_iter().flatten().chain(faults).chain(counting.into_iter().flatten()).collect()
     }
 }
@@ -205,13 +198,9 @@ fn without_extras(mut command: Command) -> Command {
     command
 }
 
-/// What a command says that is to share its load and names no ensemble.
 pub const NEEDS_CONNECT: &str = "workers need an ensemble that all of them reach: add --connect HOST:PORT,…";
 
 /// Does something that makes runs, while the workers of the job may follow it, if there is one.
-///
-/// # Errors
-/// Same errors as the work, and when the job can't begin.
 pub async fn leading<T>(
     args: &JobArgs,
     target: Result<Target, Error>,
@@ -249,7 +238,6 @@ impl<E> SeriesEnd<E> {
     }
 }
 
-/// Tells how many runs are there already.
 pub fn tell_resumed(runs: usize, is_quiet: bool) {
     if runs > 0 && !is_quiet {
         output::note(&format!("going on after {}, which are not repeated", counted(runs, "run", "runs")));
@@ -266,12 +254,10 @@ pub fn command_line() -> Vec<String> {
     kept.collect()
 }
 
-/// The line that says how it goes on, if it can.
 pub fn to_resume(how: Option<&str>) -> String {
     how.map_or_else(String::new, |how| format!("\nresume with: {how}"))
 }
 
-/// The command line by which the series in a directory goes on.
 pub fn how_to_resume(directory: &Path) -> String {
     let words = command_line();
     let resume = format!("--resume {}", as_a_word(&directory.display().to_string()));

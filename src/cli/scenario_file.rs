@@ -35,7 +35,6 @@ pub struct ScenarioFile {
     pub replayed: Option<Replayed>,
 }
 
-/// Why a scenario cannot be run.
 pub enum Unusable {
     Mistakes(Diagnostics),
     /// Something else: no such file, a change that was not understood.
@@ -146,7 +145,11 @@ impl PlaceArgs {
         let any = format!(
             "name = \"{name}\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 1\nduration = \"1s\"\n"
         );
-        let text = Overrides { place: self.clone(), ..Overrides::default() }.text(&any)?;
+        let overrides = Overrides { place: self.clone(), ..Overrides::default() };
+        let text = match overrides.apply(&any)? {
+            Some(changed) => toml::to_string(&changed.table).map_err(Error::usage)?,
+            None => any,
+        };
         let parsed = crate::scenario::parse("the options", &text, &load::catalog());
         parsed.map(|parsed| parsed.scenario).map_err(|mistakes| Error::usage(mistakes.render(false)))
     }
@@ -255,13 +258,6 @@ struct KeyChange {
 }
 
 impl Overrides {
-    pub fn text(&self, text: &str) -> Result<String, Error> {
-        match self.apply(text)? {
-            Some(changed) => toml::to_string(&changed.table).map_err(Error::usage),
-            None => Ok(text.to_owned()),
-        }
-    }
-
     /// A scenario may come from anywhere, and what a Compose file says is done: with any directory of this host, and
     /// any privilege. So that file is named on the command line, not by the scenario.
     pub fn check_containers(&self, file: &str, scenario: &Scenario) -> Result<(), Error> {

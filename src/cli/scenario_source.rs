@@ -77,7 +77,6 @@ impl Source {
     }
 }
 
-/// Standard input, which is read once and kept.
 fn standard_input() -> Result<Vec<u8>, Error> {
     static READ: OnceLock<Vec<u8>> = OnceLock::new();
     if let Some(read) = READ.get() {
@@ -107,7 +106,6 @@ const LARGEST_TRACE: u64 = 512 << 20;
 #[derive(Debug)]
 pub struct TraceFile {
     pub arrivals: Vec<TraceArrival>,
-    /// The SHA-256 of its bytes.
     pub sha256: String,
 }
 
@@ -164,7 +162,6 @@ struct TracedTurn {
     depth: u32,
 }
 
-/// From the events of a history to arrivals.
 #[derive(Default)]
 struct Asks {
     trace: TraceBuilder,
@@ -237,22 +234,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenario_is_found_by_name_and_by_its_path_and_a_file_wins() {
-        let read =
-            |path: &Path| Source::read(path).map(|source| source.bytes).map_err(|error| error.to_string());
+    fn a_scenario_is_found_by_name_and_by_its_path_or_the_nearest_is_named() {
+        let refused = |name: &str| Source::read(Path::new(name)).err().unwrap().to_string();
         let quick = Shipped::named(Path::new("quick")).unwrap();
         assert_eq!(Shipped::named(Path::new("scenarios/quick.toml")), Some(quick));
         assert!(Shipped::named(Path::new("faults/leader-killed")).is_some());
-        let place = tempfile::tempdir().unwrap();
-        let own = place.path().join("quick");
-        std::fs::write(&own, "mine").unwrap();
-        assert_eq!(read(&own), Ok(b"mine".to_vec()));
-        let told = read(Path::new("no-such/quik")).unwrap_err();
-        assert!(told.contains("cannot read the scenario no-such/quik"), "{told}");
-        let told = read(Path::new("quik")).unwrap_err();
-        assert!(told.contains("did you mean `quick`?"), "{told}");
-        let told = read(Path::new("faults/kill-leader")).unwrap_err();
-        assert!(told.contains("did you mean `faults/leader-killed`?"), "{told}");
+        for (wrong, said) in [
+            ("no-such/quik", "cannot read the scenario no-such/quik"),
+            ("quik", "did you mean `quick`?"),
+            ("faults/kill-leader", "did you mean `faults/leader-killed`?"),
+        ] {
+            let told = refused(wrong);
+            assert!(told.contains(said), "{told}");
+        }
     }
 
     #[test]
@@ -262,16 +256,13 @@ mod tests {
         assert!(SHIPPED.len() > 40);
     }
 
-    fn at(text: &str, extension: &str) -> tempfile::NamedTempFile {
-        let file = tempfile::Builder::new().suffix(extension).tempfile().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        file
-    }
-
     fn history(events: &[&str]) -> tempfile::NamedTempFile {
         let header = r#"{"format":"zklockbench-history","version":1,"locks":{"a":{"kind":"mutex"},"b":{"kind":"mutex"}}}"#;
         let line = |event: &&str| format!("{{\"process\":\"p\",{event}}}\n");
-        at(&format!("{header}\n{}", events.iter().map(line).collect::<String>()), ".jsonl")
+        let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+        let events: String = events.iter().map(line).collect();
+        std::fs::write(file.path(), format!("{header}\n{events}")).unwrap();
+        file
     }
 
     fn read_file(file: &tempfile::NamedTempFile) -> Result<Vec<TraceArrival>, String> {
@@ -279,14 +270,8 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_found_beside_the_scenario_and_a_mistake_in_it_is_told_with_its_line() {
-        let file = at("time,lock\n0,1\n1,0\n0.5,0\n", ".csv");
-        let (directory, name) = (file.path().parent().unwrap(), file.path().file_name().unwrap());
-        let told = read_trace(directory, Path::new(name)).unwrap_err();
-        let expected =
-            format!("{} line 4: its time is before that of the line before", file.path().display());
-        assert!(told.starts_with(&expected), "{told}");
-        let told = read_trace(directory, Path::new("no-such.csv")).unwrap_err();
+    fn what_is_no_file_is_told_with_what_to_name() {
+        let told = read_trace(Path::new("/"), Path::new("no-such.csv")).unwrap_err();
         assert!(told.contains("no-such.csv: No such file") && told.contains("; name a CSV file"), "{told}");
         assert!(read_trace(Path::new("/"), Path::new("dev/zero")).unwrap_err().contains("it is no file"));
     }

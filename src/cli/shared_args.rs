@@ -118,7 +118,6 @@ pub enum CountingWhen {
 }
 
 impl CountingWhen {
-    /// Whether it is, of these strategies.
     pub fn counts(self, scenario: &Scenario) -> bool {
         match self {
             Self::Drivers => {
@@ -126,15 +125,6 @@ impl CountingWhen {
             }
             Self::Always => true,
             Self::Never => false,
-        }
-    }
-
-    /// As options say it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Drivers => "drivers",
-            Self::Always => "always",
-            Self::Never => "never",
         }
     }
 }
@@ -197,16 +187,12 @@ impl AccessArgs {
         self.tls || self.tls_ca.is_some() || self.tls_cert.is_some()
     }
 
-    /// Whether there is anything with which to be let in.
     pub fn is_any(&self) -> bool {
         self.auth.is_some() || self.auth_file.is_some() || self.wants_tls()
     }
 
     /// Reads the files. `unnamed` is the address to which it would go, where only a scenario names it: an identity goes to none
     /// but those of the command line, because a scenario may come from anywhere, and every listener sees the password.
-    ///
-    /// # Errors
-    /// When a file cannot be read or is not what it should be, and when there is an identity and its address is unnamed.
     pub fn access(&self, unnamed: Option<&str>) -> Result<Access, Error> {
         let files =
             TlsFiles { ca: self.tls_ca.clone(), cert: self.tls_cert.clone(), key: self.tls_key.clone() };
@@ -240,7 +226,6 @@ fn margin(text: &str) -> Result<Margin, String> {
     }
 }
 
-/// A margin in percent, as a share.
 pub fn percentage(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is not a margin; give a percentage from 0% to 100%, such as 5%");
     let number = text.strip_suffix('%').ok_or_else(wrong)?;

@@ -29,7 +29,6 @@ use crate::world::driver::protocol;
 use crate::world::fault;
 use crate::{lock, report, results, scenario};
 
-/// Prints a script that completes commands, options, names and files in a shell.
 pub fn completions(args: &CompletionsArgs) -> Result<Exit, Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::definition(), "zklockbench", &mut script);
@@ -79,8 +78,6 @@ const VARIABLES: [(&str, &str); 9] = [
     ("NO_COLOR", "Set to anything: no colours."),
 ];
 
-/// Prints the manual page: the program, each of its commands and their commands, and environment variables. Or only a
-/// command's; or writes one for each.
 pub fn man(args: &ManArgs) -> Result<Exit, Error> {
     let failed = |error: std::io::Error| Error::environment(format!("cannot write the page: {error}"));
     match (&args.command, &args.out) {
@@ -147,7 +144,6 @@ fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()
     Ok(())
 }
 
-/// Prints the JSON Schema of scenario files, or those of the files of a run, of its summary or of a calibration.
 pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
     match args.of {
         SchemaOf::Scenario => output::json(&scenario::schema(&lock::cards(), &fault::cards()))?,
@@ -211,7 +207,6 @@ impl Types {
     }
 
     fn of_driver_check(&mut self) -> (&'static str, Value) {
-        let text = || json!({ "type": "string" });
         let found = having([
             ("driver", text()),
             ("inside", json!({ "type": "object" })),
@@ -225,7 +220,6 @@ impl Types {
 
     /// What each command adds where it could do what was asked.
     fn found(&mut self) -> Vec<(&'static str, Value)> {
-        let text = || json!({ "type": "string" });
         let amount = || json!({ "type": "integer", "minimum": 0 });
         let objects = || list(json!({ "type": "object" }));
         let verdict = || json!({ "enum": ["held", "violated", "unknown"] });
@@ -241,7 +235,7 @@ impl Types {
             (
                 "run",
                 having([
-                    ("results", path()),
+                    ("results", text()),
                     ("resume", json!({ "type": ["string", "null"] })),
                     ("run", self.of::<RunFile>()),
                     ("summary", self.of::<Summary>()),
@@ -249,19 +243,19 @@ impl Types {
                     ("trials", self.of::<Vec<TrialFile<'_>>>()),
                 ]),
             ),
-            ("ab", having([("results", path()), ("ab", self.of::<AbFile>())])),
+            ("ab", having([("results", text()), ("ab", self.of::<AbFile>())])),
             (
                 "torture",
                 having([
-                    ("results", path()),
+                    ("results", text()),
                     ("seed", amount()),
                     ("rounds", objects()),
                     ("left_out", objects()),
                     ("faults", json!({ "type": "object" })),
                 ]),
             ),
-            ("calibrate", having([("results", path()), ("calibration", self.of::<CalibrationFile>())])),
-            ("export", having([("run", path()), ("written", self.of::<Vec<PathBuf>>())])),
+            ("calibrate", having([("results", text()), ("calibration", self.of::<CalibrationFile>())])),
+            ("export", having([("run", text()), ("written", self.of::<Vec<PathBuf>>())])),
             (
                 "validate",
                 having([
@@ -288,14 +282,14 @@ impl Types {
                     "properties": { "verdict": verdict(), "reasons": list(text()) },
                     "anyOf": [
                         having([
-                            ("run", path()),
+                            ("run", text()),
                             ("judged", self.of::<Judged>()),
                             ("recorded", self.of::<Judged>()),
                             ("trials", objects()),
                             ("changed", list(text())),
                         ]),
                         having([
-                            ("history", path()),
+                            ("history", text()),
                             ("notes", list(text())),
                             ("events", amount()),
                             ("contenders", amount()),
@@ -311,7 +305,7 @@ impl Types {
                 having([
                     ("connect", text()),
                     ("servers", objects()),
-                    ("directory", path()),
+                    ("directory", text()),
                     ("since", text()),
                 ]),
             ),
@@ -330,7 +324,7 @@ fn either(one: Value, other: Value) -> Value {
     json!({ "anyOf": [one, other] })
 }
 
-fn path() -> Value {
+fn text() -> Value {
     json!({ "type": "string" })
 }
 

@@ -67,7 +67,6 @@ async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationT
     }
 }
 
-/// A scenario that was published, in a file.
 fn kept(scenario: &str) -> Result<NamedTempFile, Error> {
     let write = || -> std::io::Result<NamedTempFile> {
         let mut file = tempfile::Builder::new().suffix(".toml").tempfile()?;
@@ -147,7 +146,6 @@ fn unseen() -> ConcludingArgs {
     ConcludingArgs { no_charts: true, ..ConcludingArgs::default() }
 }
 
-/// How a worker runs its part.
 fn of_a_run(args: WorkerArgs, slice: Slice) -> RunArgs {
     RunArgs {
         scenario: args.scenario,

@@ -163,7 +163,6 @@ fn is_alone(trial: &TrialSpec, card: &LockCard) -> bool {
     card.guarantees.exclusive && one
 }
 
-/// More than a lock can serve, or nearly so.
 fn saturation(scenario: &Scenario, trials: &[TrialSpec], cards: &[LockCard]) -> Option<Advice> {
     let card = |trial: &TrialSpec| cards.iter().find(|card| card.name == trial.strategy.name);
     let alone = trials.iter().filter(|trial| card(trial).is_some_and(|card| is_alone(trial, card)));

@@ -114,16 +114,12 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
-    pub fn position(&self, diagnostic: &Diagnostic) -> Position {
-        position(&self.text, diagnostic.span.start)
-    }
-
     pub fn machine(&self) -> Vec<MachineDiagnostic> {
         self.list
             .iter()
             .map(|diagnostic| MachineDiagnostic {
                 file: self.file.clone(),
-                position: self.position(diagnostic),
+                position: position(&self.text, diagnostic.span.start),
                 severity: diagnostic.severity,
                 text: self.text.get(diagnostic.span.clone()).unwrap_or_default().to_owned(),
                 message: diagnostic.message.clone(),
@@ -341,42 +337,29 @@ mod tests {
         assert_eq!(json[0]["severity"], "error");
     }
 
-    const NAMES: [&str; 4] = ["parent-watch", "predecessor-watch", "polling", "no-lock"];
-
     #[test]
-    fn separators_and_case_cost_nothing() {
-        assert_eq!(nearest("Parent_Watch", NAMES), Some("parent-watch"));
-        assert_eq!(nearest("nolock", NAMES), Some("no-lock"));
-    }
-
-    #[test]
-    fn a_slip_or_a_beginning_is_forgiven_and_a_stranger_is_not() {
-        assert_eq!(nearest("predecesor-watch", NAMES), Some("predecessor-watch"));
-        assert_eq!(nearest("predecessor", NAMES), Some("predecessor-watch"));
-        assert_eq!(nearest("zebra", NAMES), None);
-    }
-
-    #[test]
-    fn words_in_another_order_and_with_another_ending_are_the_same_name() {
-        let names = ["faults/slow-reader", "faults/leader-killed", "parent-watch"];
-        assert_eq!(nearest("faults/kill-leader", names), Some("faults/leader-killed"));
-        assert_eq!(nearest("watch-parent", names), Some("parent-watch"));
-        assert_eq!(nearest("faults/slow-reader", names), Some("faults/slow-reader"));
-        assert_eq!(nearest("watch-the-parent", names), None);
-    }
-
-    #[test]
-    fn whose_it_is_may_be_left_out() {
-        let names = ["baton", "team:TeamLock", "faults/leader-killed"];
-        for typed in ["TeamLock", "team_lock", "TeamLok"] {
-            assert_eq!(nearest(typed, names), Some("team:TeamLock"), "{typed}");
+    fn the_nearest_name_is_found_where_one_is_near() {
+        let locks = ["parent-watch", "predecessor-watch", "polling", "no-lock"];
+        let scenarios = ["faults/slow-reader", "faults/leader-killed", "parent-watch"];
+        let owned = ["baton", "team:TeamLock", "faults/leader-killed"];
+        for (why, names, typed, near) in [
+            ("separators and case cost nothing", &locks[..], "Parent_Watch", Some("parent-watch")),
+            ("separators and case cost nothing", &locks[..], "nolock", Some("no-lock")),
+            ("a slip is forgiven", &locks[..], "predecesor-watch", Some("predecessor-watch")),
+            ("a beginning is enough", &locks[..], "predecessor", Some("predecessor-watch")),
+            ("a stranger is not near", &locks[..], "zebra", None),
+            ("nothing is near to nothing", &locks[..], "", None),
+            ("words in another order", &scenarios[..], "faults/kill-leader", Some("faults/leader-killed")),
+            ("words in another order", &scenarios[..], "watch-parent", Some("parent-watch")),
+            ("itself", &scenarios[..], "faults/slow-reader", Some("faults/slow-reader")),
+            ("a word more", &scenarios[..], "watch-the-parent", None),
+            ("its owner is left out", &owned[..], "TeamLock", Some("team:TeamLock")),
+            ("its owner is left out", &owned[..], "team_lock", Some("team:TeamLock")),
+            ("its owner is left out", &owned[..], "TeamLok", Some("team:TeamLock")),
+            ("its owner is left out", &owned[..], "leader-killed", Some("faults/leader-killed")),
+            ("another owner", &owned[..], "other:Batn", None),
+        ] {
+            assert_eq!(nearest(typed, names.iter().copied()), near, "{typed}: {why}");
         }
-        assert_eq!(nearest("leader-killed", names), Some("faults/leader-killed"));
-        assert_eq!(nearest("other:Batn", names), None);
-    }
-
-    #[test]
-    fn an_empty_name_is_near_nothing() {
-        assert_eq!(nearest("", NAMES), None);
     }
 }

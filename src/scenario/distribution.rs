@@ -74,19 +74,12 @@ impl MeasuredTimes {
         times.sort_unstable();
         let most = Self::MOST.min(times.len().max(1));
         let part = |at: usize| at * times.len() / most;
-        let mean = |at: usize| {
-            let part = &times[part(at)..part(at + 1)];
-            part.iter().sum::<Duration>() / u32::try_from(part.len().max(1)).unwrap_or(u32::MAX)
-        };
+        let mean = |at: usize| mean(&times[part(at)..part(at + 1)]);
         Self::new((0..most).map(mean).collect())
     }
 
     pub fn times(&self) -> &[Duration] {
         &self.0
-    }
-
-    fn longest(&self) -> Duration {
-        self.0.iter().copied().max().unwrap_or_default()
     }
 }
 
@@ -111,9 +104,7 @@ impl Distribution {
             Self::Uniform { min, max } => (min + max) / 2,
             Self::Exponential { mean } => mean,
             Self::LogNormal { median, sigma } => median.mul_f64((sigma * sigma / 2.0).exp()),
-            Self::Measured(ref times) => {
-                times.0.iter().sum::<Duration>() / u32::try_from(times.0.len().max(1)).unwrap_or(u32::MAX)
-            }
+            Self::Measured(ref times) => mean(&times.0),
         }
     }
 
@@ -141,7 +132,7 @@ impl Distribution {
             Self::Uniform { max, .. } => max,
             Self::Exponential { mean } => times(mean, 10.0),
             Self::LogNormal { median, sigma } => times(median, (4.0 * sigma).exp()),
-            Self::Measured(ref measured) => measured.longest(),
+            Self::Measured(ref measured) => measured.0.iter().copied().max().unwrap_or_default(),
         }
     }
 
@@ -176,6 +167,10 @@ impl Distribution {
     }
 }
 
+fn mean(times: &[Duration]) -> Duration {
+    times.iter().sum::<Duration>() / u32::try_from(times.len().max(1)).unwrap_or(u32::MAX)
+}
+
 fn times(duration: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(duration.as_secs_f64() * factor).map_or(LONGEST, |drawn| drawn.min(LONGEST))
 }
@@ -196,15 +191,19 @@ mod tests {
         sum.as_secs_f64() / f64::from(draws)
     }
 
-    #[test]
-    fn every_shape_draws_with_the_mean_that_it_states() {
-        for distribution in [
+    fn shapes(sigma: f64) -> [Distribution; 5] {
+        [
             Distribution::Fixed(5 * MILLISECOND),
             Distribution::Uniform { min: MILLISECOND, max: 9 * MILLISECOND },
             Distribution::Exponential { mean: 5 * MILLISECOND },
-            Distribution::LogNormal { median: 5 * MILLISECOND, sigma: 0.5 },
+            Distribution::LogNormal { median: 5 * MILLISECOND, sigma },
             Distribution::Measured(MeasuredTimes::new(vec![MILLISECOND, 2 * MILLISECOND, 12 * MILLISECOND])),
-        ] {
+        ]
+    }
+
+    #[test]
+    fn every_shape_draws_with_the_mean_that_it_states() {
+        for distribution in shapes(0.5) {
             let (drawn, stated) = (drawn_mean(&distribution), distribution.mean().as_secs_f64());
             assert!((drawn / stated - 1.0).abs() < 0.02, "{distribution:?}: drew {drawn}, states {stated}");
         }
@@ -212,12 +211,7 @@ mod tests {
 
     #[test]
     fn hardly_any_draw_is_longer_than_what_is_rarely_exceeded() {
-        for distribution in [
-            Distribution::Fixed(5 * MILLISECOND),
-            Distribution::Uniform { min: MILLISECOND, max: 9 * MILLISECOND },
-            Distribution::Exponential { mean: 5 * MILLISECOND },
-            Distribution::LogNormal { median: 5 * MILLISECOND, sigma: 2.0 },
-        ] {
+        for distribution in shapes(2.0) {
             let (mut rng, most) = (ChaCha8Rng::seed_from_u64(4), distribution.rarely_exceeded());
             let longer = (0..10_000).filter(|_| distribution.sample(&mut rng) > most).count();
             assert!(longer < 10, "{distribution:?}: {longer} of 10,000 are longer than {most:?}");

@@ -16,7 +16,7 @@ use super::keys::{ClientKeys, EnsembleKeys, FaultKeys, GateKeys, Keys, Places, T
 use super::model::{ClientKind, EnsembleChoice, Load, Precision, RateOf, Scenario, Stop};
 use super::read::{ListOfTables, Sink, TomlValue, expect_text, shortened, wrong_type};
 use super::strategies::{ListedStrategy, apply_poll_interval, strategies};
-use super::values::{Comes, Given, ReadTrace, comes, default_value, given_value};
+use super::values::{Comes, Given, ReadTrace, comes, given_value, in_force};
 use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target, Targets};
 use crate::words::catalog::{LockCard, Param, Params};
 use crate::words::measure::FigureCard;
@@ -32,7 +32,6 @@ pub struct Catalog {
     pub has_host_commands: bool,
 }
 
-/// What could be read of a file.
 pub(super) struct Draft<'c> {
     pub(super) catalog: &'c Catalog,
     /// Where the first key stands: a place to point at for what is not there.
@@ -204,8 +203,7 @@ fn read_ensemble(value: Option<&TomlValue<'_>>, sink: &Sink<'_>) -> (EnsembleKey
         Some((_, DeValue::Table(entries))) => entries,
         Some((value, _)) => {
             let help = "write `[ensemble]` and, under it, `servers = 3` or `connect = \"zk1:2181\"`";
-            wrong_type(value, "a table", help, sink);
-            return (EnsembleKeys::default(), Places::default());
+            return wrong_type(value, "a table", help, sink).unwrap_or_default();
         }
         None => &empty,
     };
@@ -225,10 +223,7 @@ fn clients(value: &TomlValue<'_>, sink: &Sink<'_>) -> Vec<ClientDraft> {
             let mut keys = Keys::new(entries, Section::Client, sink);
             Some(ClientDraft { said: ClientKeys::read(&mut keys), places: keys.finish() })
         }
-        _ => {
-            wrong_type(item, "a kind of clients", "write { share = 0.2, hold = \"1s\" }", sink);
-            None
-        }
+        _ => wrong_type(item, "a kind of clients", "write { share = 0.2, hold = \"1s\" }", sink),
     };
     let list = ListOfTables {
         key: CLIENT,
@@ -279,13 +274,8 @@ impl FaultDraft<'_> {
     }
 
     fn params(&self) -> Params {
-        let value = |param| self.given.get(param).cloned();
-        let params = self.card.params.iter();
-        params
-            .filter_map(|param| {
-                Some((param.name.to_owned(), value(param.name).or_else(|| default_value(param))?))
-            })
-            .collect()
+        let value = |param: &Param| Some((param.name.to_owned(), in_force(param, &self.given)?));
+        self.card.params.iter().filter_map(value).collect()
     }
 
     /// Kind, target and what was set, in the order of the card.
@@ -300,7 +290,6 @@ impl FaultDraft<'_> {
     }
 }
 
-/// Reads the list: every fault whose kind could be read.
 fn faults<'c>(value: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Vec<FaultDraft<'c>> {
     let list = ListOfTables {
         key: FAULT,
@@ -313,8 +302,7 @@ fn faults<'c>(value: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) ->
 fn fault<'c>(item: &TomlValue<'_>, cards: &'c [FaultCard], sink: &Sink<'_>) -> Option<FaultDraft<'c>> {
     let DeValue::Table(entries) = item.get_ref() else {
         let help = "write { kind = \"kill\", at = \"5s\", duration = \"2s\" }";
-        wrong_type(item, "a fault", help, sink);
-        return None;
+        return wrong_type(item, "a fault", help, sink);
     };
     let mut keys = Keys::new(entries, Section::Fault, sink);
     let found = kind(&mut keys, item, cards, sink);
@@ -392,7 +380,7 @@ fn gates(value: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Vec<Gate> 
     const WHAT: &str = "a list of gates";
     if let DeValue::String(_) = value.get_ref() {
         let help = format!("put it in brackets: gate = [{}]", sink.quoted(&value.span()));
-        wrong_type(value, WHAT, &help, sink);
+        wrong_type::<()>(value, WHAT, &help, sink);
         return gate(value, known, sink).into_iter().collect();
     }
     let help = "write `[[gate]]` and, under it, require = \"wait.p99 < 50ms\"";
@@ -406,8 +394,7 @@ fn gate(item: &TomlValue<'_>, known: Known<'_>, sink: &Sink<'_>) -> Option<Gate>
         DeValue::String(_) => return Some(Gate { name: None, condition: condition(item, known, sink)? }),
         _ => {
             let help = "write { require = \"wait.p99 < 50ms\" }";
-            wrong_type(item, "a gate", help, sink);
-            return None;
+            return wrong_type(item, "a gate", help, sink);
         }
     };
     let mut keys = Keys::new(entries, Section::Gate, sink);

@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::arrivals::Late;
 use super::model::{InDoubt, Order};
 
-/// Where a key stands in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     Top,
@@ -115,7 +114,6 @@ const fn part(name: &'static str, kind: KeyKind) -> SubKey {
 pub struct Shape {
     pub name: &'static str,
     pub form: Form,
-    /// A value that uses it.
     pub example: &'static str,
     pub doc: &'static str,
 }
@@ -157,12 +155,10 @@ pub const SIGMA: RangeInclusive<f64> = 0.0..=3.0;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Process {
-    /// Its word or key.
     pub name: &'static str,
     pub form: Form,
     /// Whether `rate` or `rate_each` belongs to it; otherwise it has its own rates or times.
     pub takes_rate: bool,
-    /// A value that uses it.
     pub example: &'static str,
     pub doc: &'static str,
 }
@@ -248,14 +244,10 @@ pub const TRIALS_MAX: usize = 10_000;
 /// What is measured lasts at least so long, scaled or not.
 pub const SHORTEST: Duration = MILLISECOND;
 
-const fn seconds(count: u64) -> Duration {
-    Duration::from_secs(count)
-}
-
 const MILLISECOND: Duration = Duration::from_millis(1);
-const HOUR: Duration = seconds(3600);
-const DAY: Duration = seconds(24 * 3600);
-const WEEK: Duration = seconds(7 * 24 * 3600);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Bounds of every poll interval: shorter would measure a busy loop.
 pub const POLL_INTERVAL: RangeInclusive<Duration> = MILLISECOND..=HOUR;
@@ -274,7 +266,6 @@ pub(super) enum LoadWord {
     Open,
 }
 
-/// A choice between words.
 pub(super) trait Word: Sized {
     const WORDS: &'static [&'static str];
 
@@ -412,7 +403,7 @@ macro_rules! scenario_keys {
             /// when.
             seed: u64 = Count(0..=i64::MAX as u64), Default("1"), "1", ["random_seed", "rng"];
             /// Session timeout that contenders request.
-            session_timeout: Duration = Duration(Duration::from_millis(200)..=seconds(600)),
+            session_timeout: Duration = Duration(Duration::from_millis(200)..=Duration::from_secs(600)),
                 Default(r#""10s""#), r#""10s""#, ["timeout", "session"];
             /// How long an acquire may take before it counts as timed out. Not scaled by `time_scale`.
             acquire_timeout: Duration = Duration(MILLISECOND..=WEEK), Absent("an acquire waits forever"),

@@ -147,7 +147,6 @@ pub enum Reference {
     Figure(Subject),
 }
 
-/// A number as it was written, with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantity {
     /// The number: finite and not negative.
@@ -213,7 +212,6 @@ impl Scope {
     }
 }
 
-/// Whether there is a floor for that figure: for handoffs and for uncontended acquires.
 pub fn has_floor(figure: Figure) -> bool {
     matches!(figure, Figure::Latency(Measure::Handoff | Measure::Uncontended, _))
 }

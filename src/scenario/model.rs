@@ -16,6 +16,7 @@ use super::distribution::{Distribution, MeasuredTimes};
 use crate::scenario::gate::Gate;
 use crate::words::catalog::ParamValue;
 use crate::words::catalog::fault::{FaultChoice, Start, Target};
+use crate::words::clock::micros;
 use crate::words::units::{as_us, as_us_if_any};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -409,7 +410,6 @@ impl Settling {
     }
 }
 
-/// Draws kinds of arrivals, each as often as its share says.
 pub(super) struct KindDraw {
     kinds: Vec<ClientKind>,
     shares: Vec<f64>,
@@ -448,8 +448,7 @@ pub const DISTANCE_NOTE: &str = "The delay is added by a proxy between contender
 
 /// How much longer each direction takes where a round trip takes that much longer: half of it, in whole microseconds.
 pub fn each_way(round_trip: Duration) -> Duration {
-    let us = round_trip.as_micros().div_ceil(2);
-    Duration::from_micros(u64::try_from(us).unwrap_or(u64::MAX))
+    Duration::from_micros(micros(round_trip).div_ceil(2))
 }
 
 /// A scenario's `[[fault]]` that makes round trips so much longer, for a measured phase of that `duration`, as written.

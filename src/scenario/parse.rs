@@ -21,9 +21,6 @@ pub struct Parsed {
 }
 
 /// The bytes of a scenario file as text.
-///
-/// # Errors
-/// Where they are not UTF-8, as TOML is: the place of the first byte that is not.
 pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -43,18 +40,12 @@ pub fn decode(file_name: &str, bytes: Vec<u8>) -> Result<String, Diagnostics> {
 }
 
 /// Reads a scenario file; `file_name` is only for the messages.
-///
-/// # Errors
-/// Every mistake of the file at once.
 pub fn parse(file_name: &str, text: &str, catalog: &Catalog) -> Result<Parsed, Diagnostics> {
     let nothing = |file: &Path| Err(format!("{} is not read here; leave the replay out", file.display()));
     parse_with_traces(file_name, text, catalog, &nothing)
 }
 
 /// The same where a scenario may name files of arrivals, which `traces` reads.
-///
-/// # Errors
-/// Every mistake of the file at once, and the first of a file that it names.
 pub fn parse_with_traces(
     file_name: &str,
     text: &str,
@@ -98,7 +89,6 @@ struct Readable {
     is_something_else: bool,
 }
 
-/// Looks past the lines at which the parser gives up, so that what follows them is read too.
 fn readable(text: &str) -> Readable {
     let mut readable = Readable { text: text.to_owned(), errors: Vec::new(), is_something_else: false };
     for _ in 0..LOOKED_PAST {
@@ -186,21 +176,17 @@ fn inside_brackets(message: &str) -> bool {
     ["in array", "array elements", "key-value pairs", "unclosed"].iter().any(|part| message.contains(part))
 }
 
+const HELP: [(&str, &str); 5] = [
+    ("duplicate key", "the key is already set above: keep one of the two"),
+    ("unclosed array table", "close the header with `]]`, as in [[fault]]"),
+    ("unclosed table", "close the header with `]`, as in [ensemble]"),
+    ("key with no value", "write key = value; comments start with #"),
+    ("string, expected", "close the text with the quote that opened it"),
+];
+
 fn help(message: &str, line: &str) -> String {
-    if message.starts_with("duplicate key") {
-        return "the key is already set above: keep one of the two".to_owned();
-    }
-    if message.starts_with("unclosed array table") {
-        return "close the header with `]]`, as in [[fault]]".to_owned();
-    }
-    if STOPS[1..].iter().any(|stop| message.starts_with(stop)) {
-        return "close the header with `]`, as in [ensemble]".to_owned();
-    }
-    if message.starts_with("key with no value") {
-        return "write key = value; comments start with #".to_owned();
-    }
-    if message.contains("string, expected") {
-        return "close the text with the quote that opened it".to_owned();
+    if let Some((_, help)) = HELP.iter().find(|(part, _)| message.contains(part)) {
+        return (*help).to_owned();
     }
     unquoted(line).map_or_else(
         || "https://toml.io explains how to write keys and values".to_owned(),

@@ -132,7 +132,7 @@ fn scaled_load(scenario: &Scenario) -> Load {
 fn offered(load: &Load, rate_of: RateOf, contenders: usize) -> Load {
     match (load, rate_of) {
         (Load::Open(open), RateOf::Each) => {
-            Load::Open(Open { arrivals: open.arrivals.clone().times(float(contenders)), ..open.clone() })
+            Load::Open(Open { arrivals: open.arrivals.clone().times(contenders as f64), ..open.clone() })
         }
         _ => load.clone(),
     }
@@ -248,13 +248,12 @@ impl TrialSpec {
         (DISK_BYTES * self.estimated_acquisitions()) as u64
     }
 
-    /// Acquisitions that the measured phase is expected to yield.
     pub fn estimated_acquisitions(&self) -> f64 {
         match self.stop {
-            Stop::Acquisitions(each) => count(each) * float(self.contenders),
+            Stop::Acquisitions(each) => each as f64 * self.contenders as f64,
             Stop::After(duration) => {
-                let by_lock = duration.as_secs_f64() / self.cycle() * float(self.locks.min(self.contenders));
-                let by_contender = duration.as_secs_f64() / self.own_cycle() * float(self.contenders);
+                let by_lock = duration.as_secs_f64() / self.cycle() * self.locks.min(self.contenders) as f64;
+                let by_contender = duration.as_secs_f64() / self.own_cycle() * self.contenders as f64;
                 let arrives = Offered::of(self).map_or(f64::INFINITY, |offered| offered.arrivals);
                 by_lock.min(by_contender).min(arrives)
             }
@@ -291,7 +290,7 @@ impl TrialSpec {
     }
 
     fn seconds(&self) -> f64 {
-        let around = 2.0 * PHASE_S + float(self.contenders) * (CONNECT_S + DRAIN_S);
+        let around = 2.0 * PHASE_S + self.contenders as f64 * (CONNECT_S + DRAIN_S);
         let left = self.service_utilisation().map_or(0.0, |busy| self.backlog(busy));
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
     }
@@ -310,22 +309,22 @@ impl TrialSpec {
     }
 
     fn measured(&self) -> f64 {
-        let queueing = if self.load == Load::Batch { float(self.contenders) * ENQUEUE_S } else { 0.0 };
+        let queueing = if self.load == Load::Batch { self.contenders as f64 * ENQUEUE_S } else { 0.0 };
         match self.stop {
             Stop::After(duration) => duration.as_secs_f64(),
             Stop::Acquisitions(each) => {
-                queueing + count(each) * (self.busiest() * self.cycle()).max(self.own_cycle())
+                queueing + each as f64 * (self.busiest() * self.cycle()).max(self.own_cycle())
             }
         }
     }
 
     fn busiest(&self) -> f64 {
-        float(self.contenders.div_ceil(self.locks.max(1)))
+        self.contenders.div_ceil(self.locks.max(1)) as f64
     }
 
     /// From one acquisition of a busy lock to the next.
     fn cycle(&self) -> f64 {
-        let looking = interval(&self.strategy).as_secs_f64();
+        let looking = self.strategy.poll_interval().unwrap_or_default().as_secs_f64();
         // Alone, a poller sleeps a whole interval before its first look; in a queue the next is halfway on average.
         let looking = if self.busiest() > 1.0 { looking / 2.0 } else { looking };
         self.mean_hold().as_secs_f64() + HANDOFF.as_secs_f64() + looking
@@ -338,17 +337,14 @@ impl TrialSpec {
 }
 
 impl TrialPlan {
-    /// The most memory that this process takes in any trial, roughly; see `MEMORY_BASIS`.
     pub fn estimated_memory(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)
     }
 
-    /// The most that any trial keeps on disk until it is judged, without a history, in bytes; see `DISK_BASIS`.
     pub fn estimated_disk(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_disk).max().unwrap_or(0)
     }
 
-    /// How long the whole plan takes, the start of an own ensemble included; see [`BASIS`].
     pub fn estimated_duration(&self) -> Duration {
         let start = match self.scenario.ensemble {
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => ENSEMBLE_START_S,
@@ -358,23 +354,17 @@ impl TrialPlan {
     }
 }
 
-fn interval(strategy: &StrategyChoice) -> Duration {
-    match strategy.params.get(POLL_INTERVAL_PARAM) {
-        Some(ParamValue::Duration(interval)) => *interval,
-        _ => Duration::ZERO,
+impl StrategyChoice {
+    pub(super) fn poll_interval(&self) -> Option<Duration> {
+        match self.params.get(POLL_INTERVAL_PARAM) {
+            Some(ParamValue::Duration(interval)) => Some(*interval),
+            _ => None,
+        }
     }
 }
 
 fn time(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds.clamp(0.0, FOREVER_S))
-}
-
-fn count(number: u64) -> f64 {
-    number as f64
-}
-
-fn float(number: usize) -> f64 {
-    number as f64
 }
 
 /// What arrives in the measured phase of one trial.

@@ -58,7 +58,6 @@ pub struct GatePreview {
     pub needs_baseline: bool,
 }
 
-/// Until when trials are repeated, as `validate` shows it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PrecisionPreview {
     /// How precise the figures are to be, as a share.

@@ -27,7 +27,18 @@ impl<'a> Sink<'a> {
     }
 
     pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
-        self.add(Severity::Error, span, message.into(), help.into(), &[]);
+        self.add(Diagnostic::error(span, message, help));
+    }
+
+    /// The same, where there is no value then.
+    pub(super) fn refuse<T>(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.error(span, message, help);
+        None
     }
 
     /// Reports keys of which one means nothing beside the others, and what to do about it.
@@ -38,7 +49,7 @@ impl<'a> Sink<'a> {
         message: impl Into<String>,
         help: impl Into<String>,
     ) {
-        self.add(Severity::Error, span, message.into(), help.into(), keys);
+        self.add(Diagnostic { idle: keys.to_vec(), ..Diagnostic::error(span, message, help) });
     }
 
     /// Reports that something is not there; where the text is not TOML, it may only be unreadable.
@@ -49,7 +60,7 @@ impl<'a> Sink<'a> {
     }
 
     pub(super) fn warning(&self, span: Range<usize>, message: impl Into<String>, help: impl Into<String>) {
-        self.add(Severity::Warning, span, message.into(), help.into(), &[]);
+        self.add(Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message, help) });
     }
 
     pub(super) fn broken(&mut self, syntax: Diagnostic, lines: Range<usize>) {
@@ -57,21 +68,14 @@ impl<'a> Sink<'a> {
         self.list.get_mut().push(syntax);
     }
 
-    fn add(
-        &self,
-        severity: Severity,
-        span: Range<usize>,
-        message: String,
-        help: String,
-        idle: &[&'static str],
-    ) {
+    fn add(&self, mut diagnostic: Diagnostic) {
+        let span = &diagnostic.span;
         // What was made of a line that is not TOML is a guess: the message about its syntax is enough.
         if self.broken.iter().any(|lines| lines.start <= span.end && span.start <= lines.end) {
             return;
         }
-        let help = (!help.is_empty()).then_some(help);
-        let idle = idle.to_vec();
-        self.list.borrow_mut().push(Diagnostic { severity, span, message, help, idle });
+        diagnostic.help = diagnostic.help.filter(|help| !help.is_empty());
+        self.list.borrow_mut().push(diagnostic);
     }
 
     pub(super) fn has_errors(&self) -> bool {
@@ -157,12 +161,12 @@ impl<'a> TomlTable<'a> {
     }
 }
 
-/// Reports a value of the wrong type: what was expected, what was found, and how to write it.
-pub(super) fn wrong_type(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) {
+/// Reports a value of another type than is expected: there is none then.
+pub(super) fn wrong_type<T>(value: &TomlValue<'_>, expected: &str, help: &str, sink: &Sink<'_>) -> Option<T> {
     let found = value.get_ref().type_str();
     let article = if found.starts_with(['a', 'i']) { "an" } else { "a" };
     let message = format!("expected {expected}, found {article} {found}: `{}`", sink.quoted(&value.span()));
-    sink.error(value.span(), message, help);
+    sink.refuse(value.span(), message, help)
 }
 
 /// A list of tables that have a header of their own.
@@ -170,7 +174,6 @@ pub(super) struct ListOfTables {
     pub(super) key: &'static str,
     /// What it is: `a list of faults`.
     pub(super) what: &'static str,
-    /// How to write one.
     pub(super) help: &'static str,
 }
 
@@ -190,10 +193,7 @@ impl ListOfTables {
                 sink.error(value.span(), message, format!("write its header with two brackets: [[{key}]]"));
                 item(value).into_iter().collect()
             }
-            _ => {
-                wrong_type(value, what, help, sink);
-                Vec::new()
-            }
+            _ => wrong_type(value, what, help, sink).unwrap_or_default(),
         }
     }
 }
@@ -204,11 +204,11 @@ pub(super) fn expect_text<'a>(
     help: &str,
     sink: &Sink<'_>,
 ) -> Option<&'a str> {
-    let text = value.get_ref().as_str();
-    if text.is_none() {
-        wrong_type(value, expected, help, sink);
-    }
-    text
+    value.get_ref().as_str().or_else(|| wrong_type(value, expected, help, sink))
+}
+
+fn out_of_bounds<T>(value: &TomlValue<'_>, help: String, sink: &Sink<'_>) -> Option<T> {
+    sink.refuse(value.span(), format!("`{}` is out of bounds", sink.quoted(&value.span())), help)
 }
 
 pub(super) fn expect_count(
@@ -221,16 +221,12 @@ pub(super) fn expect_count(
         let text = value.get_ref().as_str().map(str::trim);
         let quoted = text.filter(|text| text.parse::<u64>().is_ok());
         let help = quoted.map_or(within, |text| format!("write {text} without quotes"));
-        wrong_type(value, "a whole number", &help, sink);
-        return None;
+        return wrong_type(value, "a whole number", &help, sink);
     };
     let number = i128::from_str_radix(integer.as_str(), integer.radix()).ok();
     let number =
         number.and_then(|number| u64::try_from(number).ok()).filter(|number| bounds.contains(number));
-    if number.is_none() {
-        sink.error(value.span(), format!("`{}` is out of bounds", sink.quoted(&value.span())), within);
-    }
-    number
+    number.or_else(|| out_of_bounds(value, within, sink))
 }
 
 pub(super) fn expect_number(
@@ -248,23 +244,15 @@ pub(super) fn expect_number(
             if let Some(digits) = digits.filter(|digits| digits.parse::<f64>().is_ok()) {
                 help = format!("write {digits}, without quotes or a unit");
             }
-            wrong_type(value, "a number", &help, sink);
-            return None;
+            return wrong_type(value, "a number", &help, sink);
         }
     };
-    let number = number.filter(|number| bounds.contains(number));
-    if number.is_none() {
-        sink.error(value.span(), format!("`{}` is out of bounds", sink.quoted(&value.span())), help);
-    }
-    number
+    number.filter(|number| bounds.contains(number)).or_else(|| out_of_bounds(value, help, sink))
 }
 
 pub(super) fn expect_bool(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<bool> {
-    let found = value.get_ref().as_bool();
-    if found.is_none() {
-        wrong_type(value, "`true` or `false`", "write true or false, without quotes", sink);
-    }
-    found
+    let help = "write true or false, without quotes";
+    value.get_ref().as_bool().or_else(|| wrong_type(value, "`true` or `false`", help, sink))
 }
 
 pub(super) fn expect_duration(
@@ -277,25 +265,22 @@ pub(super) fn expect_duration(
         DeValue::Integer(_) | DeValue::Float(_) => {
             let number = sink.quoted(&value.span());
             let help = format!("write \"{number}ms\" or \"{number}s\", in quotes and with a unit");
-            wrong_type(value, "a duration", &help, sink);
-            return None;
+            return wrong_type(value, "a duration", &help, sink);
         }
         _ => {
-            wrong_type(value, "a duration", "write it as text with a unit, such as \"20ms\" or \"1s\"", sink);
-            return None;
+            let help = "write it as text with a unit, such as \"20ms\" or \"1s\"";
+            return wrong_type(value, "a duration", help, sink);
         }
     };
     match parse_duration(text) {
         Err(reason) => {
             let (message, help) = reason.split_once("; ").unwrap_or((&reason, ""));
-            sink.error(value.span(), message, help);
-            None
+            sink.refuse(value.span(), message, help)
         }
         Ok(duration) if !bounds.contains(&duration) => {
             let limits = (written(*bounds.start()), written(*bounds.end()));
             let message = format!("`{}` is out of bounds", text.trim());
-            sink.error(value.span(), message, format!("write a duration from {} to {}", limits.0, limits.1));
-            None
+            sink.refuse(value.span(), message, format!("write a duration from {} to {}", limits.0, limits.1))
         }
         Ok(duration) => Some(duration),
     }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use super::diagnostic::listed;
 use super::fields::{
@@ -16,14 +15,8 @@ use crate::words::catalog::{LockCard, Param, ParamKind};
 pub fn reference(locks: &[LockCard], kinds: &[FaultCard]) -> String {
     let mut page = String::from(INTRODUCTION);
     for section in Section::ALL {
-        match section.header() {
-            None => page.push_str("## Keys at the top\n\n"),
-            Some(header) => {
-                let _ = write!(page, "## Keys under `{header}`\n\n");
-            }
-        }
-        page.push_str(introduction(section));
-        page.push_str(&keys(section));
+        let place = section.header().map_or("at the top".to_owned(), |header| format!("under `{header}`"));
+        let _ = write!(page, "## Keys {place}\n\n{}{}", introduction(section), keys(section));
     }
     page.push_str(&distributions());
     page.push_str(&processes());
@@ -129,7 +122,9 @@ fn kind(kind: &KeyKind) -> String {
         KeyKind::OneOfCounts(choices) => {
             choices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
         }
-        KeyKind::Duration(bounds) => duration(bounds),
+        KeyKind::Duration(bounds) => {
+            format!("duration from {} to {}", written(*bounds.start()), written(*bounds.end()))
+        }
         KeyKind::Distribution => {
             format!("duration or [distribution](#distributions) up to {}", written(*DRAWN.end()))
         }
@@ -158,10 +153,6 @@ fn count(bounds: &RangeInclusive<u64>) -> String {
         return format!("whole number from {}", bounds.start());
     }
     format!("whole number from {} to {}", bounds.start(), bounds.end())
-}
-
-fn duration(bounds: &RangeInclusive<Duration>) -> String {
-    format!("duration from {} to {}", written(*bounds.start()), written(*bounds.end()))
 }
 
 fn distributions() -> String {

@@ -13,7 +13,6 @@ use super::fields::{
 use super::model::StrategyChoice;
 use super::read::{Sink, written};
 use super::strategies::{ListedStrategy, takers};
-use crate::words::catalog::ParamValue;
 use crate::words::units::contenders;
 
 /// Reports what is wrong, where, and what to do about it; `None` where there is nothing to look at.
@@ -52,7 +51,6 @@ pub(super) fn check(draft: &Draft<'_>, sink: &Sink<'_>) {
 
 const CLOSE_IT: &str = "leave the key out, or use load = \"closed\"";
 
-/// Keys that mean nothing in a load.
 fn meaningless(draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
     let said = &draft.said;
     let positive = |time: Option<Duration>| time.is_some_and(|time| !time.is_zero());
@@ -89,7 +87,6 @@ fn meaningless(draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
     None
 }
 
-/// Refuses think times, of all or of one kind of clients.
 fn no_think(draft: &Draft<'_>, why: &str, sink: &Sink<'_>) {
     let of_all = (&draft.said.think, draft.places.value("think"));
     let of_kinds = draft.clients.iter().map(|kind| (&kind.said.think, kind.places.value("think")));
@@ -316,11 +313,7 @@ fn ensemble(draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
 /// What is long enough as written may not be once it is scaled.
 fn scaled(draft: &Draft<'_>, sink: &Sink<'_>) -> Option<()> {
     let (scale, value) = (draft.said.time_scale?, draft.places.value("time_scale")?);
-    let interval = |listed: &ListedStrategy<'_>| match listed.choice.params.get(POLL_INTERVAL_PARAM) {
-        Some(ParamValue::Duration(interval)) => Some(*interval),
-        _ => None,
-    };
-    let smallest = draft.strategies.iter().filter_map(interval).min();
+    let smallest = draft.strategies.iter().filter_map(|listed| listed.choice.poll_interval()).min();
     for (name, time) in [(POLL_INTERVAL_PARAM, smallest), ("duration", draft.said.duration)] {
         let Some(time) = time.filter(|time| time.mul_f64(scale) < SHORTEST) else { continue };
         let message =

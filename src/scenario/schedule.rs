@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Exp1};
 
 use super::model::KindDraw;
-use super::{Arrivals, Open, Popularity, Step, Stop, TraceArrival, TrialSpec};
+use super::{Arrivals, Open, Popularity, Stop, TraceArrival, TrialSpec};
 use crate::words::catalog::Mode;
 use crate::words::clock;
 
@@ -43,7 +43,6 @@ enum Purpose {
     Kind = 8,
 }
 
-/// The arrivals of a trial, one after the other.
 pub type Coming = Box<dyn Iterator<Item = Arrival> + Send>;
 
 /// All arrivals of a trial that are due within this time from the load's start, which is that of the warm-up, by their
@@ -92,9 +91,7 @@ fn wanted(spec: &TrialSpec, open: &Open, lasts: Duration) -> Box<dyn Iterator<It
             return Box::new((0..).map_while(of).take_while(move |arrival| arrival.at_us < end));
         }
         Arrivals::Constant { rate } => Box::new(evenly(*rate, lasts)),
-        Arrivals::Bursts { rate, peak, length } => {
-            Box::new(bursts(Bursts::new(*rate, *peak, *length), lasts, spec.seed))
-        }
+        Arrivals::Bursts { rate, peak, length } => Box::new(bursts(*rate, *peak, *length, lasts, spec.seed)),
         Arrivals::Poisson { rate } => {
             Box::new(changing(vec![Stretch::flat(0.0, lasts.as_secs_f64(), *rate)], spec.seed))
         }
@@ -126,34 +123,22 @@ fn evenly(rate: f64, lasts: Duration) -> impl Iterator<Item = u64> + Send {
     (0_u64..).map(move |number| (number as f64 * gap_us) as u64).take_while(move |at| *at < end)
 }
 
-/// Bursts and pauses, both of exponential length; times in seconds, rates a second.
-struct Bursts {
-    rate: f64,
-    /// Of bursts ending, while there is one.
-    ends: f64,
-    /// Of bursts beginning, while there is none.
-    begins: f64,
-}
-
-impl Bursts {
-    /// With this mean rate, `peak` times as much in a burst, and bursts that last so long on average.
-    fn new(mean: f64, peak: f64, length: Duration) -> Self {
-        let ends = 1.0 / length.as_secs_f64().max(1e-9);
-        // mean = rate × begins / (begins + ends), and rate = peak × mean.
-        Self { rate: mean * peak, ends, begins: ends / (peak - 1.0).max(f64::EPSILON) }
-    }
-
-    /// The share of time that is within bursts.
-    fn share(&self) -> f64 {
-        self.begins / (self.begins + self.ends)
-    }
-}
-
-/// An interrupted Poisson process: its first state is drawn by the share of time that each takes.
-fn bursts(process: Bursts, lasts: Duration, seed: u64) -> impl Iterator<Item = u64> + Send {
+/// An interrupted Poisson process with this mean rate, `peak` times as much in a burst, and bursts that last so long on
+/// average: bursts and pauses have exponential lengths, and the first state is drawn by the share of time that each takes.
+fn bursts(
+    mean: f64,
+    peak: f64,
+    length: Duration,
+    lasts: Duration,
+    seed: u64,
+) -> impl Iterator<Item = u64> + Send {
+    // How often a second a burst ends, while there is one, and one begins, while there is none:
+    // mean = rate × begins / (begins + ends), and rate = peak × mean.
+    let ends = 1.0 / length.as_secs_f64().max(1e-9);
+    let (rate, begins) = (mean * peak, ends / (peak - 1.0).max(f64::EPSILON));
     let (mut gaps, mut states) = (stream(seed, Purpose::Gap), stream(seed, Purpose::Burst));
     let end = lasts.as_secs_f64();
-    let mut within = states.random::<f64>() < process.share();
+    let mut within = states.random::<f64>() < begins / (begins + ends);
     let mut from = 0.0;
     let mut burst: Option<Candidates> = None;
     std::iter::from_fn(move || {
@@ -165,9 +150,9 @@ fn bursts(process: Bursts, lasts: Duration, seed: u64) -> impl Iterator<Item = u
             if from >= end {
                 return None;
             }
-            let leaves = if within { process.ends } else { process.begins };
+            let leaves = if within { ends } else { begins };
             let to = (from + exponential(&mut states) / leaves).min(end);
-            burst = within.then_some(Candidates { at: from, to, rate: process.rate });
+            burst = within.then_some(Candidates { at: from, to, rate });
             (from, within) = (to, !within);
         }
     })
@@ -269,23 +254,19 @@ fn stretches(spec: &TrialSpec, arrivals: &Arrivals, end: f64) -> Vec<Stretch> {
             stretches.push(Stretch { from: begin, to: over, highest: from.max(*to), rate: line });
             stretches.push(Stretch::flat(over, end, *to));
         }
-        Arrivals::Steps(steps) => stretches.extend(of_steps(steps, begin, end)),
+        Arrivals::Steps(steps) => {
+            let mut from = begin;
+            for step in steps {
+                let to = from + step.lasts.as_secs_f64();
+                stretches.push(Stretch::flat(from, to, step.rate));
+                from = to;
+            }
+            stretches.extend(steps.last().map(|last| Stretch::flat(from, end, last.rate)));
+        }
         _ => {}
     }
     stretches.iter_mut().for_each(|stretch| stretch.to = stretch.to.min(end));
     stretches.retain(|stretch| stretch.from < stretch.to);
-    stretches
-}
-
-fn of_steps(steps: &[Step], begin: f64, end: f64) -> Vec<Stretch> {
-    let mut from = begin;
-    let mut stretches = Vec::new();
-    for step in steps {
-        let to = from + step.lasts.as_secs_f64();
-        stretches.push(Stretch::flat(from, to, step.rate));
-        from = to;
-    }
-    stretches.extend(steps.last().map(|last| Stretch::flat(from, end, last.rate)));
     stretches
 }
 
@@ -340,7 +321,6 @@ pub struct Slice {
 impl Slice {
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
-    /// Whether what has that ordinal is this worker's.
     pub fn has(self, ordinal: usize) -> bool {
         ordinal % self.of == self.index
     }

@@ -22,9 +22,14 @@ const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";
 pub fn schema(locks: &[LockCard], kinds: &[FaultCard]) -> Value {
     let mut properties = properties(Section::Top, locks);
     properties.insert(ENSEMBLE.to_owned(), ensemble(locks));
-    properties.insert(CLIENT.to_owned(), clients());
-    properties.insert(FAULT.to_owned(), faults(kinds));
-    properties.insert(GATE.to_owned(), gates());
+    let clients = "The kinds of clients, where they are not all alike.";
+    properties.insert(CLIENT.to_owned(), list(clients, &section(Section::Client)));
+    let faults: Vec<_> = kinds.iter().map(fault).collect();
+    let wrong = "What goes wrong on purpose in each trial.";
+    properties.insert(FAULT.to_owned(), list(wrong, &json!({ "anyOf": faults })));
+    let gate = json!({ "anyOf": [kind(&KeyKind::Gate, &[]), section(Section::Gate)] });
+    let gates = "What the results must show for the run to end with exit code 0.";
+    properties.insert(GATE.to_owned(), list(gates, &gate));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "zklockbench scenario",
@@ -61,7 +66,6 @@ fn any_of(names: &[&str]) -> Value {
     json!({ "anyOf": each })
 }
 
-/// What goes together in an open load.
 fn open() -> Value {
     let with_own_rates: Vec<_> = PROCESSES
         .iter()
@@ -273,12 +277,8 @@ fn parameter(param: &Param) -> Value {
     value
 }
 
-fn clients() -> Value {
-    json!({
-        "type": "array",
-        "description": "The kinds of clients, where they are not all alike.",
-        "items": section(Section::Client),
-    })
+fn list(description: &str, items: &Value) -> Value {
+    json!({ "type": "array", "description": description, "items": items })
 }
 
 fn section(section: Section) -> Value {
@@ -287,15 +287,6 @@ fn section(section: Section) -> Value {
         "properties": properties(section, &[]),
         "required": required(section),
         "additionalProperties": false,
-    })
-}
-
-fn faults(cards: &[FaultCard]) -> Value {
-    let choices: Vec<_> = cards.iter().map(fault).collect();
-    json!({
-        "type": "array",
-        "description": "What goes wrong on purpose in each trial.",
-        "items": { "anyOf": choices },
     })
 }
 
@@ -319,14 +310,6 @@ fn fault(card: &FaultCard) -> Value {
         "oneOf": [{ "required": ["at"] }, { "required": ["after_acquisitions"] }],
         "not": { "anyOf": [both("server"), both("contender")] },
         "additionalProperties": false,
-    })
-}
-
-fn gates() -> Value {
-    json!({
-        "type": "array",
-        "description": "What the results must show for the run to end with exit code 0.",
-        "items": { "anyOf": [kind(&KeyKind::Gate, &[]), section(Section::Gate)] },
     })
 }
 

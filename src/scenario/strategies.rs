@@ -10,8 +10,8 @@ use super::diagnostic::{did_you_mean, listed};
 use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{DriverProcesses, StrategyChoice};
 use super::read::{KeyValue, Sink, TomlTable, TomlValue, expect_count, expect_text, shortened, wrong_type};
-use super::values::{Given, default_value, given_value};
-use crate::words::catalog::{LockCard, MIXED_WITH, NOT_ZOOKEEPER, Param, ParamKind, ParamValue, members};
+use super::values::{Given, given_value, in_force};
+use crate::words::catalog::{LockCard, MIXED_WITH, Param, ParamKind, ParamValue, members};
 
 pub(super) struct ListedStrategy<'c> {
     pub(super) card: &'c LockCard,
@@ -39,8 +39,7 @@ pub(super) fn strategies<'c>(
     let DeValue::Array(items) = value.get_ref() else {
         let quoted = sink.quoted(&value.span());
         let help = format!("put it in brackets: strategies = [{quoted}]");
-        wrong_type(value, "a list of strategies", &help, sink);
-        return (Vec::new(), false);
+        return wrong_type(value, "a list of strategies", &help, sink).unwrap_or_default();
     };
     if items.is_empty() {
         sink.missing(value.span(), "the list is empty", format!("the strategies are {}", names(cards)));
@@ -63,13 +62,12 @@ fn strategy<'c>(item: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'_>) ->
     match item.get_ref() {
         DeValue::String(name) => {
             let card = card(name, item, cards, sink)?;
-            Some(ListedStrategy { card, choice: choice(card, &BTreeMap::new()), span: item.span() })
+            Some(ListedStrategy { card, choice: choice(card, &BTreeMap::new(), None), span: item.span() })
         }
         DeValue::Table(entries) => from_table(item, TomlTable::new(entries), cards, sink),
         _ => {
             let help = "write its name in quotes, or { name = \"polling\", poll_interval = \"500ms\" }";
-            wrong_type(item, "a strategy", help, sink);
-            None
+            wrong_type(item, "a strategy", help, sink)
         }
     }
 }
@@ -99,10 +97,7 @@ fn from_table<'c>(
         && set.len() == entries.len()
         && has_no_idle(card, &set, &entries, sink)
         && can_be_served(card, &set, &entries, sink);
-    whole.then(|| {
-        let choice = choice(card, &set).with_processes(processes);
-        ListedStrategy { card, choice, span: item.span() }
-    })
+    whole.then(|| ListedStrategy { card, choice: choice(card, &set, processes), span: item.span() })
 }
 
 /// The key that says over how many processes of a driver the contenders are spread.
@@ -116,8 +111,7 @@ fn read_processes(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<DriverProces
         Some(word) => {
             let message = format!("`{}` is no number of processes", shortened(word));
             let help = "write \"one\", \"per-contender\", or a number without quotes";
-            sink.error(value.span(), message, help);
-            None
+            sink.refuse(value.span(), message, help)
         }
         None => {
             let count = expect_count(value, &PROCESSES_WITHIN, sink)?;
@@ -183,8 +177,7 @@ fn card<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<'
     let found = cards.iter().find(|card| card.name == name);
     if let (None, Some((driver, lock))) = (found, name.split_once(':')) {
         let (message, help) = unknown_lock(driver, lock, cards);
-        sink.error(at.span(), message, help);
-        return None;
+        return sink.refuse(at.span(), message, help);
     }
     if found.is_none() {
         let otherwise = format!("the strategies are {}", names(cards));
@@ -199,10 +192,7 @@ fn mixed<'c>(name: &str, at: &TomlValue<'_>, cards: &'c [LockCard], sink: &Sink<
     let members: Vec<_> = members(name).map(|name| card(name, at, cards, sink)).collect::<Option<_>>()?;
     match LockCard::mixed(&members) {
         Ok(card) => Some(card),
-        Err(why) => {
-            sink.error(at.span(), format!("`{}` can't be mixed", shortened(name)), why);
-            None
-        }
+        Err(why) => sink.refuse(at.span(), format!("`{}` can't be mixed", shortened(name)), why),
     }
 }
 
@@ -214,8 +204,7 @@ fn param(
 ) -> Option<(&'static str, ParamValue)> {
     let Some(param) = card.params.iter().find(|param| param.name == entry.key) else {
         let message = format!("`{}` has no parameter `{}`", card.name, shortened(entry.key));
-        sink.error(entry.key_span(), message, param_help(card, entry.key, cards));
-        return None;
+        return sink.refuse(entry.key_span(), message, param_help(card, entry.key, cards));
     };
     Some((param.name, given_value(param, entry.value, sink)?))
 }
@@ -224,7 +213,7 @@ fn param(
 fn has_no_idle(card: &LockCard, set: &Given, entries: &[KeyValue<'_>], sink: &Sink<'_>) -> bool {
     let mut none = true;
     for entry in entries {
-        let Some(Idle { decider, chosen, words }) = idle(card, set, entry.key) else { continue };
+        let Some((decider, chosen, words)) = idle(card, set, entry.key) else { continue };
         let message = format!("`{}` has no effect with {} = \"{chosen}\"", entry.key, decider.name);
         let help = format!("leave it out, or set `{}` to one of {}", decider.name, listed(words));
         sink.error(entry.key_span(), message, help);
@@ -255,26 +244,20 @@ fn can_be_served(card: &LockCard, set: &Given, entries: &[KeyValue<'_>], sink: &
 
 fn count(card: &LockCard, set: &Given, name: &str) -> Option<u64> {
     let param = card.params.iter().find(|param| param.name == name)?;
-    match set.get(name).cloned().or_else(|| default_value(param))? {
+    match in_force(param, set)? {
         ParamValue::Count(count) => Some(count),
         _ => None,
     }
 }
 
-/// Why a parameter means nothing.
-struct Idle {
-    decider: &'static Param,
-    chosen: String,
-    words: Vec<&'static str>,
-}
-
-fn idle(card: &LockCard, set: &Given, param: &str) -> Option<Idle> {
+/// Why a parameter means nothing: the one that decides, the word that was chosen, and those with which it would.
+fn idle(card: &LockCard, set: &Given, param: &str) -> Option<(&'static Param, String, Vec<&'static str>)> {
     let (decider, words) = card.decider(param)?;
     let chosen = match set.get(decider.name) {
         Some(ParamValue::Word(word)) => word.clone(),
         _ => decider.default.to_owned(),
     };
-    (!words.contains(&chosen.as_str())).then_some(Idle { decider, chosen, words })
+    (!words.contains(&chosen.as_str())).then_some((decider, chosen, words))
 }
 
 fn param_help(card: &LockCard, key: &str, cards: &[LockCard]) -> String {
@@ -289,33 +272,20 @@ fn param_help(card: &LockCard, key: &str, cards: &[LockCard]) -> String {
     did_you_mean(key, own(), &format!("`{}` takes {}", card.name, listed(own())))
 }
 
-fn choice(card: &LockCard, set: &Given) -> StrategyChoice {
+fn choice(card: &LockCard, set: &Given, processes: Option<DriverProcesses>) -> StrategyChoice {
     let mut params = BTreeMap::new();
     let mut label = card.name.to_owned();
     for param in card.params.iter().filter(|param| idle(card, set, param.name).is_none()) {
-        let given = set.get(param.name);
-        if let Some(value) = given {
+        if let Some(value) = set.get(param.name) {
             label = format!("{label} {}={value}", param.name);
         }
-        if let Some(value) = given.cloned().or_else(|| default_value(param)) {
-            params.insert(param.name.to_owned(), value);
-        }
+        params.extend(in_force(param, set).map(|value| (param.name.to_owned(), value)));
+    }
+    if let Some(said) = processes {
+        label = format!("{label} {PROCESSES}={said}");
     }
     let system = card.other_system().map(str::to_owned);
-    StrategyChoice { name: card.name.to_owned(), params, label: label + card.mark(), system, processes: None }
-}
-
-impl StrategyChoice {
-    /// The same, spread over that many processes, where the scenario says it.
-    fn with_processes(self, processes: Option<DriverProcesses>) -> Self {
-        let Some(said) = processes else { return self };
-        let (name, mark) = match self.label.strip_suffix(NOT_ZOOKEEPER) {
-            Some(name) => (name, NOT_ZOOKEEPER),
-            None => (self.label.as_str(), ""),
-        };
-        let label = format!("{name} {PROCESSES}={said}{mark}");
-        Self { label, processes, ..self }
-    }
+    StrategyChoice { name: card.name.to_owned(), params, label: label + card.mark(), system, processes }
 }
 
 fn names(cards: &[LockCard]) -> String {

@@ -33,9 +33,6 @@ pub struct TraceBuilder {
 impl TraceBuilder {
     /// An arrival at that time of any clock, which was read from that line. Returns its number, for
     /// [`TraceBuilder::held`].
-    ///
-    /// # Errors
-    /// When it comes before the one before it, or when there is no room for it.
     pub fn arrives(&mut self, line: u64, at_us: u64, lock: Option<&str>) -> Result<usize, String> {
         let number = self.arrivals.len();
         if number == 0 {
@@ -61,7 +58,6 @@ impl TraceBuilder {
         Ok(number)
     }
 
-    /// How long the arrival of that number held.
     pub fn held(&mut self, number: usize, hold: Duration) {
         if let Some(arrival) = self.arrivals.get_mut(number) {
             arrival.hold = Some(hold);
@@ -84,9 +80,6 @@ impl TraceBuilder {
 
     /// The arrivals. Locks keep their numbers where all are numbers; otherwise their names are numbered in the order in
     /// which they appear.
-    ///
-    /// # Errors
-    /// When all locks are numbers, and one is too high.
     pub fn finish(mut self) -> Result<Vec<TraceArrival>, String> {
         let written: Option<Vec<_>> = self
             .locks
@@ -109,9 +102,6 @@ impl TraceBuilder {
 }
 
 /// The arrivals of a CSV file with a header.
-///
-/// # Errors
-/// The first line that makes no sense, what is wrong with it and, after `; `, what to do.
 pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
     let header = reader.headers().map_err(|error| unreadable(&error))?.clone();

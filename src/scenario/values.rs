@@ -23,7 +23,6 @@ use crate::words::catalog::{Param, ParamKind, ParamValue};
 use crate::words::connect::Connect;
 use crate::words::units::parse_duration;
 
-/// What the values of keys become.
 pub(super) trait FromKey: Sized {
     /// Reads a value by the kind of its key; `None` is a mistake that was reported.
     fn from_key(value: &TomlValue<'_>, kind: &KeyKind, sink: &Sink<'_>) -> Option<Self>;
@@ -97,16 +96,14 @@ fn name(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<String> {
         "`{}` is not a name: up to 60 lower-case letters, digits and hyphens, not starting with a hyphen",
         shortened(text)
     );
-    sink.error(value.span(), message, format!("for example `{slug}`"));
-    None
+    sink.refuse(value.span(), message, format!("for example `{slug}`"))
 }
 
 fn one_of_counts(value: &TomlValue<'_>, choices: &[u64], sink: &Sink<'_>) -> Option<u64> {
     let all: Vec<_> = choices.iter().map(ToString::to_string).collect();
     let all = all.join(", ");
     if value.get_ref().is_array() {
-        wrong_type(value, "one whole number", &format!("write one of {all}, without brackets"), sink);
-        return None;
+        return wrong_type(value, "one whole number", &format!("write one of {all}, without brackets"), sink);
     }
     let (least, most) = (choices.iter().min()?, choices.iter().max()?);
     let number = expect_count(value, &(*least..=*most), sink)?;
@@ -114,8 +111,7 @@ fn one_of_counts(value: &TomlValue<'_>, choices: &[u64], sink: &Sink<'_>) -> Opt
         return Some(number);
     }
     let help = "write one of them: an even server adds nothing to the majority";
-    sink.error(value.span(), format!("`{number}` is not one of {all}"), help);
-    None
+    sink.refuse(value.span(), format!("`{number}` is not one of {all}"), help)
 }
 
 /// One whole number or a list of different ones.
@@ -172,8 +168,7 @@ impl FromKey for PathBuf {
     fn from_key(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
         let text = expect_text(value, "a path", "write it in quotes", sink)?;
         if text.trim().is_empty() {
-            sink.error(value.span(), "the path is empty", "write a path, or leave the key out");
-            return None;
+            return sink.refuse(value.span(), "the path is empty", "write a path, or leave the key out");
         }
         Some(Self::from(text))
     }
@@ -201,15 +196,13 @@ impl FromKey for Distribution {
 
 fn measured(shape: &Shape, entry: &KeyValue<'_>, sink: &Sink<'_>) -> Option<Distribution> {
     let DeValue::Array(items) = entry.value.get_ref() else {
-        wrong_type(entry.value, "a list of durations", &format!("write {}", shape.example), sink);
-        return None;
+        return wrong_type(entry.value, "a list of durations", &format!("write {}", shape.example), sink);
     };
     let most = MeasuredTimes::MOST;
     if !(1..=most).contains(&items.len()) {
         let message = format!("`measured` lists {} durations", items.len());
         let help = format!("list 1 to {most}, for instance some that are typical and some that are long");
-        sink.error(entry.value.span(), message, help);
-        return None;
+        return sink.refuse(entry.value.span(), message, help);
     }
     let times: Vec<Option<Duration>> = items.iter().map(|item| expect_duration(item, &DRAWN, sink)).collect();
     let times: Option<Vec<Duration>> = times.into_iter().collect();
@@ -270,8 +263,7 @@ fn shaped(
     match (shape.name, got.as_slice()) {
         ("uniform", &[Some(Got::Time(min)), Some(Got::Time(max))]) if min > max => {
             let message = format!("`min` {} is more than `max` {}", written(min), written(max));
-            sink.error(entry.value.span(), message, "exchange the two");
-            None
+            sink.refuse(entry.value.span(), message, "exchange the two")
         }
         ("uniform", &[Some(Got::Time(min)), Some(Got::Time(max))]) => {
             Some(Distribution::Uniform { min, max })
@@ -308,8 +300,7 @@ impl<'a> Parts<'a> {
         sink: &Sink<'_>,
     ) -> Option<Self> {
         let DeValue::Table(entries) = value.get_ref() else {
-            wrong_type(value, "a table", &format!("write {example}"), sink);
-            return None;
+            return wrong_type(value, "a table", &format!("write {example}"), sink);
         };
         let mut table = TomlTable::new(entries);
         let (mut got, mut missing) = (Vec::new(), Vec::new());
@@ -339,10 +330,7 @@ fn connect(value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<String> {
     let text = expect_text(value, "a connect string", help, sink)?;
     match Connect::parse(text) {
         Ok(_) => Some(text.to_owned()),
-        Err(problem) => {
-            sink.error(value.span(), problem, help);
-            None
-        }
+        Err(problem) => sink.refuse(value.span(), problem, help),
     }
 }
 
@@ -373,8 +361,7 @@ impl FromKey for Popularity {
             DeValue::String(word) if word == "uniform" => Some(Self::Uniform),
             DeValue::String(word) => {
                 let message = format!("`{}` is no popularity", shortened(word));
-                sink.error(value.span(), message, help);
-                None
+                sink.refuse(value.span(), message, help)
             }
             DeValue::Table(entries) => {
                 let mut table = TomlTable::new(entries);
@@ -389,10 +376,7 @@ impl FromKey for Popularity {
                 }
                 expect_number(zipf?.value, bounds, sink).map(Self::Zipf)
             }
-            _ => {
-                wrong_type(value, "a popularity", help, sink);
-                None
-            }
+            _ => wrong_type(value, "a popularity", help, sink),
         }
     }
 }
@@ -416,8 +400,7 @@ pub(super) fn comes(value: &TomlValue<'_>, traces: ReadTrace<'_>, sink: &Sink<'_
                 return Some(Comes { process, arrivals: built(process, &[])? });
             }
             let message = format!("`{}` needs more than its name", process.name);
-            sink.error(value.span(), message, format!("write {}", process.example));
-            None
+            sink.refuse(value.span(), message, format!("write {}", process.example))
         }
         DeValue::Table(entries) => {
             let entries = TomlTable::new(entries).entries();
@@ -429,10 +412,7 @@ pub(super) fn comes(value: &TomlValue<'_>, traces: ReadTrace<'_>, sink: &Sink<'_
             let process = of_name(entry.key, entry.key_span())?;
             Some(Comes { process, arrivals: with_parts(process, entry, traces, sink)? })
         }
-        _ => {
-            wrong_type(value, "a process of arrivals", &all(), sink);
-            None
-        }
+        _ => wrong_type(value, "a process of arrivals", &all(), sink),
     }
 }
 
@@ -445,8 +425,7 @@ fn with_parts(
     match process.form {
         Form::Word => {
             let message = format!("`{}` has no parts", process.name);
-            sink.error(entry.key_span(), message, format!("write {}", process.example));
-            None
+            sink.refuse(entry.key_span(), message, format!("write {}", process.example))
         }
         Form::Table(parts) => built(process, &table(process, parts, entry.value, sink)?),
         Form::List(parts) => steps(process, parts, entry.value, sink),
@@ -493,8 +472,7 @@ fn steps(
     sink: &Sink<'_>,
 ) -> Option<Arrivals> {
     let DeValue::Array(items) = value.get_ref() else {
-        wrong_type(value, "a list of steps", &format!("write {}", process.example), sink);
-        return None;
+        return wrong_type(value, "a list of steps", &format!("write {}", process.example), sink);
     };
     if items.is_empty() {
         sink.missing(value.span(), "the list is empty", format!("write {}", process.example));
@@ -515,19 +493,16 @@ fn replay(value: &TomlValue<'_>, traces: ReadTrace<'_>, sink: &Sink<'_>) -> Opti
     match traces(&file) {
         Ok(trace) if trace.is_empty() => {
             let message = format!("{} has no arrivals", shortened(text));
-            sink.error(value.span(), message, "name a file with at least one");
-            None
+            sink.refuse(value.span(), message, "name a file with at least one")
         }
         Ok(trace) => Some(Arrivals::Replay(Replay { file, count: trace.len(), trace: trace.into() })),
         Err(problem) => {
             let (message, help) = problem.split_once("; ").unwrap_or((&problem, help));
-            sink.error(value.span(), message, help);
-            None
+            sink.refuse(value.span(), message, help)
         }
     }
 }
 
-/// The parameters that a scenario has set, by name.
 pub(super) type Given = BTreeMap<&'static str, ParamValue>;
 
 /// The default of a parameter, as a value. `None` if the card's text does not fit its kind.
@@ -542,6 +517,11 @@ pub fn default_value(param: &Param) -> Option<ParamValue> {
             param.default.parse().ok().filter(|count| (least..=most).contains(count)).map(ParamValue::Count)
         }
     }
+}
+
+/// What holds: what was set or, where nothing was, the default.
+pub(super) fn in_force(param: &Param, set: &Given) -> Option<ParamValue> {
+    set.get(param.name).cloned().or_else(|| default_value(param))
 }
 
 pub(super) fn given_value(param: &Param, value: &TomlValue<'_>, sink: &Sink<'_>) -> Option<ParamValue> {

@@ -55,10 +55,8 @@ const BLOCKS_MOST: i64 = 500;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideArgs {
     pub set: Vec<String>,
-    /// An existing ensemble.
     pub connect: Option<String>,
     pub compose: Option<PathBuf>,
-    /// The directory of a ZooKeeper release.
     pub zookeeper_home: Option<PathBuf>,
     /// A binary of this suite.
     pub program: Option<PathBuf>,

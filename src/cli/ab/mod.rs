@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::output;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
-use super::runs::{LoadOptions, ReadyEnsemble, SeriesEnd, how_to_resume, tell_resumed, to_resume};
+use super::runs::{ReadyEnsemble, SeriesEnd, expected, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, Judging, OpeningArgs};
 use crate::answer::ab::{
     AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FigureQuestion, Length,
@@ -28,7 +28,7 @@ use crate::record::{CellKey, EnsembleInfo, Floor, Trial};
 use crate::report;
 use crate::results::{self, StoredRun, layout};
 use crate::run::series::{Folders, Opening, RunPlace, Series};
-use crate::scenario::{EnsembleChoice, TrialPlan};
+use crate::scenario::EnsembleChoice;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, listed, number, percent, whole_seconds};
@@ -43,8 +43,6 @@ const BLOCKS: u32 = 8;
 const MARGIN: f64 = 0.05;
 /// Where the intervals alone decide, so many blocks at most.
 const BLOCKS_AT_MOST: u32 = 40;
-/// What a run takes beside its trials: the process, the place of the run on the ensemble, its results.
-const AROUND_A_RUN: Duration = Duration::from_millis(700);
 const START: Duration = Duration::from_secs(4);
 const WARM_UP: Duration = Duration::from_secs(8);
 const FLOOR: Duration = Duration::from_millis(1_500);
@@ -57,10 +55,9 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     let versions = compared_drivers(&a, &b)?;
     let length = length(&args, planned(&questions))?;
     let shared = a.shares_ensemble_with(&b);
-    let wants_tls = args.opening.access.wants_tls();
     for side in [&a, &b] {
-        let (scenario, allow_faults) = (side.scenario(), args.generator.allow_faults);
-        Needs::of(scenario).check(scenario, side.locks(), allow_faults, wants_tls)?;
+        let (scenario, access) = (side.scenario(), &args.opening.access);
+        Needs::of(scenario).check(scenario, side.locks(), &args.generator, access)?;
     }
     let estimate = Estimate::of(&a, &b, length, &args);
     announce(&args, &a, &b, &questions, &estimate);
@@ -111,7 +108,6 @@ pub async fn execute(args: AbArgs, stop: &CancellationToken) -> Result<Exit, Err
     ))
 }
 
-/// How many comparisons there are in any case.
 fn planned(questions: &[FigureQuestion]) -> usize {
     questions.iter().filter(|question| !question.only_if_lost).count()
 }
@@ -177,16 +173,12 @@ struct Estimate {
 
 impl Estimate {
     fn of(a: &Side, b: &Side, length: Length, args: &AbArgs) -> Self {
-        let one = |side: &Side| {
-            let trials = TrialPlan::of(side.scenario()).trials;
-            AROUND_A_RUN + trials.iter().map(|trial| trial.estimated_duration()).sum::<Duration>()
-        };
         let start = |side: &Side| match side.scenario().ensemble {
             EnsembleChoice::Connect(_) => FLOOR,
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) if args.opening.cold => START,
             EnsembleChoice::Local { .. } | EnsembleChoice::Compose(_) => START + WARM_UP + FLOOR,
         };
-        let runs = 2 * one(a) + one(b);
+        let runs = 2 * expected(a.scenario()) + expected(b.scenario());
         if a.shares_ensemble_with(b) {
             return Self { block: runs, start: start(a), blocks: length.blocks };
         }
@@ -267,15 +259,9 @@ fn asked(args: &AbArgs, a: &Side, b: &Side) -> serde_json::Value {
 struct ComparedEnsembles {
     opened: BTreeMap<Turn, ReadyEnsemble>,
     /// What each was when it was first opened.
-    described: BTreeMap<Turn, DescribedEnsemble>,
+    described: BTreeMap<Turn, (EnsembleInfo, Floor)>,
     shared: bool,
     access: Access,
-}
-
-#[derive(Clone)]
-struct DescribedEnsemble {
-    ensemble: EnsembleInfo,
-    floor: Floor,
 }
 
 impl ComparedEnsembles {
@@ -303,13 +289,11 @@ impl ComparedEnsembles {
         let logs = series.server_logs(turn.name());
         let opening = opening(args, side, self.shared);
         let ready = ReadyEnsemble::open(side.scenario(), &opening, self.access.clone(), logs, stop).await?;
-        let described = DescribedEnsemble { ensemble: ready.ensemble.clone(), floor: ready.floor.clone() };
-        self.described.entry(turn).or_insert(described);
+        self.described.entry(turn).or_insert_with(|| (ready.ensemble.clone(), ready.floor.clone()));
         self.opened.insert(turn, ready);
         Ok(())
     }
 
-    /// That of a turn, which is open.
     fn of(&self, turn: Turn, side: &Side) -> Result<&ReadyEnsemble, Error> {
         let missing = || Error::environment(format!("the ensemble of {} isn't open", turn.title()));
         self.opened.get(&self.owner(turn, side)).ok_or_else(missing)
@@ -378,7 +362,8 @@ impl ComparisonInProgress {
             self.block(Block::of(self.seed, number), stop).await?;
             let file = self.file(&SeriesEnd::of(Ending::GoingOn));
             file.write(self.series.path())?;
-            if self.next(&file) != Next::Another {
+            let half_widths = half_widths(&file);
+            if self.length.after(self.progress(&half_widths)) != Next::Another {
                 return Ok(());
             }
             number += 1;
@@ -437,10 +422,10 @@ impl ComparisonInProgress {
         let side = self.sides.of(turn);
         let AbArgs { scenario, generator, .. } = &self.args;
         let generator = GeneratorArgs { counting: self.counting(block, turn), ..generator.clone() };
-        let load = LoadOptions { generator, job: None };
         let command = |place: &RunPlace| {
             let ensemble = self.places.of(turn, side)?;
-            let mut run = ensemble.run(&side.program.path, scenario, place, load, side.changes(block.seed));
+            let (program, changes) = (&side.program.path, side.changes(block.seed));
+            let mut run = ensemble.run(program, scenario, place, generator, None, changes);
             side.drivers.iter().for_each(|drivers| drivers.pass_on(&mut run));
             Ok(run)
         };
@@ -472,12 +457,9 @@ impl ComparisonInProgress {
         }
     }
 
-    fn next(&self, file: &AbFile) -> Next {
-        self.length.after(self.progress(&half_widths(file)))
-    }
-
     fn progress<'a>(&self, half_widths: &'a [Option<f64>]) -> Progress<'a> {
-        Progress { done: self.done(), spoiled: self.spoiled(), half_widths }
+        let done = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        Progress { done, spoiled: self.spoiled(), half_widths }
     }
 
     /// How many blocks lack a pair because a run was spoiled.
@@ -486,11 +468,6 @@ impl ComparisonInProgress {
         u32::try_from(spoiled.count()).unwrap_or(u32::MAX)
     }
 
-    fn done(&self) -> u32 {
-        u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
-    }
-
-    /// A line about the block that has ended.
     fn tell(&self, block: &Block) {
         let Some((_, answers)) = self.answers.last().filter(|_| !self.args.opening.quiet) else { return };
         let planned = self.length.planned(self.spoiled());
@@ -507,8 +484,7 @@ impl ComparisonInProgress {
                 missing.map_or_else(String::new, |(turn, why)| format!(" ({}: {why})", turn.title()));
             format!("{} of {}: B/A {b}, A/A {again}{missing}", question.figure, question.cells)
         });
-        let left = planned.saturating_sub(block.number);
-        let left = match left {
+        let left = match planned.saturating_sub(block.number) {
             0 => String::new(),
             left => format!("; about {} left", whole_seconds(self.pace().saturating_mul(left))),
         };
@@ -562,7 +538,8 @@ impl ComparisonInProgress {
     fn side(&self, turn: Turn) -> SideRecord {
         let (side, judged) = (self.sides.of(turn), self.judged.of(turn));
         let owner = self.places.owner(turn, side);
-        let described = self.places.described.get(&owner).cloned();
+        let unopened = || (EnsembleInfo::default(), Floor::not_measured("the ensemble was not opened"));
+        let (ensemble, floor) = self.places.described.get(&owner).cloned().unwrap_or_else(unopened);
         SideRecord {
             differs: side.differs.clone(),
             program: side.program.path.clone(),
@@ -570,14 +547,12 @@ impl ComparisonInProgress {
             drivers: side.recorded_drivers(),
             scenario_text: side.file.text.clone(),
             opened_anew: self.places.is_opened_anew(owner, side),
-            ensemble: described.as_ref().map(|one| one.ensemble.clone()).unwrap_or_default(),
-            floor: described
-                .map_or_else(|| Floor::not_measured("the ensemble was not opened"), |one| one.floor),
+            ensemble,
+            floor,
             judged: judged.clone(),
         }
     }
 
-    /// Ends the ensembles, writes what came out of it and prints it.
     fn conclude(self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         let file = self.file(&end);
         let Self { args, series, mut places, .. } = self;

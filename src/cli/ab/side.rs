@@ -35,7 +35,6 @@ pub struct BySide<T> {
 }
 
 impl<T> BySide<T> {
-    /// That of the side whose turn it is.
     pub fn of(&self, turn: Turn) -> &T {
         if turn == Turn::B { &self.b } else { &self.a }
     }
@@ -145,7 +144,6 @@ impl Side {
         }
     }
 
-    /// What its own drivers say that they are.
     pub fn recorded_drivers(&self) -> Vec<SideDriver> {
         let record = |program: &DriverProgram| SideDriver {
             name: program.command.name.clone(),
@@ -194,7 +192,9 @@ fn overrides(turn: Turn, common: &Overrides, own: &SideArgs) -> Result<Overrides
         (all.place.connect, all.place.compose) = (own.connect.clone(), own.compose.clone());
     }
     for text in &own.set {
-        all.set.push(set(turn, text)?);
+        // As `--set` takes it.
+        let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
+        all.set.push(format!("{key}={value}"));
     }
     let refuse =
         |key: &str, why: &str| Error::usage(format!("`{key}` cannot be set for a comparison: {why}"));
@@ -215,12 +215,6 @@ fn is_about(set: &str, key: &str) -> bool {
     path == key || path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// An assignment as `--set` takes it.
-fn set(turn: Turn, text: &str) -> Result<String, Error> {
-    let (key, value) = assignment(&format!("--{}", turn.name()), text)?;
-    Ok(format!("{key}={value}"))
-}
-
 fn differs(own: &SideArgs, drivers: Option<&OwnDrivers>) -> Vec<String> {
     let path =
         |name: &str, path: &Option<PathBuf>| path.as_ref().map(|path| format!("{name}={}", path.display()));
@@ -234,7 +228,6 @@ fn differs(own: &SideArgs, drivers: Option<&OwnDrivers>) -> Vec<String> {
     own.set.iter().cloned().chain(places.into_iter().flatten()).chain(drivers).collect()
 }
 
-/// How long a binary may take to say what it is.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 
 impl Program {
@@ -265,9 +258,6 @@ impl Program {
 }
 
 /// What is to be known of the sides' drivers before they are compared.
-///
-/// # Errors
-/// When the scenario needs of a lock what only one side's can do.
 pub fn compared_drivers(a: &Side, b: &Side) -> Result<Vec<String>, Error> {
     let mut notes = same_drivers(a, b);
     for compared in compared_locks(a, b) {
@@ -388,7 +378,6 @@ fn each(
     cells.iter().flat_map(of).collect()
 }
 
-/// What a load can lose.
 fn lost(trial: &TrialSpec) -> Vec<Figure> {
     losses_under(trial.load.name()).collect()
 }
@@ -431,10 +420,10 @@ mod tests {
 
     #[test]
     fn a_value_is_told_to_a_run_as_the_file_has_it() {
-        let of = |text| set(Turn::A, text).unwrap();
-        assert_eq!(of("hold=5ms"), "hold=\"5ms\"");
-        assert_eq!(of("strategies=[\"baton\"]"), "strategies=[\"baton\"]");
-        let told = set(Turn::B, "hold").unwrap_err().to_string();
+        let all = |turn, text: &str| overrides(turn, &Overrides::default(), &own(&[text]));
+        assert_eq!(all(Turn::A, "hold=5ms").unwrap().set, ["hold=\"5ms\""]);
+        assert_eq!(all(Turn::A, "strategies=[\"baton\"]").unwrap().set, ["strategies=[\"baton\"]"]);
+        let told = all(Turn::B, "hold").unwrap_err().to_string();
         assert!(told.starts_with("--b hold: "), "{told}");
     }
 

@@ -27,22 +27,18 @@ pub struct StoredEvidence {
     failures: BTreeMap<String, Vec<MeasuredFailure>>,
     writes_per_s: Option<f64>,
     pub sources: Vec<PathBuf>,
-    place: Option<(HostInfo, EnsembleInfo)>,
+    pub place: Option<(HostInfo, EnsembleInfo)>,
     /// Whether the data of the servers lay in memory, as far as a result says.
     in_memory: Option<bool>,
     pub left_out: Vec<String>,
 }
 
 impl StoredEvidence {
-    /// An empty one, of trials whose round trips were made so much longer.
     pub fn at(round_trip: Option<Duration>) -> Self {
         Self { round_trip, ..Self::default() }
     }
 
     /// Reads a run, a calibration, or all of them below a directory.
-    ///
-    /// # Errors
-    /// When there are none, when one is damaged, or is of another ensemble than those before it.
     pub fn take(&mut self, path: &Path) -> Result<(), Error> {
         let mut found = FoundDirectories::default();
         collect(path, DEPTH, &mut found)?;
@@ -129,7 +125,6 @@ impl StoredEvidence {
         Ok(())
     }
 
-    /// Why a run with other round trips says nothing.
     fn other_distance(&self, run: &str, added: Option<Duration>) -> String {
         let said = |added: Option<Duration>| added.map_or_else(|| "nothing".to_owned(), format_duration);
         format!(
@@ -141,27 +136,21 @@ impl StoredEvidence {
 
     /// Whether it was measured where the others were.
     fn fits(&mut self, dir: &Path, host: &HostInfo, ensemble: &EnsembleInfo) -> Result<(), Error> {
-        if let Some((before, _)) = &self.place
-            && processors(before) != processors(host)
-        {
-            return Err(Error::usage(format!(
-                "{}: it was measured on other processors ({}) than the results before it ({}), so they cannot answer together; \
-                 name results of one",
-                dir.display(),
-                processors(host),
-                processors(before),
-            )));
-        }
-        if let Some((_, before)) = &self.place
-            && !is_like(before, ensemble)
-        {
-            return Err(Error::usage(format!(
-                "{}: it is of another ensemble (servers: {}) than the results before it ({}), so they cannot answer together; \
-                 name results of one",
-                dir.display(),
-                servers(ensemble),
-                servers(before),
-            )));
+        let apart = |what: String, before: String| {
+            Err(Error::usage(format!(
+                "{}: {what} than the results before it ({before}), so they cannot answer together; name results of one",
+                dir.display()
+            )))
+        };
+        if let Some((host_before, ensemble_before)) = &self.place {
+            let (is, before) = (processors(host), processors(host_before));
+            if is != before {
+                return apart(format!("it was measured on other processors ({is})"), before);
+            }
+            let (is, before) = (servers(ensemble), servers(ensemble_before));
+            if !is_like(ensemble_before, ensemble) {
+                return apart(format!("it is of another ensemble (servers: {is})"), before);
+            }
         }
         if let Some([is, before]) = self.other_placement(ensemble) {
             return Err(Error::usage(format!(
@@ -183,9 +172,6 @@ impl StoredEvidence {
     }
 
     /// Refuses results of which none can be used.
-    ///
-    /// # Errors
-    /// Usage, with the first reason.
     pub fn check(&self) -> Result<(), Error> {
         match self.left_out.first() {
             Some(why) if self.trials.is_empty() => Err(Error::usage(format!(
@@ -230,14 +216,6 @@ impl StoredEvidence {
     pub fn drop_trials_of(&mut self, strategy: &str, why: &str) {
         self.trials.retain(|trial| trial.strategy != strategy);
         self.left_out.push(format!("the first trials of {strategy}: {why}"));
-    }
-
-    pub fn host(&self) -> Option<HostInfo> {
-        self.place.as_ref().map(|(host, _)| host.clone())
-    }
-
-    pub fn ensemble(&self) -> Option<EnsembleInfo> {
-        self.place.as_ref().map(|(_, ensemble)| ensemble.clone())
     }
 }
 

@@ -13,7 +13,7 @@ use super::evidence::{StoredEvidence, VERIFIES};
 use super::question::PlanArgs;
 use crate::answer::plan::{Question, QuestionLoad};
 use crate::cli::output;
-use crate::cli::runs::{JobOptions, LoadOptions, ReadyEnsemble, own_program, run_apart, with_paths};
+use crate::cli::runs::{JobOptions, ReadyEnsemble, own_program, run_apart, with_paths};
 use crate::cli::shared_args::GeneratorArgs;
 use crate::run::series::{RunPlace, Series};
 use crate::words::error::Error;
@@ -54,9 +54,6 @@ struct Trials<'a> {
 
 impl Measuring<'_> {
     /// Adds to the evidence what tells the parts of the service.
-    ///
-    /// # Errors
-    /// When the ensemble cannot be used, or an interrupt has ended it.
     pub async fn run(
         &mut self,
         strategies: &[String],
@@ -164,9 +161,6 @@ impl Measuring<'_> {
 }
 
 /// Kills leaders under a plan's load once more, on other servers, to compare with what was predicted of that.
-///
-/// # Errors
-/// Same errors as [`PlanRuns::run_apart`].
 pub async fn lose_leaders(
     question: &Question,
     strategies: &[String],
@@ -309,19 +303,15 @@ impl PlanRuns<'_> {
         !self.ensemble.opened.is_external() && self.ensemble.ensemble.servers.len() > 1
     }
 
-    /// Runs a scenario. Returns the directory of its results.
     pub async fn run(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let (file, program, ensemble) =
             (self.series.scenario(name, scenario)?, own_program()?, self.ensemble);
         let job = JobOptions::of(&self.args.job, &self.args.out);
-        let load = LoadOptions { generator: self.args.generator.clone(), job };
-        self.left(name, |place| Ok(ensemble.run(&program, &file, place, load, Vec::new()))).await
+        let generator = self.args.generator.clone();
+        self.left(name, |place| Ok(ensemble.run(&program, &file, place, generator, job, Vec::new()))).await
     }
 
     /// The same on an ensemble of the run's own, like the plan's: it breaks servers.
-    ///
-    /// # Errors
-    /// Same errors as [`PlanRuns::run`].
     pub async fn run_apart(&mut self, name: &str, scenario: &str) -> Result<PathBuf, Error> {
         let file = self.series.scenario(name, scenario)?;
         let generator = GeneratorArgs { allow_faults: true, ..self.args.generator.clone() };
@@ -330,7 +320,6 @@ impl PlanRuns<'_> {
         self.left(name, |place| run_apart(&file, place, words)).await
     }
 
-    /// Measures what the raw ensemble takes. Returns the directory.
     pub async fn calibrate(&mut self) -> Result<PathBuf, Error> {
         let ensemble = self.ensemble;
         let command = |place: &RunPlace| {

@@ -36,10 +36,6 @@ use question::{AskedLoad, PlanArgs, verifying};
 /// Default strategies: a queue that wakes one, one that wakes all, and the most used recipe.
 const STRATEGIES: [&str; 3] = ["predecessor-watch", "parent-watch", "curator-mutex"];
 
-/// Answers.
-///
-/// # Errors
-/// A usage error when the question makes no sense, an environment error when what it takes cannot be measured.
 pub async fn execute(args: PlanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let job = args.job.clone();
     let target = || -> Result<Target, Error> {
@@ -96,6 +92,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         .filter_map(|(one, (load, evidence))| Candidate::of(one, evidence, load))
         .collect();
     let map = map(&candidates, &question.objective, effort);
+    let (host, ensemble) = stored_evidence.place.clone().unzip();
     let mut plan = PlanFile {
         schema_version: VERSION,
         tool_version: env!("CARGO_PKG_VERSION").into(),
@@ -103,8 +100,8 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
         asked_at: series.started_at(),
         command: command_line(),
         question,
-        host: stored_evidence.host(),
-        ensemble: ready.as_ref().map(|ready| ready.ensemble.clone()).or_else(|| stored_evidence.ensemble()),
+        host,
+        ensemble: ready.as_ref().map(|ready| ready.ensemble.clone()).or(ensemble),
         sources: stored_evidence.sources.clone(),
         left_out: stored_evidence.left_out.clone(),
         map,
@@ -213,8 +210,8 @@ fn check_place(args: &PlanArgs, scenario: &Scenario, strategies: &[String]) -> R
     }
     let (place, wants_tls) = (args.place.scenario("plan")?, args.opening.access.wants_tls());
     let driven = DrivenLocks::registered();
-    drivers::check_tls_of(strategies.iter().map(|label| name_in(label)), driven, wants_tls)?;
-    Needs::of(scenario).check(&place, driven, args.generator.allow_faults, wants_tls)
+    drivers::check_tls(strategies.iter().map(|label| name_in(label)), driven, wants_tls)?;
+    Needs::of(scenario).check(&place, driven, &args.generator, &args.opening.access)
 }
 
 /// The load in the order of a strategy's queue, and what is known of the strategy.

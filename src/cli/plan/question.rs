@@ -91,7 +91,6 @@ pub struct PlanArgs {
     pub job: JobArgs,
 }
 
-/// Over how many locks.
 fn locks(text: &str) -> Result<u32, String> {
     text.parse().ok().filter(|locks| (1..=1_000).contains(locks)).ok_or_else(|| {
         format!(
@@ -102,7 +101,6 @@ fn locks(text: &str) -> Result<u32, String> {
     })
 }
 
-/// By how much round trips are longer.
 fn round_trip(text: &str) -> Result<Duration, String> {
     duration_within(text, "0.1ms", "1s")
 }
@@ -116,10 +114,6 @@ pub struct AskedLoad {
 }
 
 impl AskedLoad {
-    /// What these options ask.
-    ///
-    /// # Errors
-    /// Usage, where no lock could do that or no trial can have such a load.
     pub fn of(args: &PlanArgs) -> Result<Self, Error> {
         match &args.from_scenario {
             Some(path) => Self::of_scenario(args, path),
@@ -256,9 +250,6 @@ pub struct Holds {
 }
 
 /// Reads `20ms`, `exactly 20ms`, or a distribution as a scenario has it.
-///
-/// # Errors
-/// What is wrong with it, and how to write one.
 fn parsed_holds(text: &str) -> Result<Holds, String> {
     let text = text.trim();
     if let Some(time) = text.strip_prefix("exactly ") {
@@ -291,10 +282,6 @@ fn distribution(toml: &str) -> Result<Distribution, String> {
 
 const LARGEST: u64 = 64 << 20;
 
-/// Reads a file of measured holds.
-///
-/// # Errors
-/// [`Error::Usage`] that names the file and the line.
 fn read_holds(path: &Path) -> Result<Holds, Error> {
     let cannot = |why: &dyn std::fmt::Display| {
         Error::usage(format!("--holds {}: cannot be read ({why}); name a file of holds", path.display()))
@@ -314,17 +301,12 @@ fn read_holds(path: &Path) -> Result<Holds, Error> {
     Ok(Holds { mean, toml: Some(format!("{{ measured = [{}] }}", listed.join(", "))) })
 }
 
-/// The column that has the holds, and what a number without a unit in it is.
-struct HoldColumn {
-    at: usize,
-    unit_us: Option<f64>,
-}
-
+/// What a column of holds is called, and what a number without a unit in it is.
 const HEADERS: [(&str, Option<f64>); 4] =
     [("hold", None), ("hold_us", Some(1.0)), ("hold_ms", Some(1e3)), ("hold_s", Some(1e6))];
 
 fn times(text: &str) -> Result<Vec<Duration>, String> {
-    let mut column = HoldColumn { at: 0, unit_us: None };
+    let (mut column, mut unit_us) = (0, None);
     let mut found = Vec::new();
     // Spreadsheets begin a file with a mark of its encoding.
     let text = text.trim_start_matches('\u{feff}');
@@ -333,14 +315,14 @@ fn times(text: &str) -> Result<Vec<Duration>, String> {
         let fields = fields(line);
         let header = fields.iter().enumerate().find_map(|(at, field)| {
             let (_, unit_us) = HEADERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(field))?;
-            Some(HoldColumn { at, unit_us: *unit_us })
+            Some((at, *unit_us))
         });
         if let (Some(header), true) = (header, found.is_empty()) {
-            column = header;
+            (column, unit_us) = header;
             continue;
         }
-        let field = fields.get(column.at).copied().unwrap_or_default();
-        found.push(time(field, column.unit_us).map_err(|why| format!("line {number}: {why}"))?);
+        let field = fields.get(column).copied().unwrap_or_default();
+        found.push(time(field, unit_us).map_err(|why| format!("line {number}: {why}"))?);
     }
     match found.iter().all(Duration::is_zero) {
         true => Err("it has no hold that takes any time; write one duration a line, such as 20ms".into()),

@@ -14,7 +14,6 @@ use crate::words::error::Error;
 use crate::words::units::shown;
 use crate::words::verdict::Verdict;
 
-/// What a run is compared with.
 pub struct Baseline {
     /// The newest first; none only where the run may go on without.
     candidates: Vec<Candidate>,
@@ -134,7 +133,6 @@ fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(runs)
 }
 
-/// What the gates of a run came to, and what it was compared with.
 pub struct JudgedGates {
     pub outcomes: Vec<Outcome>,
     /// The comparison; `None` where there was no baseline, or where it cannot be compared.
@@ -171,13 +169,11 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
     let path = base.as_ref().map(|base| base.path.display().to_string());
     let ask = asked_by(&gates);
     let is_gated = !ask.figures.is_empty();
-    let compared = base.map(|base| compare(&base, new, &ask));
+    let mut compared = base.map(|base| compare(&base, new, &ask));
     if baseline.is_some() && !is_gated && !goes_without {
         let gone = || Err(Error::usage("the baseline can no longer be read"));
-        let compared = compared.unwrap_or_else(gone);
-        outcomes.push(Outcome::of_comparison(&compared));
+        outcomes.push(Outcome::of_comparison(compared.get_or_insert_with(gone)));
         gate::worst_first(&mut outcomes);
-        return JudgedGates { outcomes, comparison: compared.ok(), baseline: path };
     }
     JudgedGates { outcomes, comparison: compared.and_then(Result::ok), baseline: path }
 }

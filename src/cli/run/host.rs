@@ -6,7 +6,6 @@ use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 use crate::record::HostInfo;
 use crate::words::error::Error;
 
-/// Describes it; what the system does not tell stays empty.
 pub fn describe() -> HostInfo {
     let what = RefreshKind::nothing()
         .with_cpu(CpuRefreshKind::nothing())

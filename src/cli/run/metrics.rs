@@ -53,17 +53,15 @@ pub struct Port {
 impl Port {
     /// Takes it. To be called before the process moves to a network of its own, which could not be reached from outside.
     pub fn take(asked: SocketAddr) -> Result<Self, Error> {
-        let listener = TcpListener::bind(asked).and_then(|listener| {
+        let taken = TcpListener::bind(asked).and_then(|listener| {
             listener.set_nonblocking(true)?;
-            Ok(listener)
+            Ok((listener.local_addr()?, listener))
         });
-        let cannot = |error| {
+        let (address, listener) = taken.map_err(|error| {
             Error::environment(format!(
                 "cannot serve /metrics on {asked}: {error}; name another port with --metrics"
             ))
-        };
-        let listener = listener.map_err(cannot)?;
-        let address = listener.local_addr().map_err(cannot)?;
+        })?;
         if !address.ip().is_loopback() {
             output::note(&format!(
                 "warning: /metrics on {address} is readable by anyone who can reach this host; it holds no \
@@ -137,8 +135,7 @@ impl MetricsShared {
     /// The text, not older than [`TEXT_LASTS`].
     fn text(&self) -> String {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((made, text)) = text.as_ref().filter(|(made, _)| made.elapsed() < TEXT_LASTS) {
-            let _ = made;
+        if let Some((_, text)) = text.as_ref().filter(|(made, _)| made.elapsed() < TEXT_LASTS) {
             return text.clone();
         }
         // The run never waits for the text to be made.
@@ -149,7 +146,6 @@ impl MetricsShared {
     }
 }
 
-/// Serves connections until it is stopped.
 fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &CancellationToken) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };

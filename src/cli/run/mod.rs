@@ -76,7 +76,6 @@ pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationT
 
 const NAME: &str = "run";
 
-/// Says of a run that was to be resumed what it came to.
 fn nothing_to_do(
     args: &RunArgs,
     file: &ScenarioFile,
@@ -105,9 +104,8 @@ pub(super) async fn measure(
     stop: &CancellationToken,
 ) -> Result<MeasuredRun, Error> {
     let needs = Needs::of(&file.parsed.scenario);
-    let wants_tls = args.opening.access.wants_tls();
-    let (driven, allow_faults) = (DrivenLocks::registered(), args.generator.allow_faults);
-    needs.check(&file.parsed.scenario, driven, allow_faults, wants_tls)?;
+    let driven = DrivenLocks::registered();
+    needs.check(&file.parsed.scenario, driven, &args.generator, &args.opening.access)?;
     let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
     // Found right or wrong before anything is started. The gates of workers are about the whole, once it is merged.
     let baseline = match worker {
@@ -195,11 +193,9 @@ pub(super) async fn measure(
     under_way.measure(stored, stop).await
 }
 
-/// What is said where requests are counted on the wire.
 const COUNTS: &str = "before the first trial of each strategy its requests are counted on the wire, for about 2 s (--counting never: \
                       not at all)";
 
-/// What resumes a run, before its directory.
 const RESUME: &str = "zklockbench run --resume ";
 
 fn segments(stored: &StoredRun) -> Vec<Segment> {
@@ -311,10 +307,8 @@ impl RunInProgress {
             return Ok((Workspace::made_by_another(target.clone(), &self.run_id), None));
         }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
-        let alive = match self.opened.started.is_some() {
-            true => None,
-            false => Some(workspace.show_life().await?),
-        };
+        let is_own = self.opened.started.is_some();
+        let alive = if is_own { None } else { Some(workspace.show_life().await?) };
         Ok((workspace, alive))
     }
 
@@ -444,7 +438,6 @@ impl RunInProgress {
     }
 }
 
-/// How the results of a run are judged and shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Showing {
     pub strict: bool,

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::host;
 use super::progress::Progress;
-use crate::cli::shared_args::OpeningArgs;
+use crate::cli::shared_args::{AccessArgs, GeneratorArgs, OpeningArgs};
 use crate::cli::{drivers, output};
 use crate::load::calibrate::CalibrationSite;
 use crate::load::{Environment, EnvironmentEvent, TOP, Workspace, calibrate, make_chroot, run_trial};
@@ -30,17 +30,14 @@ use crate::world::proxy::Proxy;
 use crate::world::zk::{Access, Secret, Target, admin, keep_awake};
 use crate::{load, lock};
 
-/// An ensemble that is open.
 pub struct OpenEnsemble {
     servers: Servers,
-    /// How sessions to it are opened.
     pub target: Target,
     pub addresses: Vec<String>,
     /// The servers themselves, if they were started for this run and go with it.
     pub started: Option<Arc<dyn Started>>,
     /// Whether servers of ours stay as they are after a start.
     pub is_cold: bool,
-    /// The directory of the servers' logs.
     logs: PathBuf,
 }
 
@@ -58,9 +55,6 @@ impl OpenEnsemble {
     ///
     /// On servers that are started sessions have an identity of their own where the user gave none: other users of this host
     /// reach these servers, and may not delete what decides who holds a lock.
-    ///
-    /// # Errors
-    /// When options don't fit, ZooKeeper is not found or does not start, or the connect string is wrong.
     pub async fn open(
         scenario: &Scenario,
         args: &OpeningArgs,
@@ -346,25 +340,25 @@ impl Needs {
         &self,
         scenario: &Scenario,
         driven: &DrivenLocks,
-        allow_faults: bool,
-        wants_tls: bool,
+        generator: &GeneratorArgs,
+        access: &AccessArgs,
     ) -> Result<(), Error> {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));
         }
         let is_external = matches!(scenario.ensemble, EnsembleChoice::Connect(_));
-        if is_external && !self.0.is_empty() && !allow_faults {
+        if is_external && !self.0.is_empty() && !generator.allow_faults {
             return Err(Error::usage(
                 "the scenario injects faults, but this ensemble was not started for it: --allow-faults lets \
                  them hit the scenario's own contenders and connections, and servers only by commands of --hosts FILE",
             ));
         }
-        if self.0.contains(&Capability::Proxies) && wants_tls {
+        if self.0.contains(&Capability::Proxies) && access.wants_tls() {
             return Err(Error::usage(
                 "connection faults have to read the traffic, which TLS encrypts: drop one of the two",
             ));
         }
-        drivers::check_tls(scenario, driven, wants_tls)
+        drivers::check_tls(drivers::names(scenario), driven, access.wants_tls())
     }
 }
 
@@ -375,11 +369,10 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
         let there = if servers == 1 { "is" } else { "are" };
         return Err(format!("it needs at least {least}, but there {there} {servers}"));
     }
-    match choice.target {
-        FaultTarget::Server(number) if number > servers => {
-            return Err(format!("there is no server {number}: they are numbered 1 to {servers}"));
-        }
-        _ => {}
+    if let FaultTarget::Server(number) = choice.target
+        && number > servers
+    {
+        return Err(format!("there is no server {number}: they are numbered 1 to {servers}"));
     }
     match card.needs {
         Capability::Processes => compose.can_be_ended(),
@@ -389,7 +382,6 @@ fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Res
     }
 }
 
-/// The name of its scenario.
 const WARM_UP: &str = "warm-up";
 
 /// A load that warms servers up; two contenders on each of several locks keep them busier than one queue does.

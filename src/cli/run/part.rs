@@ -12,7 +12,6 @@ use crate::words::error::Error;
 use crate::world::ensemble::namespace_of;
 use crate::world::zk::Target;
 
-/// Which part of a run this process makes, and where it meets the others.
 pub struct WorkerPlace {
     pub slice: Slice,
     pub run_id: String,

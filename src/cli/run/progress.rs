@@ -60,10 +60,15 @@ impl Progress {
     }
 
     pub fn note(&self, text: &str) {
+        if !self.quiet {
+            self.say(text);
+        }
+    }
+
+    fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| output::note(text)),
-            None if !self.quiet => output::note(text),
-            None => {}
+            None => output::note(text),
         }
     }
 
@@ -88,9 +93,7 @@ impl Progress {
         let mut now = self.now();
         now.number += 1;
         now.expected = now.expected.saturating_sub(spec.estimated_duration());
-        if let Some(bar) = &self.bar {
-            bar.set_length(u64::try_from(now.expected.as_millis()).unwrap_or(u64::MAX));
-        }
+        self.set_length(now.expected);
     }
 
     fn trial_begins(&self, spec: &TrialSpec) {
@@ -102,34 +105,28 @@ impl Progress {
     }
 
     fn trial_ended(&self, trial: &Trial) {
-        let (number, of) = {
-            let mut now = self.now();
-            let (estimate, took) = (now.estimate, now.began.elapsed());
-            now.done = (now.done.0 + estimate, now.done.1 + took);
-            (now.number, now.trials)
-        };
-        self.note(&line(trial, number, of));
+        let mut now = self.now();
+        now.done = (now.done.0 + now.estimate, now.done.1 + now.began.elapsed());
+        self.note(&line(trial, now.number, now.trials));
     }
 
     fn added(&self, trials: &[TrialSpec], why: &str) {
-        let expected = {
-            let mut now = self.now();
-            now.trials += trials.len();
-            now.expected += trials.iter().map(TrialSpec::estimated_duration).sum::<Duration>();
-            now.expected
-        };
-        if let Some(bar) = &self.bar {
-            bar.set_length(u64::try_from(expected.as_millis()).unwrap_or(u64::MAX));
-        }
+        let mut now = self.now();
+        now.trials += trials.len();
+        now.expected += trials.iter().map(TrialSpec::estimated_duration).sum::<Duration>();
+        self.set_length(now.expected);
         self.note(why);
+    }
+
+    fn set_length(&self, expected: Duration) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(millis(expected));
+        }
     }
 
     fn within(&self, event: &load::EnvironmentEvent<'_>) {
         match event {
-            load::EnvironmentEvent::Warning(text) => match &self.bar {
-                Some(bar) => bar.suspend(|| output::note(&format!("warning: {text}"))),
-                None => output::note(&format!("warning: {text}")),
-            },
+            load::EnvironmentEvent::Warning(text) => self.say(&format!("warning: {text}")),
             load::EnvironmentEvent::Note(text) => self.note(text),
             load::EnvironmentEvent::Phase { name, .. } => self.show(name),
             load::EnvironmentEvent::Tick { acquired, of: Some(all) } => {
@@ -150,7 +147,7 @@ impl Progress {
         let now = self.now();
         let elapsed = now.began.elapsed().min(now.estimate);
         let done = now.done.0 + elapsed;
-        bar.set_position(u64::try_from(done.as_millis()).unwrap_or(u64::MAX));
+        bar.set_position(millis(done));
         // Estimates are corrected by how wrong they were so far.
         let pace =
             if now.done.0.is_zero() { 1.0 } else { now.done.1.as_secs_f64() / now.done.0.as_secs_f64() };
@@ -163,9 +160,12 @@ impl Progress {
     }
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 fn bar(expected: Duration) -> ProgressBar {
-    let length = u64::try_from(expected.as_millis()).unwrap_or(u64::MAX);
-    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    let bar = ProgressBar::with_draw_target(Some(millis(expected)), ProgressDrawTarget::stderr());
     let coloured = output::may_colour(&std::io::stderr());
     let template = if coloured {
         "{elapsed:>4} [{bar:15.cyan/dim}] {wide_msg}"

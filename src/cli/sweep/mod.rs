@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 use super::run::open_ensemble::Needs;
 use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{
-    JobOptions, LoadOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, leading, own_program, tell_resumed,
-    to_resume,
+    AROUND_A_RUN, JobOptions, NEEDS_CONNECT, ReadyEnsemble, SeriesEnd, expected, leading, own_program,
+    tell_resumed, to_resume,
 };
 use super::shared_args::{GeneratorArgs, PlaceArgs};
 use super::{drivers, output};
@@ -31,17 +31,14 @@ use crate::lock::DrivenLocks;
 use crate::report;
 use crate::results;
 use crate::run::series::{DoneRun, Folders, RunPlace, SeriesDirectory};
-use crate::scenario::{EnsembleChoice, Scenario, TrialPlan};
+use crate::scenario::EnsembleChoice;
 use crate::words::clock::micros;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, format_duration, whole_seconds};
 use crate::world::zk::Target;
 use question::{SweepArgs, SweepQuestion, announcement};
 
-/// How long it may take by default.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
-/// What a run takes beside its trials.
-const AROUND_A_RUN: f64 = 0.7;
 const START: f64 = 14.0;
 /// The share of the budget that covering the range once may take, where there is a choice.
 const COVERING: f64 = 0.3;
@@ -96,9 +93,8 @@ pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, 
 
 fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
     let question = SweepQuestion::read(args)?;
-    let (scenario, allow_faults) = (&question.scenario, args.generator.allow_faults);
-    let (driven, wants_tls) = (DrivenLocks::registered(), args.opening.access.wants_tls());
-    Needs::of(scenario).check(scenario, driven, allow_faults, wants_tls)?;
+    let (scenario, driven) = (&question.scenario, DrivenLocks::registered());
+    Needs::of(scenario).check(scenario, driven, &args.generator, &args.opening.access)?;
     args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
     let budget = args.budget.unwrap_or(BUDGET);
     let points_at_most = usize::from(args.points_at_most);
@@ -202,10 +198,7 @@ fn grid(question: &SweepQuestion, budget: Duration, at_most: usize) -> Vec<f64> 
 
 /// What a run takes in seconds, by the scenario alone.
 fn estimate(question: &SweepQuestion, step: &Step) -> f64 {
-    let trials = |scenario: &Scenario| -> f64 {
-        TrialPlan::of(scenario).trials.iter().map(|trial| trial.estimated_duration().as_secs_f64()).sum()
-    };
-    AROUND_A_RUN + question.step(step).map_or(0.0, |(_, scenario)| trials(&scenario))
+    question.step(step).map_or(AROUND_A_RUN, |(_, scenario)| expected(&scenario)).as_secs_f64()
 }
 
 struct SweepEnsemble {
@@ -316,7 +309,6 @@ impl SweepInProgress {
         }
     }
 
-    /// Runs a step; its samples are then in the file.
     async fn step(&mut self, step: &Step, stop: &CancellationToken) -> Result<(), Error> {
         self.open(step, stop).await?;
         let number = self.next_number()?;
@@ -385,15 +377,13 @@ impl SweepInProgress {
         let Some(SweepEnsemble { ready, .. }) = &self.ensemble else {
             return Err(Error::environment("no ensemble is open"));
         };
-        let load = LoadOptions {
-            generator: GeneratorArgs { threads: self.file.threads, ..self.args.generator.clone() },
-            job: JobOptions::of(&self.args.job, &self.args.out),
-        };
+        let generator = GeneratorArgs { threads: self.file.threads, ..self.args.generator.clone() };
+        let job = JobOptions::of(&self.args.job, &self.args.out);
         let mut more = vec!["--seed".into(), seed.to_string().into()];
         if let Some(hosts) = &self.args.overrides.hosts {
             more.extend(["--hosts".into(), hosts.into()]);
         }
-        Ok(ready.run(&own_program()?, scenario, place, load, more))
+        Ok(ready.run(&own_program()?, scenario, place, generator, job, more))
     }
 
     fn tell(&self, number: u32, step: &Step) {
@@ -421,7 +411,6 @@ impl SweepInProgress {
         self.file.findings = find(&self.ask, &self.file.samples, self.question.has_law(), self.file.seed);
     }
 
-    /// Ends the ensemble, writes what came out of it and prints it.
     fn conclude(mut self, end: SeriesEnd<Ending>) -> Result<Exit, Error> {
         self.leave();
         self.refresh(end);

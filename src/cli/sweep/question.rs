@@ -306,7 +306,6 @@ fn table_at(base: &Table, over: &[Over], at: At) -> Result<Table, Error> {
     Ok(table)
 }
 
-/// What is about to be done, in a line.
 pub fn announcement(question: &SweepQuestion, grid: &[f64], budget: Duration) -> String {
     let over = &question.over[0];
     let values: Vec<String> = grid.iter().map(|value| over.variable.show(*value)).collect();

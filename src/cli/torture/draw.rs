@@ -15,7 +15,6 @@ use crate::words::catalog::fault::{Ends, FaultCard, Targets};
 use crate::words::catalog::{BatchCost, Holders, LockCard, Param, ParamKind, ParamValue, Params};
 use crate::world::fault;
 
-/// Something that is never drawn, and why.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct LeftOut {
     pub what: String,
@@ -55,7 +54,6 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Those for which there is no reason against them.
     pub fn without(mut cards: Vec<FaultCard>, why_not: impl Fn(&FaultCard) -> Option<String>) -> Self {
         let why = |card: &FaultCard| Some(LeftOut::new(card.name, why_not(card)?));
         let left_out = cards.iter().filter_map(why).collect();
@@ -132,14 +130,12 @@ impl Rounds {
         let (of_servers, of_contenders) =
             faults.cards.into_iter().partition(|card| card.needs.reaches_servers());
         let no_promise = |card: &LockCard| LeftOut::new(card.name, "it does not promise to exclude");
-        let of_value = |(lock, param, value, why): &(&str, &str, &str, &str)| {
-            LeftOut::new(format!("{lock} {param}={value}"), *why)
-        };
+        let values =
+            NO_VALUES.map(|(lock, param, value, why)| LeftOut::new(format!("{lock} {param}={value}"), why));
+        let timeouts = NO_TIMEOUT.map(|(lock, why)| LeftOut::new(format!("{TIMEOUT} with {lock}"), why));
+        let keys = NO_KEYS.map(|(key, why)| LeftOut::new(key, why));
         let left_out = others.iter().map(no_promise).chain(faults.left_out);
-        let left_out = left_out.chain(NO_VALUES.iter().map(of_value));
-        let of_timeout = |(lock, why): &(&str, &str)| LeftOut::new(format!("{TIMEOUT} with {lock}"), *why);
-        let left_out = left_out.chain(NO_TIMEOUT.iter().map(of_timeout));
-        let left_out = left_out.chain(NO_KEYS.iter().map(|(key, why)| LeftOut::new(*key, *why))).collect();
+        let left_out = left_out.chain(values).chain(timeouts).chain(keys).collect();
         Self {
             seed,
             draw: ChaCha8Rng::seed_from_u64(seed),
@@ -181,7 +177,6 @@ impl Iterator for Rounds {
     }
 }
 
-/// What a round rests on.
 struct Sketch {
     lock: LockCard,
     load: DrawnLoad,
@@ -278,19 +273,16 @@ impl Sketch {
     fn faults(&self, text: &mut String, draw: &mut ChaCha8Rng) {
         let mut at = 1_000;
         for card in &self.of_servers {
-            let (at_ms, lasts) = (at + draw.random_range(0..=1_500), draw.random_range(1_000..=4_000));
-            self.fault(
-                text,
-                card,
-                Firing { at_ms, lasts_ms: lasts, jitter_ms: 0, times: 1, every_ms: 0 },
-                draw,
-            );
+            let (at_ms, lasts_ms) = (at + draw.random_range(0..=1_500), draw.random_range(1_000..=4_000));
+            let once = Firing { at_ms, lasts_ms, jitter_ms: 0, times: 1, every_ms: 0 };
+            self.fault(text, card, once, draw);
             at += APART_MS + if is_rolling(card) { ROLLING_MS } else { 0 };
         }
         for card in &self.of_contenders {
             let times = draw.random_range(1..=3);
             // What waits for a request needs a sender.
-            let within = if takes_request(card) { self.lasts_ms / 2 } else { self.lasts_ms - 2_000 };
+            let within =
+                if card.params.iter().any(is_request) { self.lasts_ms / 2 } else { self.lasts_ms - 2_000 };
             let every_ms = (within - 500) / u64::from(times);
             let lasts_ms = draw.random_range(300..=every_ms.min(4_000) * 2 / 3);
             let rest = every_ms - lasts_ms - 1;
@@ -365,10 +357,6 @@ fn needs_timeout(card: &FaultCard) -> bool {
 /// One that takes the longer the more servers there are.
 fn is_rolling(card: &FaultCard) -> bool {
     card.needs.reaches_servers() && card.ends == Ends::ByItself
-}
-
-fn takes_request(card: &FaultCard) -> bool {
-    card.params.iter().any(is_request)
 }
 
 fn is_request(param: &Param) -> bool {

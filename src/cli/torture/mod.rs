@@ -32,7 +32,6 @@ use outcome::{RoundOutcome, Tally};
 const ROUND: Duration = Duration::from_secs(30);
 const ROUNDS: &str = "rounds";
 
-/// Runs rounds drawn by the seed until the time is over.
 pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     let seed = args.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     let faults = Faults::without(fault::cards(), why_not(&args));
@@ -61,7 +60,8 @@ pub async fn execute(args: TortureArgs, stop: &CancellationToken) -> Result<Exit
     output::note(&format!("seed {seed}; the same rounds again: {}", again(seed, &args)));
     tell_resumed(series.count(), false);
     let left_out = std::mem::take(&mut rounds.left_out);
-    tell_left_out(&left_out);
+    output::note("left out:");
+    left_out.iter().for_each(|LeftOut { what, why }| output::note(&format!("  {what}: {why}")));
     let mut under_way = TortureInProgress { args, seed, series, left_out, outcomes: Vec::new() };
     let ended = under_way.run(rounds, stop).await;
     under_way.conclude(ended.err())
@@ -91,9 +91,6 @@ fn again(seed: u64, args: &TortureArgs) -> String {
 }
 
 /// The locks of these names, or all.
-///
-/// # Errors
-/// When there is no such lock, or it doesn't promise to exclude.
 fn chosen(names: &[String]) -> Result<Vec<LockCard>, Error> {
     if names.is_empty() {
         return Ok(lock::cards());
@@ -105,12 +102,10 @@ fn chosen(names: &[String]) -> Result<Vec<LockCard>, Error> {
     cards.collect()
 }
 
-/// By what a round is listed.
 fn key(round: &Round) -> String {
     format!("{:03}", round.number)
 }
 
-/// The options that say on which servers.
 fn servers(args: &TortureArgs) -> Vec<OsString> {
     with_paths(&[("--data-dir", &args.data_dir), ("--compose", &args.compose)])
 }
@@ -130,13 +125,6 @@ fn why_not(args: &TortureArgs) -> impl Fn(&FaultCard) -> Option<String> {
         Capability::Links => links.clone().err(),
         Capability::Isolation if !is_contained => links.clone().err(),
         _ => None,
-    }
-}
-
-fn tell_left_out(left_out: &[LeftOut]) {
-    output::note("left out:");
-    for LeftOut { what, why } in left_out {
-        output::note(&format!("  {what}: {why}"));
     }
 }
 

@@ -10,7 +10,8 @@ use super::draw::LeftOut;
 use crate::check;
 use crate::lock;
 use crate::record::{RunEnding, Trial};
-use crate::report::document::{Block, Document, Finding, Link, Section, Table, Value, numbers, words};
+use crate::report::document::{Block, Document, Finding, Link, Table, Value, numbers, words};
+use crate::report::page::section;
 use crate::results;
 use crate::run::series::DoneRun;
 use crate::words::clock::micros;
@@ -42,9 +43,6 @@ pub struct RoundOutcome {
 
 impl RoundOutcome {
     /// Of a run that has ended: by its results; without them, it was never begun, or the program failed.
-    ///
-    /// # Errors
-    /// When the run could not begin: the next one could not either. Or when its results cannot be read.
     pub fn of(number: u64, scenario: PathBuf, run: &DoneRun) -> Result<Self, Error> {
         let DoneRun { directory, ended, .. } = run;
         let mut outcome = Self {
@@ -146,7 +144,6 @@ impl RoundOutcome {
     }
 }
 
-/// The kinds of faults, each with how often it fired.
 fn kinds(faults: &[(String, bool)]) -> String {
     if faults.is_empty() {
         return "no faults".to_owned();
@@ -239,7 +236,6 @@ impl<'a> Tally<'a> {
         };
         let table =
             |caption: &str, table| Block::Table { caption: caption.to_owned(), table, legend: String::new() };
-        let section = |id, title: &str, blocks| Section { id, title: title.to_owned(), blocks };
         let left_out = left_out.iter().map(|LeftOut { what, why }| format!("{what}: {why}")).collect();
         let again = Block::Code { caption: "The same rounds again:".to_owned(), text: again.to_owned() };
         let finding = |outcome: &RoundOutcome| Finding {
@@ -275,24 +271,19 @@ impl<'a> Tally<'a> {
 
     pub fn text(&self, seed: u64) -> String {
         let mut text = self.headline(seed) + "\n";
-        let numbers = |word: &str| {
-            let those = self.outcomes.iter().filter(|outcome| outcome.verdict.word() == word);
-            those.map(|outcome| outcome.number.to_string()).collect::<Vec<_>>()
+        let those = |what: &str, is_one: &dyn Fn(&RoundOutcome) -> bool| {
+            let those = self.outcomes.iter().filter(|outcome| is_one(outcome));
+            let numbers: Vec<_> = those.map(|outcome| outcome.number.to_string()).collect();
+            if numbers.is_empty() { String::new() } else { format!("{what}: round {}\n", listed(&numbers)) }
         };
         for word in ["violated", "unknown"] {
-            let numbers = numbers(word);
-            if !numbers.is_empty() {
-                text += &format!("{word}: round {}\n", listed(&numbers));
-            }
+            text += &those(word, &|outcome| outcome.verdict.word() == word);
         }
         let stuck: usize = self.outcomes.iter().map(|outcome| outcome.stuck).sum();
         let orphans: u64 = self.outcomes.iter().map(|outcome| outcome.orphans).sum();
         text += &format!("Stuck contenders: {stuck}. Nodes that nobody owns: {orphans}.\n");
-        let described = self.outcomes.iter().filter(|outcome| outcome.described.is_some());
-        let described: Vec<_> = described.map(|outcome| outcome.number.to_string()).collect();
-        if !described.is_empty() {
-            text += &format!("stuck or left as the lock's description says: round {}\n", listed(&described));
-        }
+        let what = "stuck or left as the lock's description says";
+        text += &those(what, &|outcome| outcome.described.is_some());
         let shown = |(kind, (fired, seen)): (&&str, &(usize, usize))| {
             if fired == seen {
                 format!("{kind} {fired}")

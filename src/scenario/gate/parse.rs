@@ -28,7 +28,6 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// What a gate may name.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     pub figures: &'a [&'static FigureCard],
@@ -192,7 +191,6 @@ impl<'t> Reader<'t, '_> {
         Ok(Condition { across: across.map(|(across, _)| across), subject, rule })
     }
 
-    /// Which of the repetitions decides, where the gate begins with that.
     fn across(&mut self) -> Read<Option<(Across, Range<usize>)>> {
         let Some((Lexeme::Word(word), span)) = self.peek()? else { return Ok(None) };
         let found = Across::ALL.into_iter().find(|across| across.word() == word);
@@ -325,7 +323,7 @@ impl<'t> Reader<'t, '_> {
     }
 
     fn limit(&mut self, subject: &Subject) -> Read<Limit> {
-        let help = format!("write {}", example(subject.figure));
+        let help = format!("write {}", in_words(subject.figure.unit()).1);
         if let Some((Lexeme::Number(_), _)) = self.peek()? {
             let from = self.at;
             let (number, span) = self.number(&help)?;
@@ -372,11 +370,12 @@ impl<'t> Reader<'t, '_> {
             return Err(self.mistake(span, format!("there is no floor for `{figure}`"), help));
         }
         let from = self.at;
-        let help = format!("write {}", example(figure));
+        let (any, example) = in_words(figure.unit());
+        let help = format!("write {example}");
         let (other, span) = self.subject(&help)?;
         if other.figure.unit() != figure.unit() {
             let message = format!("`{}` and `{figure}` have different units", other.figure);
-            return Err(self.mistake(span, message, format!("compare it with {}", in_units(figure.unit()))));
+            return Err(self.mistake(span, message, format!("compare it with {any}")));
         }
         let is_own = |own: &Scope, its: &Scope| {
             (its.strategy.is_none() || its.strategy == own.strategy)
@@ -507,23 +506,14 @@ fn no_fit(figure: Figure, text: &str, number: f64, unit: Option<Written>) -> Str
     }
 }
 
-fn example(figure: Figure) -> &'static str {
-    match figure.unit() {
-        Unit::Micros => "a time such as `50ms`, in us, ms, s, m or h",
-        Unit::PerSecond => "a rate such as `100/s`",
-        Unit::Amount => "a number such as `4`, without a unit",
-        Unit::Bytes => "a size such as `500B`, in B, kB or MB",
-        Unit::Share => "a share such as `0.9` or `90%`",
-    }
-}
-
-fn in_units(unit: Unit) -> &'static str {
+/// What a value in that unit is, and what one is for example.
+fn in_words(unit: Unit) -> (&'static str, &'static str) {
     match unit {
-        Unit::Micros => "a time",
-        Unit::PerSecond => "a rate",
-        Unit::Amount => "a number without a unit",
-        Unit::Bytes => "a size",
-        Unit::Share => "a share",
+        Unit::Micros => ("a time", "a time such as `50ms`, in us, ms, s, m or h"),
+        Unit::PerSecond => ("a rate", "a rate such as `100/s`"),
+        Unit::Amount => ("a number without a unit", "a number such as `4`, without a unit"),
+        Unit::Bytes => ("a size", "a size such as `500B`, in B, kB or MB"),
+        Unit::Share => ("a share", "a share such as `0.9` or `90%`"),
     }
 }
 
