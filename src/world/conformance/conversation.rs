@@ -466,7 +466,7 @@ const MARKER: &str = "ZKLOCKBENCH_CHECK";
 /// A process that was started here and all that it has started, whatever these did to leave: another process group, another
 /// parent.
 #[derive(Debug)]
-struct ProcessFamily {
+pub(super) struct ProcessFamily {
     group: i32,
     marker: String,
     /// All that were ever seen of it, each with when it was started: a number is given away again.
@@ -489,7 +489,7 @@ impl ProcessFamily {
     }
 
     /// Those that run now, by number and name; also one that left group, parent and environment, if it was seen before.
-    fn look(&mut self) -> Vec<(i32, String)> {
+    pub fn look(&mut self) -> Vec<(i32, String)> {
         let mut rest = running();
         let mut found = Vec::new();
         loop {
