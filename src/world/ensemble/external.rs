@@ -69,28 +69,19 @@ pub fn namespace_of(chroot: &str, top: &str) -> String {
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Kill,
-    Stop,
-    Start,
-    Pause,
-    Resume,
-    Wipe,
+/// What may be done to a server.
+#[derive(Clone, Copy)]
+struct Action {
+    key: &'static str,
+    command: fn(&Commands) -> &Option<String>,
 }
 
-impl Action {
-    fn key(self) -> &'static str {
-        match self {
-            Self::Kill => "kill",
-            Self::Stop => "stop",
-            Self::Start => "start",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Wipe => "wipe",
-        }
-    }
-}
+const KILL: Action = Action { key: "kill", command: |of| &of.kill };
+const STOP: Action = Action { key: "stop", command: |of| &of.stop };
+const START: Action = Action { key: "start", command: |of| &of.start };
+const PAUSE: Action = Action { key: "pause", command: |of| &of.pause };
+const RESUME: Action = Action { key: "resume", command: |of| &of.resume };
+const WIPE: Action = Action { key: "wipe", command: |of| &of.wipe };
 
 /// The commands for one server; each is a line for a shell.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -105,27 +96,11 @@ struct Commands {
 }
 
 impl Commands {
-    fn of(&self, action: Action) -> Option<&str> {
-        let command = match action {
-            Action::Kill => &self.kill,
-            Action::Stop => &self.stop,
-            Action::Start => &self.start,
-            Action::Pause => &self.pause,
-            Action::Resume => &self.resume,
-            Action::Wipe => &self.wipe,
-        };
-        command.as_deref()
-    }
-
     /// What could be done to the server and not undone, with what would undo it.
     fn without_a_way_back(&self) -> Option<(Action, Action)> {
-        let pairs = [
-            (Action::Kill, Action::Start),
-            (Action::Stop, Action::Start),
-            (Action::Wipe, Action::Start),
-            (Action::Pause, Action::Resume),
-        ];
-        pairs.into_iter().find(|(done, undone)| self.of(*done).is_some() && self.of(*undone).is_none())
+        let has = |action: &Action| (action.command)(self).is_some();
+        let pairs = [(KILL, START), (STOP, START), (WIPE, START), (PAUSE, RESUME)];
+        pairs.into_iter().find(|(done, undone)| has(done) && !has(undone))
     }
 }
 
@@ -173,8 +148,7 @@ impl Hosts {
             if let Some((done, undone)) = own.without_a_way_back() {
                 return Err(wrong(&format!(
                     "[hosts.{name}] has `{}` and no `{}`: what is broken must be mended again",
-                    done.key(),
-                    undone.key()
+                    done.key, undone.key
                 )));
             }
             *place = own;
@@ -185,13 +159,13 @@ impl Hosts {
     /// Runs the command of the user for that, and waits for its end.
     async fn run(&self, action: Action, server: usize) -> Done {
         self.address(server)?;
-        let Some(command) = self.commands[server - 1].of(action) else {
-            return Err(format!("[hosts.server-{server}] has no `{}`", action.key()));
+        let key = action.key;
+        let Some(command) = (action.command)(&self.commands[server - 1]) else {
+            return Err(format!("[hosts.server-{server}] has no `{key}`"));
         };
         let mut shell = Command::new("sh");
-        shell.args(["-c", command]).stdin(std::process::Stdio::null()).kill_on_drop(true);
-        let failed =
-            |why: String| format!("`{}` ({} of server {server}): {why}", shown(command, 200), action.key());
+        shell.args(["-c", command.as_str()]).stdin(std::process::Stdio::null()).kill_on_drop(true);
+        let failed = |why: String| format!("`{}` ({key} of server {server}): {why}", shown(command, 200));
         let output = tokio::time::timeout(COMMAND_WITHIN, shell.output()).await;
         let output = output
             .map_err(|_| failed(format!("it did not end within {COMMAND_WITHIN:?}")))?
@@ -205,11 +179,7 @@ impl Hosts {
 
     fn holds_still(&self, server: usize, is_still: bool) {
         let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_still {
-            paused.insert(server)
-        } else {
-            paused.remove(&server)
-        };
+        let _ = if is_still { paused.insert(server) } else { paused.remove(&server) };
     }
 
     async fn connects(&self, server: usize) -> io::Result<()> {
@@ -240,29 +210,29 @@ impl Processes for Hosts {
     }
 
     async fn kill(&self, server: usize) -> Done {
-        self.run(Action::Kill, server).await?;
+        self.run(KILL, server).await?;
         eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
     }
 
     async fn stop(&self, server: usize) -> Done {
-        self.run(Action::Stop, server).await?;
+        self.run(STOP, server).await?;
         eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
     }
 
     async fn start(&self, server: usize) -> Done {
-        self.run(Action::Start, server).await?;
+        self.run(START, server).await?;
         let listens = || async { self.connects(server).await.map_err(|error| error.to_string()) };
         eventually(SEEN_WITHIN, listens).await
     }
 
     async fn pause(&self, server: usize) -> Done {
-        self.run(Action::Pause, server).await?;
+        self.run(PAUSE, server).await?;
         self.holds_still(server, true);
         eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)
     }
 
     async fn resume(&self, server: usize) -> Done {
-        self.run(Action::Resume, server).await?;
+        self.run(RESUME, server).await?;
         let goes_on = || async {
             match self.is_silent(server).await {
                 Ok(silent) => Err(silent),
@@ -275,7 +245,7 @@ impl Processes for Hosts {
     }
 
     async fn wipe(&self, server: usize) -> Done {
-        self.run(Action::Wipe, server).await
+        self.run(WIPE, server).await
     }
 
     async fn is_running(&self, server: usize) -> bool {
