@@ -134,11 +134,19 @@ impl Processes for Local {
     }
 
     async fn pause(&self, server: usize) -> Done {
-        pause(self, server).await
+        self.server(server)?.pause().map_err(|error| format!("cannot pause server {server}: {error}"))?;
+        eventually(SEEN_WITHIN, || async { stands(self, server) }).await.map(drop)
     }
 
     async fn resume(&self, server: usize) -> Done {
-        resume(self, server).await
+        self.server(server)?.resume().map_err(|error| format!("cannot resume server {server}: {error}"))?;
+        let goes_on = || async {
+            match stands(self, server) {
+                Ok(stands) => Err(stands),
+                Err(_) => Ok(()),
+            }
+        };
+        eventually(SEEN_WITHIN, goes_on).await
     }
 
     async fn wipe(&self, server: usize) -> Done {
@@ -195,24 +203,6 @@ async fn gone(local: &Local, number: usize, within: Duration) -> Done {
 
 /// How long a signal may take to reach every thread of a JVM.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
-
-/// Stops a server's process and waits until it stands.
-async fn pause(local: &Local, number: usize) -> Done {
-    local.server(number)?.pause().map_err(|error| format!("cannot pause server {number}: {error}"))?;
-    eventually(SEEN_WITHIN, || async { stands(local, number) }).await.map(drop)
-}
-
-/// Lets a server's process go on and waits until it does.
-async fn resume(local: &Local, number: usize) -> Done {
-    local.server(number)?.resume().map_err(|error| format!("cannot resume server {number}: {error}"))?;
-    let goes_on = || async {
-        match stands(local, number) {
-            Ok(stands) => Err(stands),
-            Err(_) => Ok(()),
-        }
-    };
-    eventually(SEEN_WITHIN, goes_on).await
-}
 
 /// Whether the system says that the process is stopped.
 fn stands(local: &Local, number: usize) -> Fact {
