@@ -137,9 +137,6 @@ pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
 }
 
 /// All that comes from there, if that is at most so much.
-///
-/// # Errors
-/// When it is more, or cannot be read.
 pub fn bounded(from: impl io::Read, most: u64) -> Result<Vec<u8>, Unreadable> {
     let mut bytes = Vec::new();
     // It may grow while it is read.
@@ -241,9 +238,6 @@ fn tame_string(string: &str) -> Cow<'_, str> {
 
 /// Creates a file anew where others may have put something: what has its name is removed, so that nothing is written through
 /// a link, into a pipe, or into another name of the same file.
-///
-/// # Errors
-/// When the disk refuses, or a directory has that name.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -167,9 +167,6 @@ impl<T: Record, K: Ord> Sorted<T, K> {
     }
 
     /// One after the other.
-    ///
-    /// # Errors
-    /// When the disk refuses; so does each of them.
     pub fn iter(&self) -> io::Result<Merge<'_, T, K>> {
         let pieces = &*self.0;
         let on_disk = pieces.levels.iter().rev().flat_map(Level::cursors);

@@ -174,9 +174,6 @@ impl Figure {
     }
 
     /// The figure of that name, where there are those without samples.
-    ///
-    /// # Errors
-    /// That there is none, with the name that was probably meant.
     pub fn named(text: &str, plain: &[&'static FigureCard]) -> Result<Self, String> {
         if let Some((measure, statistic)) = text.split_once('.') {
             let measure = Measure::from_name(measure).ok_or_else(|| unknown(measure, plain))?;

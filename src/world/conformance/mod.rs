@@ -130,9 +130,6 @@ const BY_HAND: (&str, &str) =
     ("by hand", "without ZKLOCKBENCH_DRIVER=1 in the environment say what you are and exit with 2");
 
 /// Tries all that is about one of its locks, and is wanted.
-///
-/// # Errors
-/// When the driver can't be started, has no such lock, or the ensemble gives no session.
 pub async fn of_lock(
     command: &DriverCommand,
     lock: &str,

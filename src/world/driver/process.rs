@@ -160,9 +160,6 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Process {
     /// Starts it and waits until it is ready, on a thread of its own.
-    ///
-    /// # Errors
-    /// When it can't be started, refuses, or is not ready in time.
     pub async fn start(command: DriverCommand) -> Result<Self, DriverError> {
         let (to, started) = oneshot::channel();
         let name = command.name.clone();
@@ -178,9 +175,6 @@ impl Process {
     }
 
     /// The same on the caller's thread.
-    ///
-    /// # Errors
-    /// Same errors as [`Process::start`].
     pub fn start_here(command: &DriverCommand) -> Result<Self, DriverError> {
         let failed = |what: Mishap| DriverError { driver: command.name.clone(), what, stderr: String::new() };
         let DriverChild { child, group, input: pipe, output, errors } =

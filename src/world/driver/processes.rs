@@ -276,9 +276,6 @@ impl Processes {
     }
 
     /// Opens a session for a contender, in a new process where its own has ended.
-    ///
-    /// # Errors
-    /// When the driver fails, or says that it can't.
     pub async fn open(
         &self,
         contender: usize,
@@ -442,10 +439,7 @@ impl Link {
         }));
     }
 
-    /// Waits for the first one that is out. When `cancelled` ends, all of them are cancelled.
-    ///
-    /// # Errors
-    /// Why it was not granted; `None` where none is out.
+    /// Waits for the first one that is out, if any is. When `cancelled` ends, all of them are cancelled.
     pub async fn next_of(
         &self,
         out: &mut VecDeque<TurnAsked>,
@@ -556,9 +550,6 @@ impl Link {
     }
 
     /// Lets the lock go.
-    ///
-    /// # Errors
-    /// What the driver says, or that it has failed.
     pub async fn release(&self, on: &str) -> Result<(), Failure> {
         let mut asked = self.process.ask("`release`", Some(self.patience()), |id| Request::Release {
             id,

@@ -33,9 +33,6 @@ pub struct External {
 
 impl External {
     /// Takes a connect string apart: `host:port,host:port/chroot`.
-    ///
-    /// # Errors
-    /// Says which part is wrong.
     pub fn parse(connect: &str) -> Result<Self, Error> {
         let Connect { addresses, chroot } = Connect::parse(connect)
             .map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))?;
@@ -43,9 +40,6 @@ impl External {
     }
 
     /// Finds out whether there is anything to wait for.
-    ///
-    /// # Errors
-    /// When no server can be there: no name is known, and nothing listens.
     pub async fn reach(&self) -> Result<(), Error> {
         reach::listens(&self.addresses)
             .await
@@ -126,9 +120,6 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
 impl Hosts {
     /// Reads the commands for the servers of a connect string.
-    ///
-    /// # Errors
-    /// Names the file and what is wrong in it.
     pub fn read(file: &Path, addresses: &[String]) -> Result<Self, Error> {
         let wrong = |what: &str| Error::usage(format!("{}: {what}", file.display()));
         let text = std::fs::read_to_string(file).map_err(|error| wrong(&error.to_string()))?;

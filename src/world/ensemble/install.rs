@@ -55,9 +55,6 @@ impl Installation {
     /// Finds ZooKeeper and Java: `--zookeeper-home`, then `ZOOKEEPER_HOME`, then what `scripts/install --zookeeper`
     /// installed, then Debian's jars, then Homebrew's. A home that was named but holds no ZooKeeper is an error, not a
     /// reason to measure another version than the one that was asked for.
-    ///
-    /// # Errors
-    /// Lists every place that was looked at, and the commands that install what is missing.
     pub fn find(places: &Places) -> Result<Self, Error> {
         let java = find_java(places);
         let jars = find_jars(places);

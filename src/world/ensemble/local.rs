@@ -57,9 +57,6 @@ pub struct Local {
 
 impl Local {
     /// Starts the servers and waits until the ensemble is whole.
-    ///
-    /// # Errors
-    /// When they don't start or don't become ready; shows the end of the log that says why.
     pub async fn start(spec: &LocalSpec, installation: &Installation) -> Result<Self, Error> {
         Self::start_for(spec, installation, Lifetime::WithUs).await
     }

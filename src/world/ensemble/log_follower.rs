@@ -64,9 +64,6 @@ impl LogFollower {
 
     /// Reads what was written since the last time below each server's data directory, always the same ones, and passes on
     /// what is settled.
-    ///
-    /// # Errors
-    /// When a log cannot be read or is none, or what takes them refuses.
     pub fn read(
         &mut self,
         directories: &[PathBuf],

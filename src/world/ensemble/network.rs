@@ -150,9 +150,6 @@ impl Drop for Network {
 }
 
 /// Whether this machine lets the suite make such a network. It is tried, with one server.
-///
-/// # Errors
-/// Why not, and what to do.
 pub fn links_capability() -> Result<(), String> {
     if !cfg!(target_os = "linux") {
         return Err("servers can be partitioned on Linux only, which has network namespaces".into());

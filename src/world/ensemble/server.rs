@@ -245,9 +245,6 @@ type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
 /// (`PR_SET_PDEATHSIG`). So children are started from one thread that lives as long as the process, and no
 /// JVM survives even a `kill -9` of the suite. Each child gets a process group of its own, so that a Ctrl-C in
 /// the terminal reaches the suite alone, which then ends its children in order.
-///
-/// # Errors
-/// Same errors as [`Command::spawn`].
 pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
     static KEEPER: OnceLock<io::Result<mpsc::Sender<SpawnRequest>>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(start_keeper).as_ref().map_err(|e| io::Error::other(e.to_string()))?;

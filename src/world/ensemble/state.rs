@@ -23,9 +23,6 @@ pub type Done = Result<(), String>;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Looks again and again until it is so, for that long.
-///
-/// # Errors
-/// What the last look said, and for how long it was waited.
 pub async fn eventually<T, F>(within: Duration, mut look: impl FnMut() -> F) -> Result<T, String>
 where
     F: Future<Output = Result<T, String>>,

@@ -45,17 +45,11 @@ pub struct Proxy {
 
 impl Proxy {
     /// Listens on the loopback interface before each of these servers, `host:port`. They need not be up yet.
-    ///
-    /// # Errors
-    /// Usage when a server's address is none; environment when the system has no port or no thread left.
     pub fn before(servers: &[String]) -> Result<Self, Error> {
         Self::with(servers, Arc::default())
     }
 
     /// One that counts what passes for clients that connect by [`Proxy::connect_for`].
-    ///
-    /// # Errors
-    /// Same errors as [`Proxy::before`].
     pub fn counting(servers: &[String]) -> Result<(Self, Arc<Wire>), Error> {
         let wire = Arc::<Wire>::default();
         Ok((Self::with(servers, Arc::new(ProxyTable::counting(Arc::clone(&wire))))?, wire))
@@ -78,9 +72,6 @@ impl Proxy {
 
     /// A connect string for that client alone, by which it is known whatever session it has: [`Who::Client`]. The same
     /// one each time.
-    ///
-    /// # Errors
-    /// Environment when the system has no port left.
     pub fn connect_for(&self, client: usize) -> Result<String, Error> {
         Ok(self.listening.addresses_for(client, &self.table)?.join(","))
     }

@@ -82,10 +82,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads the TLS files, where there are any.
-    ///
-    /// # Errors
-    /// Names the file that cannot be read or is not what it should be. An identity is not repeated.
+    /// Reads the TLS files, where there are any. No error repeats an identity.
     pub fn new(digest: Option<Secret>, files: Option<&TlsFiles>) -> Result<Self, Error> {
         let is_whole =
             |Secret(digest): &Secret| digest.split_once(':').is_some_and(|(user, _)| !user.is_empty());
@@ -158,9 +155,6 @@ pub struct Target {
 
 impl Target {
     /// Opens a session, on the server at that position of the connect string (counted round) if it serves.
-    ///
-    /// # Errors
-    /// [`Failure`] when no server grants one within the deadline.
     pub async fn open_at(
         &self,
         position: usize,
@@ -184,9 +178,6 @@ impl Target {
     }
 
     /// Opens a session on any of the servers.
-    ///
-    /// # Errors
-    /// [`Failure`] when no server grants one within the deadline.
     pub async fn open(
         &self,
         session_timeout: Duration,
@@ -253,9 +244,6 @@ impl Target {
     }
 
     /// Opens a plain client, for work that is not measured.
-    ///
-    /// # Errors
-    /// [`Failure`] when no server grants a session.
     pub async fn client(&self, session_timeout: Duration) -> Result<Client, Failure> {
         let connector = self.connector().with_session_timeout(session_timeout);
         let client = if self.access.tls.is_some() {

@@ -121,10 +121,7 @@ pub async fn yield_now() {
     .await;
 }
 
-/// Does something within a time.
-///
-/// # Errors
-/// `None` when the time was over first.
+/// Does something within a time; `None` when that was over first.
 pub async fn timeout<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     let work = std::pin::pin!(work);
     match select(work, Timer::after(limit)).await {

@@ -62,9 +62,6 @@ impl Compose {
     }
 
     /// Starts the servers and waits until the ensemble is whole.
-    ///
-    /// # Errors
-    /// When a container does not start or the servers do not become ready; shows the end of the log that says why.
     pub async fn start(&self) -> Result<(), Error> {
         let ids: Vec<&str> = self.members.iter().map(Member::id).collect();
         let failed = |why| Error::environment(format!("{} did not start: {why}", self.file.display()));
@@ -129,17 +126,11 @@ impl Compose {
     }
 
     /// Whether its servers can be ended and are themselves again when they are started.
-    ///
-    /// # Errors
-    /// Which cannot, why, and what to change in the file.
     pub fn can_be_ended(&self) -> Result<(), String> {
         self.members.iter().try_for_each(Member::can_be_ended)
     }
 
     /// Whether its servers can be taken off their network and put back.
-    ///
-    /// # Errors
-    /// Same errors as [`Compose::can_be_ended`].
     pub fn can_be_isolated(&self) -> Result<(), String> {
         self.members.iter().try_for_each(Member::can_be_isolated)
     }
@@ -178,9 +169,6 @@ impl Compose {
     }
 
     /// Writes what each server said into `server-N.log`.
-    ///
-    /// # Errors
-    /// When a file cannot be written, or Docker does not tell.
     pub fn save_logs(&self, directory: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(directory)?;
         for member in &self.members {
@@ -191,10 +179,7 @@ impl Compose {
         Ok(())
     }
 
-    /// Takes all of it down, even if others still share it.
-    ///
-    /// # Errors
-    /// What Docker said; the next run tries again then.
+    /// Takes all of it down, even if others still share it. Where that fails, the next run tries again.
     pub fn close(&self) -> Result<(), String> {
         self.project.remove()
     }
