@@ -90,7 +90,6 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
     regular(file.into(), most)
 }
 
-/// That file, if it is a regular one of at most that size.
 fn regular(file: File, most: u64) -> Result<File, Unreadable> {
     let found = file.metadata()?;
     if !found.is_file() {
@@ -126,7 +125,6 @@ fn too_large(most: u64) -> Unreadable {
     Unreadable::Refused(format!("has more than {} MiB, the most that is read of such a file", most / MIB))
 }
 
-/// Reads a file by its name below a directory.
 pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Unreadable> {
     bounded(open(dir, name.as_ref(), most)?, most)
 }

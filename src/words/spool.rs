@@ -28,7 +28,6 @@ const BLOCK: usize = 32 * 1024;
 pub trait Record: Serialize + DeserializeOwned + Clone {}
 impl<T: Serialize + DeserializeOwned + Clone> Record for T {}
 
-/// Takes records in any order.
 #[derive(Debug)]
 pub struct Sorter<T, K> {
     directory: PathBuf,
@@ -88,7 +87,6 @@ impl<T: Record, K: Ord> Sorter<T, K> {
         self.levels[level].append(records)
     }
 
-    /// All that it was given, in order.
     pub fn finish(mut self) -> Sorted<T, K> {
         self.fresh.sort_by_key(self.key);
         self.fresh.shrink_to_fit();
@@ -166,7 +164,6 @@ impl<T: Record, K: Ord> Sorted<T, K> {
         Self(Arc::new(Pieces { key, fresh: records, levels: Vec::new() }))
     }
 
-    /// One after the other.
     pub fn iter(&self) -> io::Result<Merge<'_, T, K>> {
         let pieces = &*self.0;
         let on_disk = pieces.levels.iter().rev().flat_map(Level::cursors);
@@ -194,7 +191,6 @@ impl<T: Record + PartialEq, K: Ord> PartialEq for Sorted<T, K> {
     }
 }
 
-/// Where a run is read.
 enum Cursor<'a, T> {
     InMemory(std::slice::Iter<'a, T>),
     OnDisk { file: &'a File, blocks: std::slice::Iter<'a, SpoolBlock<T>>, read: std::vec::IntoIter<T> },
@@ -216,7 +212,6 @@ impl<T: Record> Cursor<'_, T> {
     }
 }
 
-/// Goes through several runs at once.
 pub struct Merge<'a, T, K> {
     key: fn(&T) -> K,
     cursors: Vec<Cursor<'a, T>>,
@@ -288,7 +283,6 @@ struct Lookup<V> {
     read: Vec<(usize, Vec<(i64, V)>)>,
 }
 
-/// So many blocks of a table are kept in memory.
 const BLOCKS_KEPT: usize = 64;
 
 impl<V: Record> SpooledTable<V> {
@@ -309,7 +303,6 @@ impl<V: Record> SpooledTable<V> {
         Self(Arc::new(Mutex::new(lookup)))
     }
 
-    /// The value of that number.
     pub fn get(&self, number: i64) -> io::Result<Option<V>> {
         let mut lookup = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let behind = lookup.blocks.partition_point(|block| block.first.0 < number);

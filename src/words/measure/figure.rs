@@ -15,7 +15,6 @@ use crate::words::units::{counted, format_micros, number};
 pub enum Figure {
     /// A statistic of the samples of a measure: `handoff.p50`.
     Latency(Measure, Statistic),
-    /// A figure without samples.
     Plain(&'static FigureCard),
 }
 
@@ -167,7 +166,6 @@ impl FromStr for Statistic {
 }
 
 impl Figure {
-    /// The figures of samples: every measure with its usual statistics.
     pub fn of_samples() -> impl Iterator<Item = Self> {
         let measures = Measure::all().into_iter();
         measures.flat_map(|measure| Statistic::USUAL.map(|statistic| Self::Latency(measure, statistic)))
@@ -230,7 +228,6 @@ impl fmt::Display for Figure {
     }
 }
 
-/// There is no such figure; names the one that was probably meant.
 fn unknown(text: &str, plain: &[&FigureCard]) -> String {
     let measures = Measure::all().into_iter().map(Measure::name);
     let names: Vec<String> = measures.chain(plain.iter().map(|card| card.name.to_owned())).collect();

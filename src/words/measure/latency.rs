@@ -27,7 +27,6 @@ pub struct Quantile {
     pub at_least: bool,
 }
 
-/// The samples that a distribution is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples<H> {
     pub ended: Option<H>,
@@ -55,10 +54,8 @@ impl<H> Samples<H> {
     }
 }
 
-/// The distribution of such lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survival {
-    /// Each length that something took, and the share that took no longer.
     steps: Vec<(u64, f64)>,
     /// The longest of all, and whether that one had not ended.
     longest: Quantile,

@@ -316,7 +316,6 @@ pub(super) async fn close_while_holding(stage: &mut Stage<'_>) -> Tried {
     Ok(CheckNote::Fine("the next one got in".into()))
 }
 
-/// Nothing of all that is left.
 pub(super) async fn nothing_left(stage: &mut Stage<'_>) -> Tried {
     needs(stage.has_places(), "no check before it has made a lock")?;
     reactor::sleep(Duration::from_millis(100)).await;

@@ -108,7 +108,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     std::iter::once(BY_HAND.0).chain(of_program).chain(OF_LOCK.iter().map(|(name, ..)| *name))
 }
 
-/// Tries all that is about the program, and is wanted.
 pub async fn of_program(command: &DriverCommand, wanted: &impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut all = Vec::new();
     let (by_hand, advice) = BY_HAND;
@@ -129,7 +128,6 @@ pub async fn of_program(command: &DriverCommand, wanted: &impl Fn(&str) -> bool)
 const BY_HAND: (&str, &str) =
     ("by hand", "without ZKLOCKBENCH_DRIVER=1 in the environment say what you are and exit with 2");
 
-/// Tries all that is about one of its locks, and is wanted.
 pub async fn of_lock(
     command: &DriverCommand,
     lock: &str,
@@ -239,7 +237,6 @@ fn not_tried<T>(why: impl Into<String>) -> Result<T, Trouble> {
     Err(Trouble::NotTried(why.into()))
 }
 
-/// Ends a check for which that is not so.
 fn needs(is_so: bool, otherwise: &str) -> Result<(), Trouble> {
     if is_so { Ok(()) } else { not_tried(otherwise) }
 }

@@ -22,7 +22,6 @@ pub use processes::{
     AcquireWanted, Granted, HELD_BACK, Link, NotGranted, PastHold, PipeEchoes, Processes, Wanted,
 };
 
-/// How a driver is started: its name, and a program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverCommand {
     pub name: String,
@@ -40,7 +39,6 @@ pub struct DriverChild {
 }
 
 impl DriverCommand {
-    /// Starts it, with these variables besides its own.
     pub fn spawn(&self, variables: &[(&str, &str)]) -> Result<DriverChild, String> {
         let child = Command::new(&self.program)
             .args(&self.arguments)
@@ -76,7 +74,6 @@ impl LastLines {
         Self { lines: Mutex::default(), count, longest }
     }
 
-    /// Reads until its end.
     pub fn read(&self, errors: impl Read) {
         let mut errors = BufReader::new(errors);
         let mut line = Vec::new();

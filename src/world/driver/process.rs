@@ -50,7 +50,6 @@ pub struct DriverError {
     pub stderr: String,
 }
 
-/// What a driver did that it must not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mishap {
     #[error("can't be started: {0}")]
@@ -220,7 +219,6 @@ impl Process {
         }
     }
 
-    /// Sends a request, which is made with its own number.
     pub fn ask(
         &self,
         doing: &'static str,
@@ -419,7 +417,6 @@ impl Inner {
         lines.iter().fold("; it wrote last:".to_owned(), |text, line| format!("{text}\n    {line}"))
     }
 
-    /// Kills the group and takes the exit status.
     fn kill(&self) {
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = self.has_exited(Duration::from_secs(1));

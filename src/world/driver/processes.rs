@@ -39,7 +39,6 @@ const AHEAD_OF_EACH: usize = 4;
 /// A driver that has failed so often by itself in one trial is not started again in it.
 const FAILURES_AT_MOST: usize = 3;
 
-/// What the contenders of a trial want of a driver.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub command: DriverCommand,
@@ -59,11 +58,9 @@ pub struct Processes {
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
     /// What failed, once each.
     failures: Mutex<BTreeSet<String>>,
-    /// How processes have failed by themselves.
     failed: Mutex<Vec<DriverError>>,
     /// Late grants of processes that have been replaced.
     late: AtomicU64,
-    /// How many sessions have been asked for.
     opened: AtomicUsize,
     pipe: Arc<Mutex<PipeEchoes>>,
     /// How many acquires of each contender are sent ahead, where any are.
@@ -549,7 +546,6 @@ impl Link {
         Err(self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled))
     }
 
-    /// Lets the lock go.
     pub async fn release(&self, on: &str) -> Result<(), Failure> {
         let mut asked = self.process.ask("`release`", Some(self.patience()), |id| Request::Release {
             id,

@@ -104,7 +104,6 @@ struct HostsFile {
     hosts: BTreeMap<String, Commands>,
 }
 
-/// The servers of an existing ensemble and the commands for them.
 #[derive(Debug)]
 pub struct Hosts {
     /// As the connect string names them: server 1 is the first.
@@ -119,7 +118,6 @@ const SEEN_WITHIN: Duration = Duration::from_secs(60);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
 impl Hosts {
-    /// Reads the commands for the servers of a connect string.
     pub fn read(file: &Path, addresses: &[String]) -> Result<Self, Error> {
         let wrong = |what: &str| Error::usage(format!("{}: {what}", file.display()));
         let text = std::fs::read_to_string(file).map_err(|error| wrong(&error.to_string()))?;
@@ -147,7 +145,6 @@ impl Hosts {
         Ok(Self { addresses: addresses.to_vec(), commands, paused: Mutex::default() })
     }
 
-    /// Runs the command of the user for that, and waits for its end.
     async fn run(&self, action: Action, server: usize) -> Done {
         self.address(server)?;
         let key = action.key;

@@ -50,7 +50,6 @@ impl Kept {
         Ok(directory.join("ensemble.json"))
     }
 
-    /// What is written down, if anything is.
     pub fn load(state: &Path) -> Result<Option<Self>, Error> {
         let text = match std::fs::read_to_string(state) {
             Ok(text) => text,

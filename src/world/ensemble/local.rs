@@ -17,7 +17,6 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How many blocks of ports are tried when a port turns out to be taken.
 const ATTEMPTS: usize = 5;
 pub(super) const TAKEN: &str = "Address already in use";
-/// How much of a log an error shows.
 const LOG_LINES: usize = 8;
 
 #[derive(Debug, Clone)]
@@ -56,7 +55,6 @@ pub struct Local {
 }
 
 impl Local {
-    /// Starts the servers and waits until the ensemble is whole.
     pub async fn start(spec: &LocalSpec, installation: &Installation) -> Result<Self, Error> {
         Self::start_for(spec, installation, Lifetime::WithUs).await
     }
@@ -173,7 +171,6 @@ impl Local {
         (1..=self.servers.len()).map(of).collect()
     }
 
-    /// On what the data lie, and what that means.
     pub fn placement(&self) -> &str {
         &self.placement
     }

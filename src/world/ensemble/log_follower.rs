@@ -20,7 +20,6 @@ const TIMES_LAG: Duration = Duration::from_secs(2);
 const CHUNK: usize = 1 << 20;
 const LARGEST: usize = 4 * CHUNK;
 
-/// Follows the logs of some servers from some time on.
 #[derive(Debug)]
 pub struct LogFollower {
     below: String,

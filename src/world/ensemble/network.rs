@@ -27,10 +27,8 @@ use super::ports::ServerPorts;
 const SUITE: u8 = 254;
 /// Every server has an address of its own, so all use the same ports: the usual ones.
 const PORTS: (u16, u16, u16) = (2181, 2888, 3888);
-/// What `ip` says of a name that is taken.
 const TAKEN: &str = "File exists";
 
-/// A network that is removed when dropped.
 #[derive(Debug)]
 pub struct Network {
     subnet: Subnet,
@@ -110,7 +108,6 @@ impl Network {
         ip_in(&self.namespace(from), &["route", "replace", "blackhole", &to]).map(drop)
     }
 
-    /// Lets everything go from one server to another again.
     pub fn unblock(&self, from: usize, to: usize) -> Result<(), String> {
         let to = self.address(to).to_string();
         match ip_in(&self.namespace(from), &["route", "del", "blackhole", &to]) {
@@ -119,7 +116,6 @@ impl Network {
         }
     }
 
-    /// Lets everything go from one server to all others again.
     pub fn unblock_all(&self, from: usize) -> Result<(), String> {
         ip_in(&self.namespace(from), &["-4", "route", "flush", "type", "blackhole"]).map(drop)
     }
@@ -214,7 +210,6 @@ struct Subnet {
 }
 
 impl Subnet {
-    /// An address of it; servers have their numbers.
     pub fn address(&self, host: u8) -> Ipv4Addr {
         Ipv4Addr::new(self.base[0], self.base[1], self.number, host)
     }

@@ -225,7 +225,6 @@ const FREE_WITHIN: Duration = Duration::from_secs(10);
 /// What opening a port of this machine may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Starts a server that is down, and waits until it listens for clients.
 async fn start(local: &Local, number: usize) -> Done {
     let deadline = Instant::now() + FREE_WITHIN;
     loop {
@@ -299,7 +298,6 @@ async fn listens(local: &Local, number: usize) -> Done {
     seen.await?
 }
 
-/// Its process is gone, and its port refuses.
 fn is_down(local: &Local, number: usize) -> Fact {
     let mut server = local.server(number)?;
     if server.is_running() {

@@ -146,7 +146,6 @@ impl Server {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// Whether its process is there and not held still.
     pub fn is_awake(&mut self) -> bool {
         self.meant != Meant::StandStill && self.is_running()
     }
@@ -311,7 +310,6 @@ pub const KEYS: &[(&str, &str)] = &[
     ("autopurge.purgeInterval", "1"),
 ];
 
-/// `zoo.cfg` of the server with that number (from 1).
 fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
     let mut text: String = KEYS.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     text += &format!("dataDir={}\n", data.display());
@@ -326,7 +324,6 @@ fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
     text
 }
 
-/// Writes all that a server reads into its directory.
 fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Result<()> {
     let data = directory.join("data");
     std::fs::create_dir_all(&data)?;

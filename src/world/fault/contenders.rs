@@ -141,7 +141,6 @@ struct OrderState {
 }
 
 impl CrashOrders {
-    /// Orders the contender to crash once it does that.
     pub fn give(self: &Arc<Self>, doing: Doing) -> CrashOrder {
         let order = Arc::new(OrderState { doing, is_carried_out: AtomicBool::new(false) });
         self.given().push(Arc::clone(&order));
@@ -194,7 +193,6 @@ pub struct CrashOrder {
 }
 
 impl CrashOrder {
-    /// Whether the contender has crashed for this order.
     pub fn is_carried_out(&self) -> bool {
         self.order.is_carried_out.load(Ordering::SeqCst)
     }

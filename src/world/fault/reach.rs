@@ -11,7 +11,6 @@ use crate::world::ensemble::{Done, Links, Processes};
 use crate::world::proxy::Proxy;
 use crate::world::zk::Target;
 
-/// All that a fault may be done to.
 pub struct FaultReach<'a> {
     pub contenders: &'a dyn Contenders,
     /// The ensemble, by another connection than theirs.
@@ -114,7 +113,6 @@ impl InEffect {
         *self.counts().entry(effect).or_default() += 1;
     }
 
-    /// One of them does it no longer.
     fn take_away(&self, effect: Effect) {
         let mut counts = self.counts();
         let Some(count) = counts.get_mut(&effect) else { return };

@@ -154,7 +154,6 @@ impl Proxy {
         (passed.to_server, passed.to_client)
     }
 
-    /// All that has been counted of what passed so far.
     pub fn counted(&self, who: Who) -> Passed {
         self.table.passed(who)
     }

@@ -174,7 +174,6 @@ struct Armed {
 pub struct Losses(BTreeMap<u64, Armed>);
 
 impl Losses {
-    /// Adds one; what it becomes is told there.
     pub fn arm(
         &mut self,
         number: u64,

@@ -94,7 +94,6 @@ impl ProxyTable {
         }
     }
 
-    /// What is set for them at this moment.
     pub fn in_force(&self, who: Who) -> Settings {
         Settings::clone(&self.locked().orders_for(who.owner()).settings)
     }
@@ -153,7 +152,6 @@ impl ProxyTable {
         each.fold(Passed::default(), Passed::add)
     }
 
-    /// A session's timeouts as its latest connection has negotiated them.
     pub fn timeouts(&self, session: i64) -> Option<SessionTimeouts> {
         self.locked().sessions.get(&session)?.timeouts
     }
@@ -248,7 +246,6 @@ pub struct Registration {
     heard: watch::Receiver<Orders>,
 }
 
-/// Where a connection's frames are counted, and whose they are.
 #[derive(Debug)]
 pub struct CountedBy<'a> {
     pub wire: &'a Wire,
@@ -266,7 +263,6 @@ impl Registration {
         self.number
     }
 
-    /// Where its frames are counted, if they are.
     pub fn counted_by(&self) -> Option<CountedBy<'_>> {
         Some(CountedBy { wire: self.table.wire.as_deref()?, connection: self.number, client: self.client? })
     }
@@ -300,12 +296,10 @@ impl Registration {
         inner.losses.find(self.number, owner, kind)
     }
 
-    /// Tells that the server has refused the request that a loss had found.
     pub fn spare(&self, loss: u64) {
         self.table.locked().losses.spare(loss);
     }
 
-    /// Tells that a request or a reply was lost.
     pub fn strike(&self, loss: u64, struck: Struck) {
         let mut inner = self.table.locked();
         inner.losses.strike(loss, struck);

@@ -133,7 +133,6 @@ impl Wire {
         apart.bytes += bytes as u64;
     }
 
-    /// A client was told its session.
     pub(super) fn connected(&self, client: usize, bytes: usize) {
         self.locked().of(client).current.apart.bytes += bytes as u64;
     }
@@ -229,7 +228,6 @@ impl Wire {
         }
     }
 
-    /// The contender has the lock.
     pub fn granted(&self, client: usize) {
         let mut state = self.locked();
         let of = state.of(client);
@@ -373,7 +371,6 @@ impl WireState {
         }
     }
 
-    /// Which notifications releases caused.
     fn fan_out(&self) -> Result<FanOut, String> {
         if let Some(why) = self.unclear {
             return Err(why.to_owned());

@@ -59,7 +59,6 @@ impl Secret {
         Self(format!("zklockbench:{}", uuid::Uuid::new_v4()))
     }
 
-    /// Reads it from the first line of a file.
     pub fn read(file: &Path) -> Result<Self, Error> {
         let text = read(file)?;
         Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
@@ -145,7 +144,6 @@ fn not_pem(path: &Path, error: &zookeeper_client::Error) -> Error {
     Error::usage(format!("{}: not usable as PEM: {error}", path.display()))
 }
 
-/// An ensemble that sessions can be opened to.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// `host:port,host:port/chroot`.
@@ -177,7 +175,6 @@ impl Target {
         servers.join(",") + chroot
     }
 
-    /// Opens a session on any of the servers.
     pub async fn open(
         &self,
         session_timeout: Duration,

@@ -58,7 +58,6 @@ impl Observed {
     }
 }
 
-/// The one session behind all its handles.
 pub(super) struct Inner {
     // Dropped before `parked`: a watch dropped after its client sends nothing.
     pub(super) client: Client,
@@ -78,7 +77,6 @@ pub(super) struct Inner {
     pub(super) foreign: Option<Arc<dyn ForeignSession>>,
 }
 
-/// A request that is out: its kind, and when it was sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begun {
     pub(super) kind: RequestKind,
@@ -200,7 +198,6 @@ impl Inner {
         self.parked.borrow_mut().push(armed);
     }
 
-    /// Delivers what has arrived at parked watches.
     pub(super) fn reap(&self) {
         let mut parked = self.parked.borrow_mut();
         let mut position = 0;
@@ -249,7 +246,6 @@ pub(super) struct News {
     last: RefCell<Last>,
 }
 
-/// The last thing that was learned.
 #[derive(Debug, Default)]
 enum Last {
     /// There is none: nothing that was asked for has passed this session.

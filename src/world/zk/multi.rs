@@ -188,7 +188,6 @@ impl Session {
         }
     }
 
-    /// Hands the transaction to the client at once.
     fn commit(
         &self,
         operations: &[Op<'_>],

@@ -33,7 +33,6 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
     }
 }
 
-/// Why nothing can be expected of an address.
 async fn absent(address: &str) -> Option<String> {
     let places = match timeout(CONNECT_WITHIN, lookup_host(address)).await.ok()? {
         Ok(places) => places,

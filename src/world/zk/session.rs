@@ -100,7 +100,6 @@ impl Session {
         self
     }
 
-    /// Whether another program has the session by which locks are taken.
     pub fn stands_for_another(&self) -> bool {
         self.0.foreign.is_some()
     }

@@ -17,7 +17,6 @@ use crate::world::zk::admin;
 
 /// How long a server may take to end when asked, before Docker kills it; in seconds.
 const STOPPED_WITHIN: &str = "10";
-/// How long Docker may take to see an end.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 /// How long a server may take until it listens. Alone on two cores it takes a second.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);

@@ -61,7 +61,6 @@ impl Compose {
         Ok(Self { members, project, file: file.to_path_buf(), _ports: ports })
     }
 
-    /// Starts the servers and waits until the ensemble is whole.
     pub async fn start(&self) -> Result<(), Error> {
         let ids: Vec<&str> = self.members.iter().map(Member::id).collect();
         let failed = |why| Error::environment(format!("{} did not start: {why}", self.file.display()));
@@ -97,7 +96,6 @@ impl Compose {
         ended.map(|(member, _)| member).or(silent.map(|(member, _)| member)).unwrap_or(&self.members[0])
     }
 
-    /// What its containers are now, server by server.
     pub(super) async fn look(&self) -> Result<Vec<Container>, String> {
         inspect(&self.members.iter().map(Member::id).collect::<Vec<_>>()).await
     }
@@ -125,22 +123,18 @@ impl Compose {
         self.project.name()
     }
 
-    /// Whether its servers can be ended and are themselves again when they are started.
     pub fn can_be_ended(&self) -> Result<(), String> {
         self.members.iter().try_for_each(Member::can_be_ended)
     }
 
-    /// Whether its servers can be taken off their network and put back.
     pub fn can_be_isolated(&self) -> Result<(), String> {
         self.members.iter().try_for_each(Member::can_be_isolated)
     }
 
-    /// On what the data lie, and what that means.
     pub fn placement(&self) -> String {
         self.members.first().map(Member::placement).unwrap_or_default()
     }
 
-    /// Where the servers came from.
     pub async fn config(&self) -> Vec<(String, String)> {
         let engine = docker(&["version", "--format", "{{.Server.Version}}"]).await;
         let mut images: Vec<_> = self
@@ -168,7 +162,6 @@ impl Compose {
         self.members.iter().zip(now).find_map(|(member, now)| member.ended(now))
     }
 
-    /// Writes what each server said into `server-N.log`.
     pub fn save_logs(&self, directory: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(directory)?;
         for member in &self.members {
