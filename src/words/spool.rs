@@ -13,10 +13,12 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::words::locked::locked;
 
 /// So many records are sorted at once, in memory. In tests few, so that whatever they sort goes to the disk.
 const RUN: usize = if cfg!(test) { 8 } else { 16_384 };
@@ -304,7 +306,7 @@ impl<V: Record> SpooledTable<V> {
     }
 
     pub fn get(&self, number: i64) -> io::Result<Option<V>> {
-        let mut lookup = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lookup = locked(&self.0);
         let behind = lookup.blocks.partition_point(|block| block.first.0 < number);
         // The first of that number may begin the block behind, or lie in the one before it.
         for place in [behind.checked_sub(1), Some(behind)].into_iter().flatten() {
@@ -364,7 +366,7 @@ impl<V: Record> FromIterator<(i64, V)> for SpooledTable<V> {
 
 impl<V> fmt::Debug for SpooledTable<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lookup = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lookup = locked(&self.0);
         write!(f, "Table({} blocks)", lookup.blocks.len())
     }
 }

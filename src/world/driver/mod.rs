@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::process::Pid;
 
+use crate::words::locked::locked;
 use protocol::LONGEST_LINE;
 
 pub use past_turns::Behind;
@@ -84,7 +85,7 @@ impl LastLines {
                 _ => return,
             }
             let text = String::from_utf8_lossy(&line).trim_end().chars().take(self.longest).collect();
-            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = locked(&self.lines);
             lines.push_back(text);
             while lines.len() > self.count {
                 lines.pop_front();
@@ -93,6 +94,6 @@ impl LastLines {
     }
 
     pub fn all(&self) -> Vec<String> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        locked(&self.lines).iter().cloned().collect()
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Write;
 use std::process::{Child, ChildStdin, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -21,6 +21,7 @@ use super::past_turns::{Behind, PastTurns};
 use super::protocol::{Answer, Ready, Request, VERSION};
 use super::{DriverChild, DriverCommand, LastLines};
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 use crate::world::zk::SessionState;
 use reading::read_answers;
 
@@ -151,10 +152,6 @@ struct Stopped {
 struct Input {
     pipe: Option<ChildStdin>,
     backlog: VecDeque<u8>,
-}
-
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Process {

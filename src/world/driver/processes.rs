@@ -13,13 +13,14 @@ use tokio::sync::watch;
 
 use super::DriverCommand;
 use super::past_turns::Behind;
-use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process, TurnAsked, locked};
+use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process, TurnAsked};
 use super::protocol::{
     Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedTls, password_bytes,
     session_id,
 };
 use crate::words::catalog::LockCard;
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 use crate::world::zk::gate::{Gate, Movement};
 use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState, Target, TlsFiles};
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,6 +19,7 @@ use super::state::{Done, Fact, Numbered, answers_nothing, eventually};
 use super::{Logs, Started};
 use crate::words::connect::{Connect, FORM};
 use crate::words::error::Error;
+use crate::words::locked::locked;
 use crate::words::units::{counted, one_line, shown};
 use crate::world::zk::reach;
 
@@ -166,7 +167,7 @@ impl Hosts {
     }
 
     fn holds_still(&self, server: usize, is_still: bool) {
-        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paused = locked(&self.paused);
         let _ = if is_still { paused.insert(server) } else { paused.remove(&server) };
     }
 
@@ -192,7 +193,7 @@ impl Processes for Hosts {
 
     /// Whether one is down is not known before it is asked.
     async fn awake(&self) -> Result<Vec<Numbered>, String> {
-        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let paused = locked(&self.paused);
         let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));
         Ok(numbered.map(|(address, number)| Numbered { number, address: address.clone() }).collect())
     }

@@ -11,6 +11,7 @@ use super::ports::{ClaimedPorts, ServerPorts};
 use super::server::{self, Lifetime, Server, ServerSite};
 use super::state;
 use crate::words::error::Error;
+use crate::words::locked::locked;
 
 /// How long the servers may take until they are ready. Alone on two cores they take 1 to 2 s.
 const READY_WITHIN: Duration = Duration::from_secs(60);
@@ -134,7 +135,7 @@ impl Local {
 
     /// Each server in turn. It is locked as long as it is held: not across a wait.
     pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Server>> {
-        self.servers.iter().map(|server| server.lock().unwrap_or_else(PoisonError::into_inner))
+        self.servers.iter().map(locked)
     }
 
     /// The server of that number, from 1. It is locked as long as it is held: not across a wait.
@@ -142,7 +143,7 @@ impl Local {
         let count = self.servers.len();
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
         let server = server.ok_or_else(|| format!("there is no server {number}: they are 1 to {count}"))?;
-        Ok(server.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(locked(server))
     }
 
     pub(super) fn network(&self) -> Result<&Network, String> {

@@ -17,11 +17,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use serde::Deserialize;
 
 use super::ports::ServerPorts;
+
+use crate::words::locked::locked;
 
 /// The last part of the suite's own address.
 const SUITE: u8 = 254;
@@ -122,16 +124,12 @@ impl Network {
 
     /// Removes all of it. Doing it twice does no harm.
     pub fn remove(&self) {
-        let held: Vec<Namespace> = self.held().drain(..).collect();
+        let held: Vec<Namespace> = locked(&self.held).drain(..).collect();
         // The interface first: it would otherwise go some time after its namespace. Only who still has the
         // namespaces has it: by now another one may bear its name.
         if !held.is_empty() {
             let _ = ip(&["link", "del", &self.subnet.interface()]);
         }
-    }
-
-    fn held(&self) -> MutexGuard<'_, Vec<Namespace>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with_mask(&self, host: u8) -> String {
@@ -320,7 +318,6 @@ pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send
 /// Lets a child begin its life in that namespace.
 #[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
 pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
-    use std::os::unix::process::CommandExt;
     let enter = entry(namespace)?;
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; `enter` makes one system call and
     // allocates nothing.

@@ -3,12 +3,14 @@
 //! It finds out whose the connection is, how far the replies let the client see, and which request or reply is to be
 //! lost.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::protocol::{self, ClientRequest, Frames, Negotiated, NotFrames};
 use super::setting::{LostPart, Struck};
 use super::table::{Registration, SessionTimeouts};
 use super::traffic::{Mark, Traffic};
+
+use crate::words::locked::locked;
 
 /// A request or a reply that is to be lost.
 #[derive(Debug)]
@@ -54,13 +56,13 @@ impl<'a> Conversation<'a> {
     }
 
     pub fn traffic(&self) -> Arc<Traffic> {
-        Arc::clone(&self.locked().traffic)
+        Arc::clone(&locked(&self.state).traffic)
     }
 
     /// Reads what the client has sent. Returns the first request that is to be lost; nothing after it is looked at.
     pub fn requested(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
-        let mut state = self.locked();
+        let mut state = locked(&self.state);
         let mut requests = std::mem::take(&mut state.requests);
         requests.read(bytes, |frame| {
             if state.asked {
@@ -87,7 +89,7 @@ impl<'a> Conversation<'a> {
 
     pub fn replied(&self, bytes: &[u8]) -> Replies {
         let mut found = Replies::default();
-        let mut state = self.locked();
+        let mut state = locked(&self.state);
         if !state.asked {
             return found;
         }
@@ -125,10 +127,6 @@ impl<'a> Conversation<'a> {
 
     pub fn lose(&self, lost: LostRequest) {
         self.registration.strike(lost.loss, lost.struck);
-    }
-
-    fn locked(&self) -> MutexGuard<'_, ConversationState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::setting::{ConnectionEnd, Losses, LostPart, Orders, Owner, Setting, Settings, Struck, Who};
 use super::traffic::{Passed, Traffic};
 use super::wire::Wire;
+use crate::words::locked::locked;
 use crate::words::measure::RequestKind;
 
 #[derive(Debug)]
@@ -74,13 +75,9 @@ impl ProxyTable {
         Self { wire: Some(wire), ..Self::default() }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets a setting; the number is for [`ProxyTable::unset`].
     pub fn set(&self, who: Who, setting: Setting) -> u64 {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         let number = inner.number();
         inner.settings.insert(number, (who, setting));
         inner.give_orders(who);
@@ -88,19 +85,19 @@ impl ProxyTable {
     }
 
     pub fn unset(&self, number: u64) {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         if let Some((who, _)) = inner.settings.remove(&number) {
             inner.give_orders(who);
         }
     }
 
     pub fn in_force(&self, who: Who) -> Settings {
-        Settings::clone(&self.locked().orders_for(who.owner()).settings)
+        Settings::clone(&locked(&self.inner).orders_for(who.owner()).settings)
     }
 
     /// Tells connections to end; how many were not told before.
     pub fn end(&self, who: Who, ending: ConnectionEnd) -> usize {
-        let inner = self.locked();
+        let inner = locked(&self.inner);
         let told = inner.covered(who).filter(|connection| {
             connection.orders.send_if_modified(|orders| {
                 let is_first = orders.ending.is_none();
@@ -117,7 +114,7 @@ impl ProxyTable {
         part: LostPart,
         kinds: &[RequestKind],
     ) -> (u64, watch::Receiver<Option<Struck>>) {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         let number = inner.number();
         let hears = inner.losses.arm(number, who, part, kinds);
         self.armed.store(inner.losses.len(), Ordering::SeqCst);
@@ -125,18 +122,18 @@ impl ProxyTable {
     }
 
     pub fn disarm(&self, number: u64) {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         inner.losses.disarm(number);
         self.armed.store(inner.losses.len(), Ordering::SeqCst);
     }
 
     pub fn connections(&self, who: Who) -> usize {
-        self.locked().covered(who).count()
+        locked(&self.inner).covered(who).count()
     }
 
     /// What has passed so far, also on connections that are gone.
     pub fn passed(&self, who: Who) -> Passed {
-        let inner = self.locked();
+        let inner = locked(&self.inner);
         let sessions = inner.sessions.iter().filter_map(|(session, OfSession { client, traffic, .. })| {
             who.covers(Owner { client: *client, session: Some(*session) }).then_some(&**traffic)
         });
@@ -153,12 +150,12 @@ impl ProxyTable {
     }
 
     pub fn timeouts(&self, session: i64) -> Option<SessionTimeouts> {
-        self.locked().sessions.get(&session)?.timeouts
+        locked(&self.inner).sessions.get(&session)?.timeouts
     }
 
     /// Takes a new connection in, of that client if it is one's own.
     pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         let number = inner.number();
         let owner = Owner { client, session: None };
         let orders = watch::Sender::new(inner.orders_for(owner));
@@ -276,12 +273,12 @@ impl Registration {
 
     /// Says whose connection it is, `None` where it has no owner; the traffic in which it counts from now on.
     pub fn identify(&self, session: Option<i64>) -> Arc<Traffic> {
-        self.table.locked().identify(self.number, session).unwrap_or_default()
+        locked(&self.table.inner).identify(self.number, session).unwrap_or_default()
     }
 
     /// Notes what its session's timeouts are, if it has one.
     pub fn negotiated(&self, session: i64, timeouts: SessionTimeouts) {
-        if let Some(known) = self.table.locked().sessions.get_mut(&session) {
+        if let Some(known) = locked(&self.table.inner).sessions.get_mut(&session) {
             known.timeouts = Some(timeouts);
         }
     }
@@ -291,17 +288,17 @@ impl Registration {
         if self.table.armed.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        let mut inner = self.table.locked();
+        let mut inner = locked(&self.table.inner);
         let owner = inner.connections.get(&self.number)?.owner;
         inner.losses.find(self.number, owner, kind)
     }
 
     pub fn spare(&self, loss: u64) {
-        self.table.locked().losses.spare(loss);
+        locked(&self.table.inner).losses.spare(loss);
     }
 
     pub fn strike(&self, loss: u64, struck: Struck) {
-        let mut inner = self.table.locked();
+        let mut inner = locked(&self.table.inner);
         inner.losses.strike(loss, struck);
         self.table.armed.store(inner.losses.len(), Ordering::SeqCst);
     }
@@ -309,7 +306,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut inner = self.table.locked();
+        let mut inner = locked(&self.table.inner);
         inner.losses.gone(self.number);
         let Some(connection) = inner.connections.remove(&self.number) else { return };
         let Owner { client, session } = connection.owner;
@@ -394,7 +391,7 @@ mod tests {
         send(&next, 1_002, 10);
         late.identify(Some(1_001)).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
         drop(late);
-        assert_eq!(table.locked().sessions.len(), 1);
+        assert_eq!(locked(&table.inner).sessions.len(), 1);
         assert_eq!(table.passed(Who::Client(7)).connections, 1_002);
         assert_eq!(table.passed(Who::Client(7)).to_server, 10_021);
         assert_eq!(table.passed(Who::Session(1_002)).to_server, 10);

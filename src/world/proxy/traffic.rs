@@ -2,8 +2,10 @@
 
 use std::io;
 use std::ops::{Add, Sub};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
+
+use crate::words::locked::locked;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -113,7 +115,7 @@ impl Traffic {
 
     /// What has passed so far. What a client has received is in it.
     pub fn passed(&self) -> Passed {
-        *self.locked()
+        *locked(&self.0)
     }
 
     /// Writes a piece of data from its byte `from` on and counts what went. A look meanwhile waits, so that
@@ -125,7 +127,7 @@ impl Traffic {
         marks: &[Mark],
         write: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let mut passed = self.locked();
+        let mut passed = locked(&self.0);
         let written = write()?;
         passed.count(direction, from, written, marks);
         Ok(written)
@@ -133,22 +135,18 @@ impl Traffic {
 
     /// Counts a piece of data that was kept back for so long, and has gone.
     pub fn kept(&self, lasted: Duration) {
-        self.locked().kept.count(lasted);
+        locked(&self.0).kept.count(lasted);
     }
 
     /// Counts a piece of data that was read so long after it had come.
     pub fn unread(&self, lasted: Duration) {
-        self.locked().unread.count(lasted);
+        locked(&self.0).unread.count(lasted);
     }
 
     pub fn take_over(&self, other: &Self) {
-        let other = std::mem::take(&mut *other.locked());
-        let mut own = self.locked();
+        let other = std::mem::take(&mut *locked(&other.0));
+        let mut own = locked(&self.0);
         *own = *own + other;
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Passed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

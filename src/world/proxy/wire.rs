@@ -5,10 +5,11 @@
 //! creates, deletes and writes tell theirs, and a watch fires at the first change after it was set.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::protocol::{self, Operation, created, is_refused, operations};
 use crate::words::jute::Reader;
+use crate::words::locked::locked;
 use crate::words::measure::{RequestKind, WireCounts};
 
 /// So many changes and notifications are remembered.
@@ -118,13 +119,9 @@ struct WireState {
 }
 
 impl Wire {
-    fn locked(&self) -> MutexGuard<'_, WireState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A client has asked for a session on a new connection, or goes on with one.
     pub(super) fn connects(&self, client: usize, bytes: usize) {
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         if state.of(client).whole().apart.connects > 0 {
             state.is_unclear("a contender connected again, so its watches were not followed");
         }
@@ -134,12 +131,12 @@ impl Wire {
     }
 
     pub(super) fn connected(&self, client: usize, bytes: usize) {
-        self.locked().of(client).current.apart.bytes += bytes as u64;
+        locked(&self.0).of(client).current.apart.bytes += bytes as u64;
     }
 
     /// A client has sent a request of that many bytes; `head` is how it begins.
     pub(super) fn requested(&self, connection: u64, client: usize, head: &[u8], bytes: usize) {
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         let mut reader = Reader(head);
         let (Some(xid), Some(opcode)) = (reader.int(), reader.int()) else { return };
         let (of, bytes) = (state.of(client), bytes as u64);
@@ -190,7 +187,7 @@ impl Wire {
 
     /// A reply or a notification of that many bytes has come for a client.
     pub(super) fn answered(&self, connection: u64, client: usize, head: &[u8], bytes: usize) {
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         let mut reader = Reader(head);
         let (Some(xid), Some(zxid), Some(error)) = (reader.int(), reader.long(), reader.int()) else {
             return;
@@ -229,7 +226,7 @@ impl Wire {
     }
 
     pub fn granted(&self, client: usize) {
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         let of = state.of(client);
         of.holds = true;
         of.nodes.values_mut().for_each(|holds| *holds = true);
@@ -238,7 +235,7 @@ impl Wire {
 
     /// The contender has released, or goes without the lock, and does nothing until its next turn.
     pub fn turn_ended(&self, client: usize) {
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         let of = state.of(client);
         let counts = std::mem::take(&mut of.current);
         if of.turns == 0 { &mut of.first } else { &mut of.later }.merge(&counts);
@@ -247,7 +244,7 @@ impl Wire {
     }
 
     pub fn counted(&self) -> Wired {
-        let state = self.locked();
+        let state = locked(&self.0);
         let [first, later, whole] = <[WireCounts; 3]>::default();
         let mut counted = Wired { first, later, whole, fan_out: state.fan_out() };
         for of in state.clients.values() {
