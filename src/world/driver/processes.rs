@@ -466,7 +466,7 @@ impl Link {
         cancelled: impl Future<Output = ()>,
     ) -> Result<Granted, NotGranted> {
         let early = {
-            let mut answer = std::pin::pin!(self.process.answer(&mut asked).fuse());
+            let mut answer = std::pin::pin!(self.answer(&mut asked).fuse());
             let mut cancelled = std::pin::pin!(cancelled.fuse());
             futures_util::select_biased! {
                 answered = answer => Some(answered),
@@ -474,7 +474,6 @@ impl Link {
             }
         };
         let Some(answered) = early else { return self.give_up(asked, held, behind, on).await };
-        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()));
         self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await
     }
 
@@ -508,8 +507,7 @@ impl Link {
         called: Option<Stamp>,
         since: Option<Stamp>,
     ) -> Result<PastHold, Failure> {
-        let answered = self.process.answer(&mut held).await;
-        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()))?;
+        let answered = self.answer(&mut held).await?;
         let stamps = called.zip(since).zip(answered.from.zip(answered.to));
         let Some(((called, entered), (from, to))) = stamps else {
             done(answered)?;
@@ -537,8 +535,7 @@ impl Link {
             let of = ids.next_back().unwrap_or(asked.id);
             drop(self.process.ask("`cancel`", Some(self.patience()), |id| Request::Cancel { id, of }));
         }
-        let answered = self.process.answer(&mut asked).await;
-        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()));
+        let answered = self.answer(&mut asked).await;
         let releases_itself = held.is_some();
         let granted = self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await?;
         if releases_itself {
@@ -553,13 +550,17 @@ impl Link {
             c: self.number,
             on: on.to_owned(),
         });
-        let answered = self.process.answer(&mut asked).await;
-        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()))?;
+        let answered = self.answer(&mut asked).await?;
         // A release that failed although the lock is not held has released it.
         if answered.err.is_some() && answered.held == Some(Believed::No) {
             return Ok(());
         }
         done(answered).map(drop)
+    }
+
+    async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, Failure> {
+        let answered = self.process.answer(asked).await;
+        answered.map_err(|error| Failure::DriverEnded(error.to_string()))
     }
 
     fn patience(&self) -> Duration {
@@ -589,7 +590,7 @@ impl ForeignSession for Link {
             let mut asked = self
                 .process
                 .ask("`close`", Some(self.patience()), |id| Request::Close { id, c: self.number });
-            self.process.answer(&mut asked).await.is_ok_and(|answered| answered.ok.is_some())
+            self.answer(&mut asked).await.is_ok_and(|answered| answered.ok.is_some())
         };
         closing.boxed_local()
     }
