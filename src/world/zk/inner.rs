@@ -16,7 +16,7 @@ use super::changes::ChangeLog;
 use super::whose::ForeignSession;
 use super::wire;
 use crate::words::clock::{self, Stamp};
-use crate::words::measure::{Measure, RequestKind, ThreadRecorder};
+use crate::words::measure::{Counts, Measure, RequestKind, ThreadRecorder};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
@@ -55,6 +55,10 @@ impl Observed {
             dates_lists: false,
             trace: None,
         }
+    }
+
+    pub(super) fn count(&self, at: Stamp, change: impl Fn(&mut Counts)) {
+        self.recorder.borrow_mut().count(at, change);
     }
 }
 
@@ -129,10 +133,7 @@ impl Inner {
 
     pub(super) fn listed(&self, path: &str, names: &Names) -> Arm {
         let arm = Arm::of_list(names);
-        self.observed
-            .recorder
-            .borrow_mut()
-            .count(clock::now(), |counts| counts.names_returned += names.len() as u64);
+        self.observed.count(clock::now(), |counts| counts.names_returned += names.len() as u64);
         if let Some(log) = self.log_at(path) {
             log.listed(&arm);
         }
@@ -221,8 +222,7 @@ impl Inner {
     }
 
     pub(super) fn count_removal(&self, path: &str) {
-        let now = clock::now();
-        self.observed.recorder.borrow_mut().count(now, |counts| {
+        self.observed.count(clock::now(), |counts| {
             counts.requests.add(RequestKind::RemoveWatches, 1);
             counts.succeeded.add(RequestKind::RemoveWatches, 1);
             counts.bytes_sent += wire::delete(path);
