@@ -243,9 +243,7 @@ impl Latency {
             max_at_least: waits.longest().at_least,
         }
     }
-}
 
-impl Latency {
     /// Whether the percentile at that quantile, of waits, is a lower bound.
     pub fn is_at_least(&self, quantile: f64) -> bool {
         self.known < quantile - ROUNDING
@@ -409,11 +407,6 @@ mod tests {
 
     #[test]
     fn of_waits_it_says_from_where_on_percentiles_are_lower_bounds() {
-        let of = |values: &[u64]| {
-            let mut histogram = new_histogram();
-            values.iter().for_each(|value| histogram.record(*value).unwrap());
-            histogram
-        };
         let (served, unserved) = (of(&[10, 20, 30, 40]), of(&[900]));
         let waits = |samples| Latency::of_waits(&Survival::of(samples).unwrap());
         let all = waits(Samples { ended: Some(&served), not_ended: Some(&unserved), begun_before: None });
