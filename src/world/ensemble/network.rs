@@ -278,7 +278,7 @@ impl Namespace {
     pub fn create() -> io::Result<Self> {
         // A namespace belongs to a thread. This one ends, and leaves the open file.
         let made = std::thread::spawn(|| {
-            move_to_a_new_one()?;
+            unshare(false)?;
             File::open("/proc/thread-self/ns/net")
         });
         made.join()
@@ -290,19 +290,6 @@ impl Namespace {
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }
-}
-
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
-fn move_to_a_new_one() -> io::Result<()> {
-    use rustix::thread::{UnshareFlags, unshare_unsafe};
-    // SAFETY: it is unsafe to stop sharing open files with the other threads; only the network is left here.
-    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn move_to_a_new_one() -> io::Result<()> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 /// Runs something in that namespace (`None`: our own). A socket that is opened there stays there.
@@ -404,7 +391,7 @@ fn is_allowed() -> Result<(), String> {
 
 fn leave() -> Result<(), String> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    unshare().map_err(|error| refusal(&error))?;
+    unshare(true).map_err(|error| refusal(&error))?;
     let write = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|error| format!("{file} cannot be written: {error}"))
     };
@@ -427,16 +414,18 @@ fn refusal(error: &io::Error) -> String {
     format!("{meaning}: {error}")
 }
 
+/// Moves the calling thread into a new network namespace, and into a new user namespace if that is asked for.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
-fn unshare() -> io::Result<()> {
+fn unshare(user: bool) -> io::Result<()> {
     use rustix::thread::{UnshareFlags, unshare_unsafe};
+    let flags = if user { UnshareFlags::NEWUSER | UnshareFlags::NEWNET } else { UnshareFlags::NEWNET };
     // SAFETY: it is unsafe to stop sharing open files with other threads; these flags do not.
-    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNET) }?)
+    Ok(unsafe { unshare_unsafe(flags) }?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn unshare() -> io::Result<()> {
+fn unshare(_user: bool) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
