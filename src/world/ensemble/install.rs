@@ -97,16 +97,12 @@ fn find_jars(places: &Places) -> Found<(String, String)> {
             }
         }
     }
-    for directory in &places.packaged {
-        match of_package(directory) {
-            Ok(class_path) => return Ok((class_path, format!("{} (system package)", directory.display()))),
-            Err(why) => looked.push(format!("{}: {why}", directory.display())),
-        }
-    }
-    for home in &places.homes {
-        match of_release(home) {
-            Ok(class_path) => return Ok((class_path, format!("{} (Homebrew)", home.display()))),
-            Err(why) => looked.push(format!("{}: {why}", home.display())),
+    let packaged = places.packaged.iter().map(|place| (place, of_package(place), "system package"));
+    let homes = places.homes.iter().map(|place| (place, of_release(place), "Homebrew"));
+    for (place, found, by) in packaged.chain(homes) {
+        match found {
+            Ok(class_path) => return Ok((class_path, format!("{} ({by})", place.display()))),
+            Err(why) => looked.push(format!("{}: {why}", place.display())),
         }
     }
     Err(looked)
