@@ -70,7 +70,7 @@ impl<'a> Conversation<'a> {
                     own.wire.requested(own.connection, own.client, frame.head, frame.bytes);
                 }
                 let Some((request, loss)) = state.note(self.registration, frame.head) else { return Ok(()) };
-                lost = Some(LostRequest { loss, struck: Struck::unheard(request), start: frame.start });
+                lost = Some(LostRequest { loss, struck: Struck::now(request, 0), start: frame.start });
                 return Err(NotFrames);
             }
             let Negotiated { session, timeout_ms } =
@@ -114,7 +114,7 @@ impl<'a> Conversation<'a> {
             if let Some((_, loss)) = answered.as_ref().filter(|_| reply.error != 0) {
                 self.registration.spare(*loss);
             } else if let Some((request, loss)) = answered {
-                let struck = Struck::answered(request, reply);
+                let struck = Struck::now(request, reply.zxid);
                 found.lost = Some(LostRequest { loss, struck, start: frame.start });
                 return Err(NotFrames);
             }

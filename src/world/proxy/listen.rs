@@ -149,7 +149,7 @@ async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) 
 
 async fn between(client: &TcpStream, server: &str, registration: &Registration) -> Result<(), ConnectionEnd> {
     let mut orders = registration.orders();
-    while_stalled(client, registration.joined_stalled(), &mut orders).await?;
+    while_stalled(client, registration.joined_stalled, &mut orders).await?;
     let server = connect(server, &mut orders).await?;
     // Requests are small, and the next one need not wait for this one's acknowledgement.
     for socket in [client, &server] {
@@ -157,8 +157,8 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     }
     let conversation = Conversation::new(registration);
     let sockets = [client, &server];
-    let requests = Pump::to_server(sockets, &conversation, registration.orders(), registration.number());
-    let replies = Pump::to_client(sockets, &conversation, registration.orders(), registration.number());
+    let requests = Pump::to_server(sockets, &conversation, registration.orders(), registration.number);
+    let replies = Pump::to_client(sockets, &conversation, registration.orders(), registration.number);
     let ended = tokio::try_join!(requests.run(), replies.run());
     if ended == Err(ConnectionEnd::Reset) {
         reset_at_close(&server);

@@ -237,9 +237,10 @@ impl Inner {
 #[derive(Debug)]
 pub struct Registration {
     table: Arc<ProxyTable>,
-    number: u64,
+    pub number: u64,
     client: Option<usize>,
-    joined_stalled: bool,
+    /// Whether nothing was to move when it joined. By the time it is served that may be over.
+    pub joined_stalled: bool,
     heard: watch::Receiver<Orders>,
 }
 
@@ -251,15 +252,6 @@ pub struct CountedBy<'a> {
 }
 
 impl Registration {
-    /// Whether nothing was to move when it joined. By the time it is served that may be over.
-    pub fn joined_stalled(&self) -> bool {
-        self.joined_stalled
-    }
-
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
     pub fn counted_by(&self) -> Option<CountedBy<'_>> {
         Some(CountedBy { wire: self.table.wire.as_deref()?, connection: self.number, client: self.client? })
     }
