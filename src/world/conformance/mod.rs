@@ -71,9 +71,9 @@ checks! {
     "leases": exclusion::leases, "let in as many as the parameter says, or leave `leases` out";
     "reentrant": exclusion::again, "let the holder in again, and count, or leave `reentrant` out";
     "echo while waiting": endings::echo_while_waiting, "never wait for a lock on the thread that reads";
-    "timeout": endings::timeout,
+    "timeout": endings::times_out(endings::TIMEOUT),
         "end the wait and leave the queue when `timeout_ms` are over, or declare `timeout` as `none`";
-    "timeout of 0": endings::no_time,
+    "timeout of 0": endings::times_out(Duration::ZERO),
         "answer `timeout` at once where `timeout_ms` is 0 and another has the lock";
     "late grants": endings::late_grants,
         "release at once what is granted after `timeout` has been answered, and tell it by the event `late`";
