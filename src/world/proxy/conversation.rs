@@ -1,14 +1,13 @@
 //! What client and server say to each other on one connection, as far as the proxy understands it.
 //!
-//! It finds out whose the connection is, how far the replies let the client see, and which request or reply is to be
-//! lost.
+//! It finds out whose the connection is, and which request or reply is to be lost.
 
 use std::sync::{Arc, Mutex};
 
 use super::protocol::{self, ClientRequest, Frames, Negotiated, NotFrames};
 use super::setting::{LostPart, Struck};
 use super::table::{Registration, SessionTimeouts};
-use super::traffic::{Mark, Traffic};
+use super::traffic::Traffic;
 
 use crate::words::locked::locked;
 
@@ -19,13 +18,6 @@ pub struct LostRequest {
     struck: Struck,
     /// Where it begins in the bytes at hand.
     pub start: usize,
-}
-
-#[derive(Debug, Default)]
-pub struct Replies {
-    pub marks: Vec<Mark>,
-    /// The first that is to be lost; nothing after it is looked at.
-    pub lost: Option<LostRequest>,
 }
 
 #[derive(Debug, Default)]
@@ -87,11 +79,12 @@ impl<'a> Conversation<'a> {
         lost
     }
 
-    pub fn replied(&self, bytes: &[u8]) -> Replies {
-        let mut found = Replies::default();
+    /// Reads what the server has sent. Returns the first reply that is to be lost; nothing after it is looked at.
+    pub fn replied(&self, bytes: &[u8]) -> Option<LostRequest> {
+        let mut lost = None;
         let mut state = locked(&self.state);
         if !state.asked {
-            return found;
+            return None;
         }
         let mut replies = std::mem::take(&mut state.replies);
         replies.read(bytes, |frame| {
@@ -115,14 +108,13 @@ impl<'a> Conversation<'a> {
                 self.registration.spare(*loss);
             } else if let Some((request, loss)) = answered {
                 let struck = Struck::now(request, reply.zxid);
-                found.lost = Some(LostRequest { loss, struck, start: frame.start });
+                lost = Some(LostRequest { loss, struck, start: frame.start });
                 return Err(NotFrames);
             }
-            found.marks.push(Mark { end: frame.end, zxid: reply.zxid });
             Ok(())
         });
         state.replies = replies;
-        found
+        lost
     }
 
     pub fn lose(&self, lost: LostRequest) {
@@ -201,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lost_reply_and_what_comes_after_it_is_not_marked() {
+    fn a_lost_reply_begins_behind_those_before_it() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
@@ -211,14 +203,12 @@ mod tests {
         let (_, told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&[create(2), create(3)].concat());
         let before = [reply(1, 11), reply(-1, -1)].concat();
-        let found = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat());
-        assert_eq!(found.marks, [Mark { end: 20, zxid: 11 }]);
-        let lost = found.lost.unwrap();
+        let lost = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat()).unwrap();
         assert_eq!(lost.start, before.len());
         conversation.lose(lost);
         let struck = told.borrow().clone().unwrap();
         assert_eq!((struck.request.xid, struck.request.path.as_str(), struck.zxid), (2, "/a", 12));
-        assert_eq!(conversation.replied(&reply(3, 13)).marks, []);
+        assert!(conversation.replied(&reply(3, 13)).is_none());
     }
 
     #[test]
@@ -231,10 +221,9 @@ mod tests {
         let (_, _told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
-        let found = conversation.replied(&refusal);
-        assert_eq!((found.marks.len(), found.lost.is_none()), (1, true));
+        assert!(conversation.replied(&refusal).is_none());
         conversation.requested(&create(2));
-        assert!(conversation.replied(&reply(2, 12)).lost.is_some());
+        assert!(conversation.replied(&reply(2, 12)).is_some());
     }
 
     #[test]
@@ -261,7 +250,7 @@ mod tests {
         let conversation = Conversation::new(&registration);
         conversation.requested(&create(1));
         conversation.requested(&asks_for(7));
-        assert_eq!(conversation.replied(&[grants(7), reply(1, 5)].concat()).marks, []);
+        assert!(conversation.replied(&[grants(7), reply(1, 5)].concat()).is_none());
         assert_eq!(table.connections(Who::Session(7)), 0);
     }
 }

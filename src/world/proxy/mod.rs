@@ -162,13 +162,6 @@ impl Proxy {
     pub fn connections(&self, who: Who) -> usize {
         self.table.connections(who)
     }
-
-    /// The highest zxid in the headers of the replies that have been passed on to a session, over all its
-    /// connections; `None` before the first. A client that has received a reply finds it counted here, and nothing
-    /// is counted that has not left for the client. Notifications carry no zxid.
-    pub fn last_zxid(&self, session: i64) -> Option<i64> {
-        Some(self.table.passed(Who::Session(session)).zxid).filter(|zxid| *zxid > 0)
-    }
 }
 
 /// Something that holds for connections as long as this lives.

@@ -15,8 +15,6 @@ const LENGTH: usize = 4;
 pub struct Frame<'a> {
     /// Where it begins in the bytes at hand; 0 when it began in earlier ones.
     pub start: usize,
-    /// Where it ends in the bytes at hand.
-    pub end: usize,
     /// Its first bytes after the length.
     pub head: &'a [u8],
     /// All its bytes, the length included.
@@ -42,7 +40,7 @@ impl Frames {
         let mut at = 0;
         let mut start = 0;
         while !self.opaque && self.advance(bytes, &mut at) {
-            let frame = Frame { start, end: at, head: &self.held[LENGTH..], bytes: self.seen };
+            let frame = Frame { start, head: &self.held[LENGTH..], bytes: self.seen };
             self.opaque = each(&frame).is_err();
             self.held.clear();
             self.seen = 0;
@@ -443,16 +441,15 @@ mod tests {
         }
     }
 
-    /// The heads of all frames in a stream that comes in pieces, and where each ends in the whole.
+    /// The heads of all frames in a stream that comes in pieces, and how long each is.
     fn found(pieces: &[&[u8]]) -> Vec<(usize, Vec<u8>)> {
-        let (mut frames, mut found, mut before) = (Frames::default(), Vec::new(), 0);
+        let (mut frames, mut found) = (Frames::default(), Vec::new());
         for piece in pieces {
             frames.read(piece, |frame| {
-                assert!(frame.start <= frame.end && frame.end <= piece.len());
-                found.push((before + frame.end, frame.head.to_vec()));
+                assert!(frame.start <= piece.len());
+                found.push((frame.bytes, frame.head.to_vec()));
                 Ok(())
             });
-            before += piece.len();
         }
         found
     }
@@ -475,11 +472,8 @@ mod tests {
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
         ) {
             let stream: Vec<u8> = bodies.iter().flat_map(|body| framed(body)).collect();
-            let mut end = 0;
-            let expected: Vec<_> = bodies.iter().map(|body| {
-                end += LENGTH + body.len();
-                (end, body[..body.len().min(KEPT)].to_vec())
-            }).collect();
+            let frame = |body: &Vec<u8>| (LENGTH + body.len(), body[..body.len().min(KEPT)].to_vec());
+            let expected: Vec<_> = bodies.iter().map(frame).collect();
             prop_assert_eq!(found(&split(&stream, &cuts)), expected);
         }
 
@@ -503,16 +497,16 @@ mod tests {
         let mut frames = Frames::default();
         for piece in [&stream[..9], &stream[9..]] {
             frames.read(piece, |frame| {
-                places.push((frame.start, frame.end));
+                places.push((frame.start, frame.bytes));
                 Ok(())
             });
         }
-        assert_eq!(places, [(0, 7), (0, 7)]);
+        assert_eq!(places, [(0, 7), (0, 9)]);
         frames.read(&stream, |frame| {
-            places.push((frame.start, frame.end));
+            places.push((frame.start, frame.bytes));
             Ok(())
         });
-        assert_eq!(places[2..], [(0, 7), (7, 16)]);
+        assert_eq!(places[2..], [(0, 7), (7, 9)]);
     }
 
     #[test]

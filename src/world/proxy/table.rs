@@ -359,10 +359,10 @@ mod tests {
         let table = Arc::new(ProxyTable::default());
         for session in [1, 2] {
             let registration = table.join(Some(7));
-            registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(10)).unwrap();
+            registration.identify(Some(session)).write(Direction::ToServer, || Ok(10)).unwrap();
         }
-        table.join(Some(7)).identify(None).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
-        table.join(Some(8)).identify(Some(3)).write(Direction::ToServer, 0, &[], || Ok(100)).unwrap();
+        table.join(Some(7)).identify(None).write(Direction::ToServer, || Ok(1)).unwrap();
+        table.join(Some(8)).identify(Some(3)).write(Direction::ToServer, || Ok(100)).unwrap();
         assert_eq!(table.passed(Who::Client(7)).to_server, 21);
         assert_eq!(table.passed(Who::All).to_server, 121);
     }
@@ -371,7 +371,7 @@ mod tests {
     fn a_session_that_its_client_has_replaced_is_forgotten_and_what_passed_for_it_still_counts() {
         let table = Arc::new(ProxyTable::default());
         let send = |registration: &Registration, session, bytes| {
-            registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
+            registration.identify(Some(session)).write(Direction::ToServer, || Ok(bytes)).unwrap();
         };
         for session in 1..=1_000 {
             send(&table.join(Some(7)), session, 10);
@@ -381,7 +381,7 @@ mod tests {
         send(&late, 1_001, 10);
         let next = table.join(Some(7));
         send(&next, 1_002, 10);
-        late.identify(Some(1_001)).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
+        late.identify(Some(1_001)).write(Direction::ToServer, || Ok(1)).unwrap();
         drop(late);
         assert_eq!(locked(&table.inner).sessions.len(), 1);
         assert_eq!(table.passed(Who::Client(7)).connections, 1_002);
@@ -393,7 +393,7 @@ mod tests {
     fn what_passes_for_the_new_session_counts_at_once_though_the_one_before_connects_again_to_be_closed() {
         let table = Arc::new(ProxyTable::default());
         let send = |registration: &Registration, session, bytes| {
-            registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
+            registration.identify(Some(session)).write(Direction::ToServer, || Ok(bytes)).unwrap();
         };
         let next = table.join(Some(7));
         send(&next, 2, 10);
@@ -422,12 +422,12 @@ mod tests {
         let table = Arc::new(ProxyTable::default());
         for _ in 0..2 {
             let registration = table.join(None);
-            registration.identify(None).write(Direction::ToServer, 0, &[], || Ok(3)).unwrap();
+            registration.identify(None).write(Direction::ToServer, || Ok(3)).unwrap();
             assert_eq!(table.passed(Who::All).to_server % 10, 3);
-            registration.identify(Some(1)).write(Direction::ToServer, 0, &[], || Ok(7)).unwrap();
+            registration.identify(Some(1)).write(Direction::ToServer, || Ok(7)).unwrap();
         }
         let nameless = table.join(None);
-        nameless.identify(None).write(Direction::ToServer, 0, &[], || Ok(5)).unwrap();
+        nameless.identify(None).write(Direction::ToServer, || Ok(5)).unwrap();
         drop(nameless);
         assert_eq!(table.passed(ONE).to_server, 20);
         assert_eq!(table.passed(Who::All).to_server, 25);
