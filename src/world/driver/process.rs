@@ -222,7 +222,9 @@ impl Process {
         within: Option<Duration>,
         request: impl FnOnce(u64) -> Request,
     ) -> OpenRequest {
-        self.inner.ask(doing, within, request)
+        let asked = self.inner.awaits(doing, within, End::None);
+        self.inner.write(&[request(asked.id)]);
+        asked
     }
 
     /// Sends so many acquires in one write, each made with its own number. The driver ends their holds by itself, each within so
@@ -344,17 +346,6 @@ impl Drop for Process {
 }
 
 impl Inner {
-    fn ask(
-        &self,
-        doing: &'static str,
-        within: Option<Duration>,
-        request: impl FnOnce(u64) -> Request,
-    ) -> OpenRequest {
-        let asked = self.awaits(doing, within, End::None);
-        self.write(&[request(asked.id)]);
-        asked
-    }
-
     /// Awaits the answer to a request that is to be written next: it may come at once.
     fn awaits(&self, doing: &'static str, within: Option<Duration>, end: End) -> OpenRequest {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -487,7 +478,8 @@ fn watch_over(inner: &Inner) {
         }
         if inner.is_ready.get().is_some() && now >= asked_at + clock::micros(ECHO_EVERY) {
             asked_at = now;
-            drop(inner.ask("an echo", Some(ECHO_WITHIN), |id| Request::Echo { id, c: None }));
+            let asked = inner.awaits("an echo", Some(ECHO_WITHIN), End::None);
+            inner.write(&[Request::Echo { id: asked.id, c: None }]);
         }
     }
 }
