@@ -28,6 +28,7 @@ pub struct LogFollower {
     /// What was read and is not settled, with the servers that have it, one bit each.
     waiting: BTreeMap<i64, (Transaction, u64)>,
     passed: Option<i64>,
+    /// How many transactions are in no log of any server although later ones of the same leader are.
     missing: u64,
 }
 
@@ -54,11 +55,6 @@ impl LogFollower {
     pub fn new(below: &str, since: SystemTime) -> Self {
         let (servers, waiting) = (Vec::new(), BTreeMap::new());
         Self { below: below.to_owned(), since, servers, waiting, passed: None, missing: 0 }
-    }
-
-    /// How many transactions are in no log of any server although later ones of the same leader are.
-    pub fn missing(&self) -> u64 {
-        self.missing
     }
 
     /// Reads what was written since the last time below each server's data directory, always the same ones, and passes on
@@ -106,7 +102,7 @@ impl LogFollower {
         }
     }
 
-    /// Passes on what is left, of which no more is known: it is in some server's log.
+    /// Passes on what is left, of which no more is known: it is in some server's log. Returns how many are missing.
     pub fn end(mut self, pass: &mut dyn FnMut(&Transaction) -> io::Result<()>) -> io::Result<u64> {
         while let Some((_, (transaction, _))) = self.waiting.pop_first() {
             self.pass(&transaction, pass)?;

@@ -157,14 +157,6 @@ impl Inner {
         self.log_at(lock)
     }
 
-    /// The contender was woken: its own lag on the way to the lock begins here.
-    pub(super) fn woken_by(&self, arrival: &Arrival) {
-        let now = clock::now();
-        let lag = now.saturating_sub(arrival.at);
-        self.lag_us.set(lag);
-        self.observed.recorder.borrow_mut().record(Measure::DispatchLag, now, lag);
-    }
-
     /// Counts a notification and keeps it until its cause is found out.
     pub(super) fn deliver(&self, mut arrival: Arrival) {
         if arrival.kind == EventKind::SessionOver {
@@ -193,12 +185,6 @@ impl Inner {
         self.arrivals.borrow_mut().push(arrival);
     }
 
-    /// Keeps a watch that has no waiter any more; it stays armed on the server. It is not polled here: what
-    /// drops it may itself be ending, and the client library's watch panics when it is polled after the session's own task.
-    pub(super) fn park(&self, armed: Armed) {
-        self.parked.borrow_mut().push(armed);
-    }
-
     pub(super) fn reap(&self) {
         let mut parked = self.parked.borrow_mut();
         let mut position = 0;
@@ -219,15 +205,6 @@ impl Inner {
     pub(super) fn supersede(&self, fresh: &Armed) {
         self.reap();
         self.parked.borrow_mut().retain(|old| old.path != fresh.path || old.child != fresh.child);
-    }
-
-    pub(super) fn count_removal(&self, path: &str) {
-        self.observed.count(clock::now(), |counts| {
-            counts.requests.add(RequestKind::RemoveWatches, 1);
-            counts.succeeded.add(RequestKind::RemoveWatches, 1);
-            counts.bytes_sent += wire::delete(path);
-            counts.bytes_received += wire::EMPTY_REPLY;
-        });
     }
 }
 
@@ -358,7 +335,11 @@ impl Watch {
         self.armed = None;
         let kind = arrival.kind;
         self.session.news.hear(&arrival, self.after);
-        self.session.woken_by(&arrival);
+        // The contender's own lag on the way to the lock begins here.
+        let now = clock::now();
+        let lag = now.saturating_sub(arrival.at);
+        self.session.lag_us.set(lag);
+        self.session.observed.recorder.borrow_mut().record(Measure::DispatchLag, now, lag);
         self.session.deliver(arrival);
         kind
     }
@@ -369,16 +350,22 @@ impl Watch {
 
     /// Takes the watch off the server by removeWatches, as this client library does when an armed watch is dropped.
     pub fn remove(mut self) {
-        if let Some(armed) = self.armed.take() {
-            self.session.count_removal(&armed.path);
-        }
+        let Some(armed) = self.armed.take() else { return };
+        self.session.observed.count(clock::now(), |counts| {
+            counts.requests.add(RequestKind::RemoveWatches, 1);
+            counts.succeeded.add(RequestKind::RemoveWatches, 1);
+            counts.bytes_sent += wire::delete(&armed.path);
+            counts.bytes_received += wire::EMPTY_REPLY;
+        });
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        // It stays armed on the server. It is not polled here: what drops it may itself be ending, and the client library's
+        // watch panics when it is polled after the session's own task.
         if let Some(armed) = self.armed.take() {
-            self.session.park(armed);
+            self.session.parked.borrow_mut().push(armed);
         }
     }
 }
