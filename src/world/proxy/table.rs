@@ -319,6 +319,10 @@ mod tests {
         Arc::clone(&registration.orders().borrow().settings)
     }
 
+    fn sends(registration: &Registration, session: Option<i64>, bytes: usize) {
+        registration.identify(session).write(Direction::ToServer, || Ok(bytes)).unwrap();
+    }
+
     #[test]
     fn a_setting_reaches_those_there_are_and_those_to_come_until_it_is_undone() {
         let table = Arc::new(ProxyTable::default());
@@ -359,10 +363,10 @@ mod tests {
         let table = Arc::new(ProxyTable::default());
         for session in [1, 2] {
             let registration = table.join(Some(7));
-            registration.identify(Some(session)).write(Direction::ToServer, || Ok(10)).unwrap();
+            sends(&registration, Some(session), 10);
         }
-        table.join(Some(7)).identify(None).write(Direction::ToServer, || Ok(1)).unwrap();
-        table.join(Some(8)).identify(Some(3)).write(Direction::ToServer, || Ok(100)).unwrap();
+        sends(&table.join(Some(7)), None, 1);
+        sends(&table.join(Some(8)), Some(3), 100);
         assert_eq!(table.passed(Who::Client(7)).to_server, 21);
         assert_eq!(table.passed(Who::All).to_server, 121);
     }
@@ -370,18 +374,15 @@ mod tests {
     #[test]
     fn a_session_that_its_client_has_replaced_is_forgotten_and_what_passed_for_it_still_counts() {
         let table = Arc::new(ProxyTable::default());
-        let send = |registration: &Registration, session, bytes| {
-            registration.identify(Some(session)).write(Direction::ToServer, || Ok(bytes)).unwrap();
-        };
         for session in 1..=1_000 {
-            send(&table.join(Some(7)), session, 10);
+            sends(&table.join(Some(7)), Some(session), 10);
         }
         // Given one whose connection is not gone yet
         let late = table.join(Some(7));
-        send(&late, 1_001, 10);
+        sends(&late, Some(1_001), 10);
         let next = table.join(Some(7));
-        send(&next, 1_002, 10);
-        late.identify(Some(1_001)).write(Direction::ToServer, || Ok(1)).unwrap();
+        sends(&next, Some(1_002), 10);
+        sends(&late, Some(1_001), 1);
         drop(late);
         assert_eq!(locked(&table.inner).sessions.len(), 1);
         assert_eq!(table.passed(Who::Client(7)).connections, 1_002);
@@ -392,14 +393,11 @@ mod tests {
     #[test]
     fn what_passes_for_the_new_session_counts_at_once_though_the_one_before_connects_again_to_be_closed() {
         let table = Arc::new(ProxyTable::default());
-        let send = |registration: &Registration, session, bytes| {
-            registration.identify(Some(session)).write(Direction::ToServer, || Ok(bytes)).unwrap();
-        };
         let next = table.join(Some(7));
-        send(&next, 2, 10);
+        sends(&next, Some(2), 10);
         let late = table.join(Some(7));
-        send(&late, 1, 100);
-        send(&next, 2, 1_000);
+        sends(&late, Some(1), 100);
+        sends(&next, Some(2), 1_000);
         assert_eq!(table.passed(Who::Client(7)).to_server, 1_110);
         drop((late, next));
         assert_eq!(table.passed(Who::Client(7)).to_server, 1_110);
@@ -422,12 +420,12 @@ mod tests {
         let table = Arc::new(ProxyTable::default());
         for _ in 0..2 {
             let registration = table.join(None);
-            registration.identify(None).write(Direction::ToServer, || Ok(3)).unwrap();
+            sends(&registration, None, 3);
             assert_eq!(table.passed(Who::All).to_server % 10, 3);
-            registration.identify(Some(1)).write(Direction::ToServer, || Ok(7)).unwrap();
+            sends(&registration, Some(1), 7);
         }
         let nameless = table.join(None);
-        nameless.identify(None).write(Direction::ToServer, || Ok(5)).unwrap();
+        sends(&nameless, None, 5);
         drop(nameless);
         assert_eq!(table.passed(ONE).to_server, 20);
         assert_eq!(table.passed(Who::All).to_server, 25);
