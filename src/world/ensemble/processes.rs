@@ -149,16 +149,40 @@ impl Processes for Local {
         eventually(SEEN_WITHIN, goes_on).await
     }
 
-    async fn wipe(&self, server: usize) -> Done {
-        wipe(self, server)
+    /// Its `myid` stays.
+    async fn wipe(&self, number: usize) -> Done {
+        let mut server = self.server(number)?;
+        if server.is_running() {
+            return Err(format!("cannot wipe server {number} while it runs"));
+        }
+        let data = server.data();
+        let wipe = || -> std::io::Result<()> {
+            for entry in std::fs::read_dir(&data)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    std::fs::remove_dir_all(entry.path())?;
+                } else if entry.file_name() != "myid" {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        wipe().map_err(|error| format!("cannot wipe server {number} in {}: {error}", data.display()))
     }
 
     async fn is_running(&self, server: usize) -> bool {
         self.server(server).is_ok_and(|mut server| server.is_running())
     }
 
-    async fn is_down(&self, server: usize) -> Fact {
-        is_down(self, server)
+    async fn is_down(&self, number: usize) -> Fact {
+        let mut server = self.server(number)?;
+        if server.is_running() {
+            return Err(format!("the process of server {number} is there"));
+        }
+        match accepts(&server) {
+            Ok(()) => Err(format!("somebody listens on {} though server {number} is gone", server.address())),
+            Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
+        }
     }
 
     /// The process stands, its port is open, and there was no answer. The first alone says little of what clients
@@ -241,27 +265,6 @@ async fn start(local: &Local, number: usize) -> Done {
     }
 }
 
-/// Throws a server's data away; its `myid` stays.
-fn wipe(local: &Local, number: usize) -> Done {
-    let mut server = local.server(number)?;
-    if server.is_running() {
-        return Err(format!("cannot wipe server {number} while it runs"));
-    }
-    let data = server.data();
-    let wipe = || -> std::io::Result<()> {
-        for entry in std::fs::read_dir(&data)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                std::fs::remove_dir_all(entry.path())?;
-            } else if entry.file_name() != "myid" {
-                std::fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
-    };
-    wipe().map_err(|error| format!("cannot wipe server {number} in {}: {error}", data.display()))
-}
-
 fn is_free(local: &Local, number: usize) -> Done {
     let mut server = local.server(number)?;
     // Its own process is no reason to wait; the launch says so.
@@ -296,17 +299,6 @@ async fn listens(local: &Local, number: usize) -> Done {
         Ok(Ok(()))
     });
     seen.await?
-}
-
-fn is_down(local: &Local, number: usize) -> Fact {
-    let mut server = local.server(number)?;
-    if server.is_running() {
-        return Err(format!("the process of server {number} is there"));
-    }
-    match accepts(&server) {
-        Ok(()) => Err(format!("somebody listens on {} though server {number} is gone", server.address())),
-        Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
-    }
 }
 
 /// Whether a server listens for clients, asked from where it lives: a cut is no matter here.
