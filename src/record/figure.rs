@@ -92,8 +92,8 @@ fn latency(trial: &Trial, measure: Measure, statistic: Statistic) -> Result<Read
             let mean = trial.latency(measure).ok_or(Missing::NotMeasured)?;
             (mean.mean_us, mean.known < 1.0)
         }
-        Statistic::Min => (all.shortest_us() as f64, false),
-        Statistic::Max => (all.longest().us as f64, all.longest().at_least),
+        Statistic::Min => (all.shortest_us as f64, false),
+        Statistic::Max => (all.longest.us as f64, all.longest.at_least),
         Statistic::Percentile(at) => {
             let found = all.quantile(f64::from(at) / 100_000.0);
             (found.us as f64, found.at_least)

@@ -241,7 +241,6 @@ pub enum ParamValue {
     Count(u64),
 }
 
-/// A time among values of other kinds.
 mod time_as_object {
     use std::time::Duration;
 
@@ -336,7 +335,6 @@ impl BatchCost {
     }
 }
 
-/// Notifications by what they say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Events {
     pub node_deleted: u64,

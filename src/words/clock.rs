@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "every other time is a difference to what is read here")]
 
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -19,21 +19,29 @@ pub fn now() -> Stamp {
 
 /// What the system's monotonic clock showed at the origin, in microseconds.
 static MONOTONIC_AT_ORIGIN: LazyLock<u64> = LazyLock::new(|| {
+    let monotonic = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let ahead_us = ahead_us(|| Duration::try_from(monotonic()).unwrap_or_default(), 0);
+    u64::try_from(ahead_us).unwrap_or(0)
+});
+
+/// By how much another clock is ahead of ours, in microseconds. The clocks are read one after the other, and on a loaded
+/// host another process may run for milliseconds in between: the closest of several readings counts, and one that took no
+/// longer than that is taken at once.
+fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
     let mut closest = (u64::MAX, 0);
     for _ in 0..READINGS {
         let before = now();
-        let read = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let read = read();
         let apart = now() - before;
         if apart < closest.0 {
-            let us = Duration::try_from(read).map_or(0, micros);
-            closest = (apart, us.saturating_sub(before));
+            closest = (apart, i128::from(micros(read)) - i128::from(before));
         }
-        if apart == 0 {
+        if apart <= close_us {
             break;
         }
     }
     closest.1
-});
+}
 
 /// The stamp at which CLOCK_MONOTONIC showed so many microseconds, to within two of them: what another process of this host has
 /// read.
@@ -49,23 +57,9 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// Finds out by how much the wall clock is ahead of ours. The clocks are read one after the other, and on a loaded
-    /// host another process may run for milliseconds in between: the closest of several readings counts.
     pub fn read() -> Self {
-        let mut closest = (u64::MAX, 0);
-        for _ in 0..READINGS {
-            let before = now();
-            let wall = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
-            let apart = now() - before;
-            if apart < closest.0 {
-                let wall_us = i128::try_from(wall.unwrap_or_default().as_micros()).unwrap_or(0);
-                closest = (apart, wall_us - i128::from(before));
-            }
-            if apart <= CLOSE_US {
-                break;
-            }
-        }
-        Self { ahead_us: closest.1 }
+        let wall = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { ahead_us: ahead_us(wall, CLOSE_US) }
     }
 
     /// By how much the wall clock was set between an earlier reading and this one.

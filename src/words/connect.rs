@@ -8,7 +8,6 @@ const DEFAULT_PORT: u16 = 2181;
 /// Longer than any ensemble's: a hundred servers with names of eighty letters.
 const BYTES_AT_MOST: usize = 8 * 1024;
 const SERVERS_AT_MOST: usize = 100;
-/// How much of a wrong part a message shows.
 const SHOWN: usize = 60;
 
 pub const FORM: &str = "host:port,host:port/chroot";

@@ -90,7 +90,6 @@ pub fn open(dir: &Path, name: &Path, most: u64) -> Result<File, Unreadable> {
     regular(file.into(), most)
 }
 
-/// That file, if it is a regular one of at most that size.
 fn regular(file: File, most: u64) -> Result<File, Unreadable> {
     let found = file.metadata()?;
     if !found.is_file() {
@@ -126,7 +125,6 @@ fn too_large(most: u64) -> Unreadable {
     Unreadable::Refused(format!("has more than {} MiB, the most that is read of such a file", most / MIB))
 }
 
-/// Reads a file by its name below a directory.
 pub fn read(dir: &Path, name: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, Unreadable> {
     bounded(open(dir, name.as_ref(), most)?, most)
 }
@@ -137,9 +135,6 @@ pub fn read_named(path: &Path, most: u64) -> Result<Vec<u8>, Unreadable> {
 }
 
 /// All that comes from there, if that is at most so much.
-///
-/// # Errors
-/// When it is more, or cannot be read.
 pub fn bounded(from: impl io::Read, most: u64) -> Result<Vec<u8>, Unreadable> {
     let mut bytes = Vec::new();
     // It may grow while it is read.
@@ -241,9 +236,6 @@ fn tame_string(string: &str) -> Cow<'_, str> {
 
 /// Creates a file anew where others may have put something: what has its name is removed, so that nothing is written through
 /// a link, into a pipe, or into another name of the same file.
-///
-/// # Errors
-/// When the disk refuses, or a directory has that name.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

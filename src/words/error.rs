@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-/// Why a command could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The command line or the scenario is wrong; nothing was started. Exit code 2.

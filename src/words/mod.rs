@@ -9,6 +9,7 @@ pub mod connect;
 pub mod disk;
 pub mod error;
 pub mod jute;
+pub mod locked;
 pub mod measure;
 pub mod spool;
 pub mod units;

@@ -13,10 +13,12 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::words::locked::locked;
 
 /// So many records are sorted at once, in memory. In tests few, so that whatever they sort goes to the disk.
 const RUN: usize = if cfg!(test) { 8 } else { 16_384 };
@@ -28,7 +30,6 @@ const BLOCK: usize = 32 * 1024;
 pub trait Record: Serialize + DeserializeOwned + Clone {}
 impl<T: Serialize + DeserializeOwned + Clone> Record for T {}
 
-/// Takes records in any order.
 #[derive(Debug)]
 pub struct Sorter<T, K> {
     directory: PathBuf,
@@ -88,7 +89,6 @@ impl<T: Record, K: Ord> Sorter<T, K> {
         self.levels[level].append(records)
     }
 
-    /// All that it was given, in order.
     pub fn finish(mut self) -> Sorted<T, K> {
         self.fresh.sort_by_key(self.key);
         self.fresh.shrink_to_fit();
@@ -166,10 +166,6 @@ impl<T: Record, K: Ord> Sorted<T, K> {
         Self(Arc::new(Pieces { key, fresh: records, levels: Vec::new() }))
     }
 
-    /// One after the other.
-    ///
-    /// # Errors
-    /// When the disk refuses; so does each of them.
     pub fn iter(&self) -> io::Result<Merge<'_, T, K>> {
         let pieces = &*self.0;
         let on_disk = pieces.levels.iter().rev().flat_map(Level::cursors);
@@ -197,7 +193,6 @@ impl<T: Record + PartialEq, K: Ord> PartialEq for Sorted<T, K> {
     }
 }
 
-/// Where a run is read.
 enum Cursor<'a, T> {
     InMemory(std::slice::Iter<'a, T>),
     OnDisk { file: &'a File, blocks: std::slice::Iter<'a, SpoolBlock<T>>, read: std::vec::IntoIter<T> },
@@ -219,7 +214,6 @@ impl<T: Record> Cursor<'_, T> {
     }
 }
 
-/// Goes through several runs at once.
 pub struct Merge<'a, T, K> {
     key: fn(&T) -> K,
     cursors: Vec<Cursor<'a, T>>,
@@ -291,7 +285,6 @@ struct Lookup<V> {
     read: Vec<(usize, Vec<(i64, V)>)>,
 }
 
-/// So many blocks of a table are kept in memory.
 const BLOCKS_KEPT: usize = 64;
 
 impl<V: Record> SpooledTable<V> {
@@ -312,9 +305,8 @@ impl<V: Record> SpooledTable<V> {
         Self(Arc::new(Mutex::new(lookup)))
     }
 
-    /// The value of that number.
     pub fn get(&self, number: i64) -> io::Result<Option<V>> {
-        let mut lookup = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lookup = locked(&self.0);
         let behind = lookup.blocks.partition_point(|block| block.first.0 < number);
         // The first of that number may begin the block behind, or lie in the one before it.
         for place in [behind.checked_sub(1), Some(behind)].into_iter().flatten() {
@@ -374,7 +366,7 @@ impl<V: Record> FromIterator<(i64, V)> for SpooledTable<V> {
 
 impl<V> fmt::Debug for SpooledTable<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lookup = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lookup = locked(&self.0);
         write!(f, "Table({} blocks)", lookup.blocks.len())
     }
 }

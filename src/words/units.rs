@@ -5,9 +5,6 @@ use std::time::Duration;
 /// Parses a duration such as `20ms`, `1s` or `1m 30s`.
 ///
 /// A bare number is refused, because its unit would be a guess; only `0` needs none.
-///
-/// # Errors
-/// A sentence that says what was wrong and shows the expected form.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     if trimmed == "0" {
@@ -195,10 +192,6 @@ pub mod as_utc {
         serializer.collect_str(&humantime::format_rfc3339_micros(*time))
     }
 
-    /// Reads it.
-    ///
-    /// # Errors
-    /// When the text is no such time, or what the deserializer says.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
         let text = String::deserialize(deserializer)?;
         humantime::parse_rfc3339(&text).map_err(|_| {

@@ -51,12 +51,10 @@ impl Verdict {
         }
     }
 
-    /// Unknown for these reasons, or held if there is none.
     pub fn unknown_if(reasons: Vec<String>) -> Self {
         if reasons.is_empty() { Self::Held } else { Self::Unknown(reasons) }
     }
 
-    /// Violated for these reasons, or held if there is none.
     pub fn violated_if(reasons: Vec<String>) -> Self {
         if reasons.is_empty() { Self::Held } else { Self::Violated(reasons) }
     }

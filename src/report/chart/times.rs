@@ -103,8 +103,8 @@ fn curve(samples: &Survival) -> Vec<PlotPoint> {
     let rarity = |share: f64| if share < 1.0 { 1.0 / (1.0 - share) } else { f64::INFINITY };
     let mut points = Vec::new();
     let mut before = 1.0;
-    for (us, share) in samples.steps() {
-        let (value, after) = ((*us).min(samples.longest().us).max(1) as f64, rarity(*share));
+    for (us, share) in &samples.steps {
+        let (value, after) = ((*us).min(samples.longest.us).max(1) as f64, rarity(*share));
         points.push((before, value));
         points.push((after.min(end), value));
         before = after;
@@ -121,7 +121,7 @@ fn markers(samples: &Survival, mark: Mark) -> Vec<Marked> {
     let value = |rarity: f64| samples.quantile(1.0 - 1.0 / rarity).us.max(1) as f64;
     let inner = PERCENTILES.into_iter().map(|(rarity, _)| rarity).filter(|rarity| *rarity < end * 0.8);
     // Of so few samples that all are shown, it ends at the largest.
-    let longest = samples.longest();
+    let longest = samples.longest;
     let shows_all = end >= samples.count() as f64 && !longest.at_least;
     let last = (end, if shows_all { longest.us.max(1) as f64 } else { value(end) });
     Curve::marked(inner.map(|rarity| (rarity, value(rarity))).chain([last]), mark)

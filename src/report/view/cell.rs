@@ -126,7 +126,7 @@ impl Cell<'_> {
 
     /// The longest of all samples of the trials that count.
     pub fn longest(&self, measure: Measure) -> Option<Percentile> {
-        let each = self.counting().filter_map(|one| Some(one.survival(measure)?.longest()));
+        let each = self.counting().filter_map(|one| Some(one.survival(measure)?.longest));
         let longest = each.max_by_key(|one| (one.us, one.at_least))?;
         Some(Percentile { us: longest.us as f64, at_least: longest.at_least })
     }

@@ -119,7 +119,6 @@ pub enum Outcome {
     TimesOutAndLeaves,
 }
 
-/// The error that is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailedWith {
     ConnectionLoss,
@@ -161,7 +160,6 @@ impl Outcome {
     }
 }
 
-/// What a lock does after each event.
 #[derive(Debug, Clone, Copy)]
 pub struct After {
     /// Which parameter has to be set; `None` for the lock as it is by default.
@@ -171,7 +169,6 @@ pub struct After {
     outcomes: [Outcome; Event::ALL.len()],
 }
 
-/// A parameter that is set to a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Set {
     pub param: &'static str,
@@ -193,11 +190,9 @@ pub struct Comes {
 }
 
 impl After {
-    /// To which nothing happens.
     pub const NOTHING: Self =
         Self { with: None, creates: None, outcomes: [Outcome::Never; Event::ALL.len()] };
 
-    /// The same but for these.
     #[must_use]
     pub const fn but<const COUNT: usize>(mut self, others: [(Event, Outcome); COUNT]) -> Self {
         let mut at = 0;

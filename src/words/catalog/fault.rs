@@ -71,7 +71,6 @@ impl FaultCard {
     /// What most faults have in common that choose their servers themselves.
     pub const FIXED: Self = Self { targets: Targets::Fixed, default_target: "", ..Self::SERVERS };
 
-    /// The words that a scenario may say for its target.
     pub fn words(&self) -> Vec<&'static str> {
         self.targets.words().iter().copied().filter(|word| !self.refuses.contains(word)).collect()
     }

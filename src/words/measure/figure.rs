@@ -15,7 +15,6 @@ use crate::words::units::{counted, format_micros, number};
 pub enum Figure {
     /// A statistic of the samples of a measure: `handoff.p50`.
     Latency(Measure, Statistic),
-    /// A figure without samples.
     Plain(&'static FigureCard),
 }
 
@@ -167,16 +166,12 @@ impl FromStr for Statistic {
 }
 
 impl Figure {
-    /// The figures of samples: every measure with its usual statistics.
     pub fn of_samples() -> impl Iterator<Item = Self> {
         let measures = Measure::all().into_iter();
         measures.flat_map(|measure| Statistic::USUAL.map(|statistic| Self::Latency(measure, statistic)))
     }
 
     /// The figure of that name, where there are those without samples.
-    ///
-    /// # Errors
-    /// That there is none, with the name that was probably meant.
     pub fn named(text: &str, plain: &[&'static FigureCard]) -> Result<Self, String> {
         if let Some((measure, statistic)) = text.split_once('.') {
             let measure = Measure::from_name(measure).ok_or_else(|| unknown(measure, plain))?;
@@ -233,7 +228,6 @@ impl fmt::Display for Figure {
     }
 }
 
-/// There is no such figure; names the one that was probably meant.
 fn unknown(text: &str, plain: &[&FigureCard]) -> String {
     let measures = Measure::all().into_iter().map(Measure::name);
     let names: Vec<String> = measures.chain(plain.iter().map(|card| card.name.to_owned())).collect();

@@ -27,7 +27,6 @@ pub struct Quantile {
     pub at_least: bool,
 }
 
-/// The samples that a distribution is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples<H> {
     pub ended: Option<H>,
@@ -55,16 +54,16 @@ impl<H> Samples<H> {
     }
 }
 
-/// The distribution of such lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survival {
-    /// Each length that something took, and the share that took no longer.
-    steps: Vec<(u64, f64)>,
+    /// Each length that something took, in microseconds, and the share that took no longer; rising.
+    pub steps: Vec<(u64, f64)>,
     /// The longest of all, and whether that one had not ended.
-    longest: Quantile,
-    shortest_us: u64,
+    pub longest: Quantile,
+    pub shortest_us: u64,
     count: u64,
-    mean_us: f64,
+    /// Of lengths up to the longest that is known, so a lower bound where [`Survival::known`] is below 1.
+    pub mean_us: f64,
 }
 
 impl Survival {
@@ -130,27 +129,8 @@ impl Survival {
         })
     }
 
-    /// Each length that something took, in microseconds, and the share that took no longer; rising.
-    pub fn steps(&self) -> &[(u64, f64)] {
-        &self.steps
-    }
-
     pub fn count(&self) -> u64 {
         self.count
-    }
-
-    pub fn shortest_us(&self) -> u64 {
-        self.shortest_us
-    }
-
-    pub fn longest(&self) -> Quantile {
-        self.longest
-    }
-
-    /// The mean in microseconds; of lengths up to the longest that is known, so a lower bound where [`Survival::known`] is
-    /// below 1.
-    pub fn mean_us(&self) -> f64 {
-        self.mean_us
     }
 
     /// The share of which it is known how long they took: percentiles up to it have a value, and those beyond a lower
@@ -235,20 +215,18 @@ impl Latency {
         let at = |quantile| waits.quantile(quantile).us;
         Self {
             count: waits.count(),
-            min_us: waits.shortest_us(),
-            mean_us: waits.mean_us(),
+            min_us: waits.shortest_us,
+            mean_us: waits.mean_us,
             p50_us: at(0.5),
             p90_us: at(0.9),
             p99_us: at(0.99),
             p999_us: at(0.999),
-            max_us: waits.longest().us,
+            max_us: waits.longest.us,
             known: waits.known(),
-            max_at_least: waits.longest().at_least,
+            max_at_least: waits.longest.at_least,
         }
     }
-}
 
-impl Latency {
     /// Whether the percentile at that quantile, of waits, is a lower bound.
     pub fn is_at_least(&self, quantile: f64) -> bool {
         self.known < quantile - ROUNDING
@@ -311,7 +289,7 @@ mod tests {
         let waits = both(&[10, 20, 30, 40], &[900]);
         assert_eq!([0.2, 0.5, 0.8].map(|q| waits.quantile(q)), [10, 30, 40].map(exactly));
         assert_eq!([0.81, 0.99, 1.0].map(|q| waits.quantile(q)), [at_least(900); 3]);
-        assert_eq!((waits.count(), waits.longest()), (5, at_least(900)));
+        assert_eq!((waits.count(), waits.longest), (5, at_least(900)));
         assert!((waits.known() - 0.8).abs() < 1e-9);
     }
 
@@ -320,7 +298,7 @@ mod tests {
         // Given a fair queue in which each waits for about 200 us, and four that had waited for less when it ended
         let waits = both(&[198, 199, 200, 201, 202], &[40, 80, 120, 160]);
         assert_eq!([0.2, 0.5, 1.0].map(|q| waits.quantile(q)), [198, 200, 202].map(exactly));
-        assert_eq!((waits.known(), waits.longest(), waits.shortest_us()), (1.0, exactly(202), 40));
+        assert_eq!((waits.known(), waits.longest, waits.shortest_us), (1.0, exactly(202), 40));
     }
 
     #[test]
@@ -365,10 +343,10 @@ mod tests {
             }
         }
         // When those that had begun before are taken for whole, then waits seem longer than they are
-        assert!(both(&ended, &open).mean_us() > 1_200.0);
+        assert!(both(&ended, &open).mean_us > 1_200.0);
         // And when they count from then on, not
         let all = begun(&ended, &open, &before);
-        assert!((all.mean_us() - 1_000.0).abs() < 30.0, "{}", all.mean_us());
+        assert!((all.mean_us - 1_000.0).abs() < 30.0, "{}", all.mean_us);
         let (p50, p99) = (all.quantile(0.5).us as f64, all.quantile(0.99).us as f64);
         assert!((p50 - 693.0).abs() < 30.0 && (p99 - 4_605.0).abs() < 400.0, "{p50} {p99}");
     }
@@ -390,7 +368,7 @@ mod tests {
             let histogram = of(&values);
             let all = both(&values, &[]);
             prop_assert_eq!(all.quantile(quantile), exactly(crate::words::measure::value_at(&histogram, quantile)));
-            prop_assert!((all.mean_us() - histogram.mean()).abs() < 1.0);
+            prop_assert!((all.mean_us - histogram.mean()).abs() < 1.0);
             prop_assert_eq!(all.known(), 1.0);
         }
 
@@ -412,11 +390,6 @@ mod tests {
 
     #[test]
     fn of_waits_it_says_from_where_on_percentiles_are_lower_bounds() {
-        let of = |values: &[u64]| {
-            let mut histogram = new_histogram();
-            values.iter().for_each(|value| histogram.record(*value).unwrap());
-            histogram
-        };
         let (served, unserved) = (of(&[10, 20, 30, 40]), of(&[900]));
         let waits = |samples| Latency::of_waits(&Survival::of(samples).unwrap());
         let all = waits(Samples { ended: Some(&served), not_ended: Some(&unserved), begun_before: None });

@@ -25,7 +25,6 @@ impl Window {
     /// Before the measured phase: nothing counts.
     pub const CLOSED: Window = Window { start: Stamp::MAX, end: Stamp::MAX };
 
-    /// Whether a sample taken at that time counts.
     pub fn contains(&self, at: Stamp) -> bool {
         at >= self.start && at < self.end
     }
@@ -103,7 +102,6 @@ impl ThreadRecorder {
         }
     }
 
-    /// Says which samples count from now on.
     pub fn set_window(&mut self, window: Window) {
         self.window = window;
     }

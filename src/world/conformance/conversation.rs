@@ -79,7 +79,6 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    /// Starts it, and waits until it is ready.
     pub async fn start(command: &DriverCommand) -> Result<Self, String> {
         let marker = uuid::Uuid::new_v4().to_string();
         let started = command.spawn(&[(MARKER, &marker)]);
@@ -191,7 +190,6 @@ impl Conversation {
         Ok(answered)
     }
 
-    /// Waits for the first answer to any of these requests.
     pub async fn first_answer(&mut self, ids: &[u64], within: Duration) -> Result<(u64, Answered), Trouble> {
         let until = monotonic() + micros(within);
         loop {
@@ -489,7 +487,7 @@ impl ProcessFamily {
     }
 
     /// Those that run now, by number and name; also one that left group, parent and environment, if it was seen before.
-    pub(super) fn look(&mut self) -> Vec<(i32, String)> {
+    pub fn look(&mut self) -> Vec<(i32, String)> {
         let mut rest = running();
         let mut found = Vec::new();
         loop {
@@ -509,7 +507,6 @@ impl ProcessFamily {
         }
     }
 
-    /// Kills those that run, each by its number.
     fn kill(&mut self) {
         for (pid, _) in self.look() {
             if let Some(pid) = Pid::from_raw(pid) {

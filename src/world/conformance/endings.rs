@@ -10,7 +10,7 @@ use super::{CheckNote, Tried, Trouble, needs, not_tried, wrong};
 use crate::world::driver::protocol::{Answer, How, WantedMode, What};
 use crate::world::zk::reactor;
 
-const TIMEOUT: Duration = Duration::from_millis(400);
+pub(super) const TIMEOUT: Duration = Duration::from_millis(400);
 /// So much later an answer that it has timed out may come.
 const LATE_BY: Duration = Duration::from_millis(500);
 /// A machine may be busy with something else once, and not each time.
@@ -24,16 +24,7 @@ const LOOK_AT_RESULT: &str = "answer `ok` only when the contender has the lock, 
      acquire returns?";
 
 /// A wait that has to time out does, neither before nor long after, and leaves nothing.
-pub(super) async fn timeout(stage: &mut Stage<'_>) -> Tried {
-    times_out(stage, TIMEOUT).await
-}
-
-/// The same where there is no time at all.
-pub(super) async fn no_time(stage: &mut Stage<'_>) -> Tried {
-    times_out(stage, Duration::ZERO).await
-}
-
-async fn times_out(stage: &mut Stage<'_>, timeout: Duration) -> Tried {
+pub(super) async fn times_out(stage: &mut Stage<'_>, timeout: Duration) -> Tried {
     needs(stage.has_timeouts(), NO_TIMEOUT)?;
     let on = stage.place().await?;
     let (holder, other) = stage.two().await?;
@@ -107,18 +98,14 @@ pub(super) async fn late_grants(stage: &mut Stage<'_>) -> Tried {
     }
     stage.leaves(holder, &on).await?;
     stage.leaves(other, &on).await?;
-    let is_late = |(_, event): &&(u64, _)| is_late(event);
-    let late = stage.driver().await?.events.iter().filter(is_late).count();
+    let events = &stage.driver().await?.events;
+    let late = events.iter().filter(|(_, event)| event.what == What::Late).count();
     stage.done(&[holder, other]).await?;
     let (late, out) =
         (if late > 0 { format!(", {late} of them late and told") } else { String::new() }, RACES - granted);
     Ok(CheckNote::Fine(format!(
         "{RACES} releases within 5 ms of another's deadline: {granted} granted, {out} timed out{late}; never two, none kept"
     )))
-}
-
-fn is_late(event: &crate::world::driver::protocol::Event) -> bool {
-    event.what == What::Late
 }
 
 fn in_race(trouble: Trouble, race: usize) -> Trouble {
@@ -191,6 +178,14 @@ async fn is_cancelled(driver: &mut Conversation, id: u64) -> Result<(), Trouble>
     }
 }
 
+/// Cancels an acquire; what that is answered.
+async fn cancelled(driver: &mut Conversation, asked: u64) -> Result<Answer, Trouble> {
+    let cancel = cancels(driver, asked);
+    let answered = driver.answer(asked, SOON).await?.answer;
+    is_cancelled(driver, cancel).await?;
+    Ok(answered)
+}
+
 const NO_CANCEL: &str = "`cancel` is `none`";
 
 /// A cancellation that comes right behind its acquire, on a lock that is free, and on one that is not.
@@ -202,10 +197,7 @@ pub(super) async fn cancel_before(stage: &mut Stage<'_>) -> Tried {
     const TIMES: usize = 10;
     for _ in 0..TIMES {
         let asked = stage.asks(one, &on, WantedMode::Write, None).await?;
-        let driver = stage.driver().await?;
-        let cancel = cancels(driver, asked);
-        let answered = driver.answer(asked, SOON).await?.answer;
-        is_cancelled(driver, cancel).await?;
+        let answered = cancelled(stage.driver().await?, asked).await?;
         match answered.err.as_deref() {
             Some("cancelled") => {}
             Some(_) => return wrong(format!("answered `{}`, not `cancelled`", said(&answered))),
@@ -218,10 +210,7 @@ pub(super) async fn cancel_before(stage: &mut Stage<'_>) -> Tried {
     stage.leaves(one, &on).await?;
     stage.takes(two, &on).await?;
     let asked = stage.asks(one, &on, WantedMode::Write, None).await?;
-    let driver = stage.driver().await?;
-    let cancel = cancels(driver, asked);
-    let answered = driver.answer(asked, SOON).await?.answer;
-    is_cancelled(driver, cancel).await?;
+    let answered = cancelled(stage.driver().await?, asked).await?;
     if answered.err.as_deref() != Some("cancelled") {
         return wrong(format!(
             "a cancelled wait for a lock that another has was answered `{}`",
@@ -242,11 +231,9 @@ pub(super) async fn cancel_during(stage: &mut Stage<'_>) -> Tried {
     let asked = stage.asks(other, &on, WantedMode::Write, None).await?;
     let driver = stage.driver().await?;
     driver.listen(Duration::from_millis(100)).await?;
-    let cancel = cancels(driver, asked);
-    let answered = driver.answer(asked, SOON).await?;
-    is_cancelled(driver, cancel).await?;
-    if answered.answer.err.as_deref() != Some("cancelled") {
-        return wrong(format!("answered `{}`, not `cancelled`", said(&answered.answer)));
+    let answered = cancelled(driver, asked).await?;
+    if answered.err.as_deref() != Some("cancelled") {
+        return wrong(format!("answered `{}`, not `cancelled`", said(&answered)));
     }
     let is_native = stage.abilities.cancel == How::Native;
     if is_native {
@@ -316,7 +303,6 @@ pub(super) async fn close_while_holding(stage: &mut Stage<'_>) -> Tried {
     Ok(CheckNote::Fine("the next one got in".into()))
 }
 
-/// Nothing of all that is left.
 pub(super) async fn nothing_left(stage: &mut Stage<'_>) -> Tried {
     needs(stage.has_places(), "no check before it has made a lock")?;
     reactor::sleep(Duration::from_millis(100)).await;

@@ -71,9 +71,9 @@ checks! {
     "leases": exclusion::leases, "let in as many as the parameter says, or leave `leases` out";
     "reentrant": exclusion::again, "let the holder in again, and count, or leave `reentrant` out";
     "echo while waiting": endings::echo_while_waiting, "never wait for a lock on the thread that reads";
-    "timeout": endings::timeout,
+    "timeout": endings::times_out(endings::TIMEOUT),
         "end the wait and leave the queue when `timeout_ms` are over, or declare `timeout` as `none`";
-    "timeout of 0": endings::no_time,
+    "timeout of 0": endings::times_out(Duration::ZERO),
         "answer `timeout` at once where `timeout_ms` is 0 and another has the lock";
     "late grants": endings::late_grants,
         "release at once what is granted after `timeout` has been answered, and tell it by the event `late`";
@@ -108,7 +108,6 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     std::iter::once(BY_HAND.0).chain(of_program).chain(OF_LOCK.iter().map(|(name, ..)| *name))
 }
 
-/// Tries all that is about the program, and is wanted.
 pub async fn of_program(command: &DriverCommand, wanted: &impl Fn(&str) -> bool) -> Vec<Finding> {
     let mut all = Vec::new();
     let (by_hand, advice) = BY_HAND;
@@ -129,10 +128,6 @@ pub async fn of_program(command: &DriverCommand, wanted: &impl Fn(&str) -> bool)
 const BY_HAND: (&str, &str) =
     ("by hand", "without ZKLOCKBENCH_DRIVER=1 in the environment say what you are and exit with 2");
 
-/// Tries all that is about one of its locks, and is wanted.
-///
-/// # Errors
-/// When the driver can't be started, has no such lock, or the ensemble gives no session.
 pub async fn of_lock(
     command: &DriverCommand,
     lock: &str,
@@ -242,7 +237,6 @@ fn not_tried<T>(why: impl Into<String>) -> Result<T, Trouble> {
     Err(Trouble::NotTried(why.into()))
 }
 
-/// Ends a check for which that is not so.
 fn needs(is_so: bool, otherwise: &str) -> Result<(), Trouble> {
     if is_so { Ok(()) } else { not_tried(otherwise) }
 }

@@ -129,7 +129,7 @@ pub(super) async fn echoes(driver: &mut Conversation, c: Option<usize>) -> Tried
 }
 
 /// What is left of it when it has ended.
-pub(super) async fn left(driver: &mut Conversation) -> Result<(), super::Trouble> {
+async fn left(driver: &mut Conversation) -> Result<(), super::Trouble> {
     // Those that are being killed need a moment.
     let until = monotonic() + 1_000_000;
     loop {

@@ -15,7 +15,6 @@ use crate::world::driver::protocol::{
 use crate::world::proxy::Proxy;
 use crate::world::zk::{Failure, NodeKind, Observed, Session, SessionKey, Target, reactor};
 
-/// Where a driver is tried.
 #[derive(Debug, Clone)]
 pub struct CheckSite {
     pub target: Target,
@@ -115,7 +114,6 @@ impl<'a> Stage<'a> {
         self.process = None;
     }
 
-    /// A new lock.
     pub async fn place(&mut self) -> Result<String, Trouble> {
         let path = format!("{}/{}-{}", self.site.place, self.lock, self.made);
         self.made += 1;
@@ -200,7 +198,6 @@ impl<'a> Stage<'a> {
         values
     }
 
-    /// Begins to wait for a lock.
     pub async fn asks(
         &mut self,
         who: CheckedContender,
@@ -249,7 +246,6 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// All ephemeral nodes of a lock.
     pub async fn nodes(&self, on: &str) -> Result<Vec<Node>, Trouble> {
         let elsewhere = |failure: Failure| Trouble::Elsewhere(failure.to_string());
         let (mut found, mut paths) = (Vec::new(), vec![on.to_owned()]);
@@ -317,7 +313,6 @@ impl<'a> Stage<'a> {
         self.until(on, |nodes| nodes.iter().any(|node| Some(node.owner) == who.session)).await
     }
 
-    /// Waits until a contender has no node in the lock any more.
     pub async fn leaves(&self, who: CheckedContender, on: &str) -> Result<(), Trouble> {
         if self.until(on, |nodes| nodes.iter().all(|node| Some(node.owner) != who.session)).await? {
             return Ok(());
@@ -384,7 +379,6 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// What was asked for has to be done.
 pub(super) fn was_done(asked: &str, answered: Answered) -> Result<Answered, Trouble> {
     match answered.answer.err {
         Some(_) => wrong(format!("{asked} failed: {}", said(&answered.answer))),

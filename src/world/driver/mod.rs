@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::process::Pid;
 
+use crate::words::locked::locked;
 use protocol::LONGEST_LINE;
 
 pub use past_turns::Behind;
@@ -22,7 +23,6 @@ pub use processes::{
     AcquireWanted, Granted, HELD_BACK, Link, NotGranted, PastHold, PipeEchoes, Processes, Wanted,
 };
 
-/// How a driver is started: its name, and a program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverCommand {
     pub name: String,
@@ -40,7 +40,6 @@ pub struct DriverChild {
 }
 
 impl DriverCommand {
-    /// Starts it, with these variables besides its own.
     pub fn spawn(&self, variables: &[(&str, &str)]) -> Result<DriverChild, String> {
         let child = Command::new(&self.program)
             .args(&self.arguments)
@@ -76,7 +75,6 @@ impl LastLines {
         Self { lines: Mutex::default(), count, longest }
     }
 
-    /// Reads until its end.
     pub fn read(&self, errors: impl Read) {
         let mut errors = BufReader::new(errors);
         let mut line = Vec::new();
@@ -87,7 +85,7 @@ impl LastLines {
                 _ => return,
             }
             let text = String::from_utf8_lossy(&line).trim_end().chars().take(self.longest).collect();
-            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = locked(&self.lines);
             lines.push_back(text);
             while lines.len() > self.count {
                 lines.pop_front();
@@ -96,6 +94,6 @@ impl LastLines {
     }
 
     pub fn all(&self) -> Vec<String> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        locked(&self.lines).iter().cloned().collect()
     }
 }

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Write;
 use std::process::{Child, ChildStdin, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -21,6 +21,7 @@ use super::past_turns::{Behind, PastTurns};
 use super::protocol::{Answer, Ready, Request, VERSION};
 use super::{DriverChild, DriverCommand, LastLines};
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 use crate::world::zk::SessionState;
 use reading::read_answers;
 
@@ -50,7 +51,6 @@ pub struct DriverError {
     pub stderr: String,
 }
 
-/// What a driver did that it must not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mishap {
     #[error("can't be started: {0}")]
@@ -154,15 +154,8 @@ struct Input {
     backlog: VecDeque<u8>,
 }
 
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Process {
     /// Starts it and waits until it is ready, on a thread of its own.
-    ///
-    /// # Errors
-    /// When it can't be started, refuses, or is not ready in time.
     pub async fn start(command: DriverCommand) -> Result<Self, DriverError> {
         let (to, started) = oneshot::channel();
         let name = command.name.clone();
@@ -178,9 +171,6 @@ impl Process {
     }
 
     /// The same on the caller's thread.
-    ///
-    /// # Errors
-    /// Same errors as [`Process::start`].
     pub fn start_here(command: &DriverCommand) -> Result<Self, DriverError> {
         let failed = |what: Mishap| DriverError { driver: command.name.clone(), what, stderr: String::new() };
         let DriverChild { child, group, input: pipe, output, errors } =
@@ -226,14 +216,15 @@ impl Process {
         }
     }
 
-    /// Sends a request, which is made with its own number.
     pub fn ask(
         &self,
         doing: &'static str,
         within: Option<Duration>,
         request: impl FnOnce(u64) -> Request,
     ) -> OpenRequest {
-        self.inner.ask(doing, within, request)
+        let asked = self.inner.awaits(doing, within, End::None);
+        self.inner.write(&[request(asked.id)]);
+        asked
     }
 
     /// Sends so many acquires in one write, each made with its own number. The driver ends their holds by itself, each within so
@@ -355,17 +346,6 @@ impl Drop for Process {
 }
 
 impl Inner {
-    fn ask(
-        &self,
-        doing: &'static str,
-        within: Option<Duration>,
-        request: impl FnOnce(u64) -> Request,
-    ) -> OpenRequest {
-        let asked = self.awaits(doing, within, End::None);
-        self.write(&[request(asked.id)]);
-        asked
-    }
-
     /// Awaits the answer to a request that is to be written next: it may come at once.
     fn awaits(&self, doing: &'static str, within: Option<Duration>, end: End) -> OpenRequest {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -425,7 +405,6 @@ impl Inner {
         lines.iter().fold("; it wrote last:".to_owned(), |text, line| format!("{text}\n    {line}"))
     }
 
-    /// Kills the group and takes the exit status.
     fn kill(&self) {
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = self.has_exited(Duration::from_secs(1));
@@ -499,7 +478,8 @@ fn watch_over(inner: &Inner) {
         }
         if inner.is_ready.get().is_some() && now >= asked_at + clock::micros(ECHO_EVERY) {
             asked_at = now;
-            drop(inner.ask("an echo", Some(ECHO_WITHIN), |id| Request::Echo { id, c: None }));
+            let asked = inner.awaits("an echo", Some(ECHO_WITHIN), End::None);
+            inner.write(&[Request::Echo { id: asked.id, c: None }]);
         }
     }
 }

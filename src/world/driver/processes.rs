@@ -13,13 +13,14 @@ use tokio::sync::watch;
 
 use super::DriverCommand;
 use super::past_turns::Behind;
-use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process, TurnAsked, locked};
+use super::process::{DriverError, Mishap, OpenRequest, Parameters, Process, TurnAsked};
 use super::protocol::{
     Abilities, Answer, Believed, Done, DriverClock, How, Request, WantedMode, WantedTls, password_bytes,
     session_id,
 };
 use crate::words::catalog::LockCard;
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 use crate::world::zk::gate::{Gate, Movement};
 use crate::world::zk::{Failure, ForeignSession, SessionKey, SessionState, Target, TlsFiles};
 
@@ -39,7 +40,6 @@ const AHEAD_OF_EACH: usize = 4;
 /// A driver that has failed so often by itself in one trial is not started again in it.
 const FAILURES_AT_MOST: usize = 3;
 
-/// What the contenders of a trial want of a driver.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     pub command: DriverCommand,
@@ -59,11 +59,9 @@ pub struct Processes {
     links: Mutex<BTreeMap<usize, Arc<Link>>>,
     /// What failed, once each.
     failures: Mutex<BTreeSet<String>>,
-    /// How processes have failed by themselves.
     failed: Mutex<Vec<DriverError>>,
     /// Late grants of processes that have been replaced.
     late: AtomicU64,
-    /// How many sessions have been asked for.
     opened: AtomicUsize,
     pipe: Arc<Mutex<PipeEchoes>>,
     /// How many acquires of each contender are sent ahead, where any are.
@@ -276,9 +274,6 @@ impl Processes {
     }
 
     /// Opens a session for a contender, in a new process where its own has ended.
-    ///
-    /// # Errors
-    /// When the driver fails, or says that it can't.
     pub async fn open(
         &self,
         contender: usize,
@@ -442,10 +437,7 @@ impl Link {
         }));
     }
 
-    /// Waits for the first one that is out. When `cancelled` ends, all of them are cancelled.
-    ///
-    /// # Errors
-    /// Why it was not granted; `None` where none is out.
+    /// Waits for the first one that is out, if any is. When `cancelled` ends, all of them are cancelled.
     pub async fn next_of(
         &self,
         out: &mut VecDeque<TurnAsked>,
@@ -474,7 +466,7 @@ impl Link {
         cancelled: impl Future<Output = ()>,
     ) -> Result<Granted, NotGranted> {
         let early = {
-            let mut answer = std::pin::pin!(self.process.answer(&mut asked).fuse());
+            let mut answer = std::pin::pin!(self.answer(&mut asked).fuse());
             let mut cancelled = std::pin::pin!(cancelled.fuse());
             futures_util::select_biased! {
                 answered = answer => Some(answered),
@@ -482,7 +474,6 @@ impl Link {
             }
         };
         let Some(answered) = early else { return self.give_up(asked, held, behind, on).await };
-        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()));
         self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await
     }
 
@@ -516,8 +507,7 @@ impl Link {
         called: Option<Stamp>,
         since: Option<Stamp>,
     ) -> Result<PastHold, Failure> {
-        let answered = self.process.answer(&mut held).await;
-        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()))?;
+        let answered = self.answer(&mut held).await?;
         let stamps = called.zip(since).zip(answered.from.zip(answered.to));
         let Some(((called, entered), (from, to))) = stamps else {
             done(answered)?;
@@ -545,8 +535,7 @@ impl Link {
             let of = ids.next_back().unwrap_or(asked.id);
             drop(self.process.ask("`cancel`", Some(self.patience()), |id| Request::Cancel { id, of }));
         }
-        let answered = self.process.answer(&mut asked).await;
-        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()));
+        let answered = self.answer(&mut asked).await;
         let releases_itself = held.is_some();
         let granted = self.granted(&asked, answered.map_err(NotGranted::Failed)?, held).await?;
         if releases_itself {
@@ -555,23 +544,23 @@ impl Link {
         Err(self.release(on).await.map_or_else(NotGranted::Failed, |()| NotGranted::Cancelled))
     }
 
-    /// Lets the lock go.
-    ///
-    /// # Errors
-    /// What the driver says, or that it has failed.
     pub async fn release(&self, on: &str) -> Result<(), Failure> {
         let mut asked = self.process.ask("`release`", Some(self.patience()), |id| Request::Release {
             id,
             c: self.number,
             on: on.to_owned(),
         });
-        let answered = self.process.answer(&mut asked).await;
-        let answered = answered.map_err(|error| Failure::DriverEnded(error.to_string()))?;
+        let answered = self.answer(&mut asked).await?;
         // A release that failed although the lock is not held has released it.
         if answered.err.is_some() && answered.held == Some(Believed::No) {
             return Ok(());
         }
         done(answered).map(drop)
+    }
+
+    async fn answer(&self, asked: &mut OpenRequest) -> Result<Answer, Failure> {
+        let answered = self.process.answer(asked).await;
+        answered.map_err(|error| Failure::DriverEnded(error.to_string()))
     }
 
     fn patience(&self) -> Duration {
@@ -601,7 +590,7 @@ impl ForeignSession for Link {
             let mut asked = self
                 .process
                 .ask("`close`", Some(self.patience()), |id| Request::Close { id, c: self.number });
-            self.process.answer(&mut asked).await.is_ok_and(|answered| answered.ok.is_some())
+            self.answer(&mut asked).await.is_ok_and(|answered| answered.ok.is_some())
         };
         closing.boxed_local()
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,6 +19,7 @@ use super::state::{Done, Fact, Numbered, answers_nothing, eventually};
 use super::{Logs, Started};
 use crate::words::connect::{Connect, FORM};
 use crate::words::error::Error;
+use crate::words::locked::locked;
 use crate::words::units::{counted, one_line, shown};
 use crate::world::zk::reach;
 
@@ -33,9 +34,6 @@ pub struct External {
 
 impl External {
     /// Takes a connect string apart: `host:port,host:port/chroot`.
-    ///
-    /// # Errors
-    /// Says which part is wrong.
     pub fn parse(connect: &str) -> Result<Self, Error> {
         let Connect { addresses, chroot } = Connect::parse(connect)
             .map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))?;
@@ -43,9 +41,6 @@ impl External {
     }
 
     /// Finds out whether there is anything to wait for.
-    ///
-    /// # Errors
-    /// When no server can be there: no name is known, and nothing listens.
     pub async fn reach(&self) -> Result<(), Error> {
         reach::listens(&self.addresses)
             .await
@@ -69,28 +64,19 @@ pub fn namespace_of(chroot: &str, top: &str) -> String {
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Kill,
-    Stop,
-    Start,
-    Pause,
-    Resume,
-    Wipe,
+/// What may be done to a server.
+#[derive(Clone, Copy)]
+struct Action {
+    key: &'static str,
+    command: fn(&Commands) -> &Option<String>,
 }
 
-impl Action {
-    fn key(self) -> &'static str {
-        match self {
-            Self::Kill => "kill",
-            Self::Stop => "stop",
-            Self::Start => "start",
-            Self::Pause => "pause",
-            Self::Resume => "resume",
-            Self::Wipe => "wipe",
-        }
-    }
-}
+const KILL: Action = Action { key: "kill", command: |of| &of.kill };
+const STOP: Action = Action { key: "stop", command: |of| &of.stop };
+const START: Action = Action { key: "start", command: |of| &of.start };
+const PAUSE: Action = Action { key: "pause", command: |of| &of.pause };
+const RESUME: Action = Action { key: "resume", command: |of| &of.resume };
+const WIPE: Action = Action { key: "wipe", command: |of| &of.wipe };
 
 /// The commands for one server; each is a line for a shell.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -105,27 +91,11 @@ struct Commands {
 }
 
 impl Commands {
-    fn of(&self, action: Action) -> Option<&str> {
-        let command = match action {
-            Action::Kill => &self.kill,
-            Action::Stop => &self.stop,
-            Action::Start => &self.start,
-            Action::Pause => &self.pause,
-            Action::Resume => &self.resume,
-            Action::Wipe => &self.wipe,
-        };
-        command.as_deref()
-    }
-
     /// What could be done to the server and not undone, with what would undo it.
     fn without_a_way_back(&self) -> Option<(Action, Action)> {
-        let pairs = [
-            (Action::Kill, Action::Start),
-            (Action::Stop, Action::Start),
-            (Action::Wipe, Action::Start),
-            (Action::Pause, Action::Resume),
-        ];
-        pairs.into_iter().find(|(done, undone)| self.of(*done).is_some() && self.of(*undone).is_none())
+        let has = |action: &Action| (action.command)(self).is_some();
+        let pairs = [(KILL, START), (STOP, START), (WIPE, START), (PAUSE, RESUME)];
+        pairs.into_iter().find(|(done, undone)| has(done) && !has(undone))
     }
 }
 
@@ -135,7 +105,6 @@ struct HostsFile {
     hosts: BTreeMap<String, Commands>,
 }
 
-/// The servers of an existing ensemble and the commands for them.
 #[derive(Debug)]
 pub struct Hosts {
     /// As the connect string names them: server 1 is the first.
@@ -150,10 +119,6 @@ const SEEN_WITHIN: Duration = Duration::from_secs(60);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
 impl Hosts {
-    /// Reads the commands for the servers of a connect string.
-    ///
-    /// # Errors
-    /// Names the file and what is wrong in it.
     pub fn read(file: &Path, addresses: &[String]) -> Result<Self, Error> {
         let wrong = |what: &str| Error::usage(format!("{}: {what}", file.display()));
         let text = std::fs::read_to_string(file).map_err(|error| wrong(&error.to_string()))?;
@@ -173,8 +138,7 @@ impl Hosts {
             if let Some((done, undone)) = own.without_a_way_back() {
                 return Err(wrong(&format!(
                     "[hosts.{name}] has `{}` and no `{}`: what is broken must be mended again",
-                    done.key(),
-                    undone.key()
+                    done.key, undone.key
                 )));
             }
             *place = own;
@@ -182,16 +146,15 @@ impl Hosts {
         Ok(Self { addresses: addresses.to_vec(), commands, paused: Mutex::default() })
     }
 
-    /// Runs the command of the user for that, and waits for its end.
     async fn run(&self, action: Action, server: usize) -> Done {
         self.address(server)?;
-        let Some(command) = self.commands[server - 1].of(action) else {
-            return Err(format!("[hosts.server-{server}] has no `{}`", action.key()));
+        let key = action.key;
+        let Some(command) = (action.command)(&self.commands[server - 1]) else {
+            return Err(format!("[hosts.server-{server}] has no `{key}`"));
         };
         let mut shell = Command::new("sh");
-        shell.args(["-c", command]).stdin(std::process::Stdio::null()).kill_on_drop(true);
-        let failed =
-            |why: String| format!("`{}` ({} of server {server}): {why}", shown(command, 200), action.key());
+        shell.args(["-c", command.as_str()]).stdin(std::process::Stdio::null()).kill_on_drop(true);
+        let failed = |why: String| format!("`{}` ({key} of server {server}): {why}", shown(command, 200));
         let output = tokio::time::timeout(COMMAND_WITHIN, shell.output()).await;
         let output = output
             .map_err(|_| failed(format!("it did not end within {COMMAND_WITHIN:?}")))?
@@ -204,12 +167,8 @@ impl Hosts {
     }
 
     fn holds_still(&self, server: usize, is_still: bool) {
-        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_still {
-            paused.insert(server)
-        } else {
-            paused.remove(&server)
-        };
+        let mut paused = locked(&self.paused);
+        let _ = if is_still { paused.insert(server) } else { paused.remove(&server) };
     }
 
     async fn connects(&self, server: usize) -> io::Result<()> {
@@ -234,35 +193,35 @@ impl Processes for Hosts {
 
     /// Whether one is down is not known before it is asked.
     async fn awake(&self) -> Result<Vec<Numbered>, String> {
-        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let paused = locked(&self.paused);
         let numbered = self.addresses.iter().zip(1..).filter(|(_, number)| !paused.contains(number));
         Ok(numbered.map(|(address, number)| Numbered { number, address: address.clone() }).collect())
     }
 
     async fn kill(&self, server: usize) -> Done {
-        self.run(Action::Kill, server).await?;
+        self.run(KILL, server).await?;
         eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
     }
 
     async fn stop(&self, server: usize) -> Done {
-        self.run(Action::Stop, server).await?;
+        self.run(STOP, server).await?;
         eventually(SEEN_WITHIN, || self.is_down(server)).await.map(drop)
     }
 
     async fn start(&self, server: usize) -> Done {
-        self.run(Action::Start, server).await?;
+        self.run(START, server).await?;
         let listens = || async { self.connects(server).await.map_err(|error| error.to_string()) };
         eventually(SEEN_WITHIN, listens).await
     }
 
     async fn pause(&self, server: usize) -> Done {
-        self.run(Action::Pause, server).await?;
+        self.run(PAUSE, server).await?;
         self.holds_still(server, true);
         eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)
     }
 
     async fn resume(&self, server: usize) -> Done {
-        self.run(Action::Resume, server).await?;
+        self.run(RESUME, server).await?;
         let goes_on = || async {
             match self.is_silent(server).await {
                 Ok(silent) => Err(silent),
@@ -275,7 +234,7 @@ impl Processes for Hosts {
     }
 
     async fn wipe(&self, server: usize) -> Done {
-        self.run(Action::Wipe, server).await
+        self.run(WIPE, server).await
     }
 
     async fn is_running(&self, server: usize) -> bool {

@@ -55,9 +55,6 @@ impl Installation {
     /// Finds ZooKeeper and Java: `--zookeeper-home`, then `ZOOKEEPER_HOME`, then what `scripts/install --zookeeper`
     /// installed, then Debian's jars, then Homebrew's. A home that was named but holds no ZooKeeper is an error, not a
     /// reason to measure another version than the one that was asked for.
-    ///
-    /// # Errors
-    /// Lists every place that was looked at, and the commands that install what is missing.
     pub fn find(places: &Places) -> Result<Self, Error> {
         let java = find_java(places);
         let jars = find_jars(places);
@@ -100,16 +97,12 @@ fn find_jars(places: &Places) -> Found<(String, String)> {
             }
         }
     }
-    for directory in &places.packaged {
-        match of_package(directory) {
-            Ok(class_path) => return Ok((class_path, format!("{} (system package)", directory.display()))),
-            Err(why) => looked.push(format!("{}: {why}", directory.display())),
-        }
-    }
-    for home in &places.homes {
-        match of_release(home) {
-            Ok(class_path) => return Ok((class_path, format!("{} (Homebrew)", home.display()))),
-            Err(why) => looked.push(format!("{}: {why}", home.display())),
+    let packaged = places.packaged.iter().map(|place| (place, of_package(place), "system package"));
+    let homes = places.homes.iter().map(|place| (place, of_release(place), "Homebrew"));
+    for (place, found, by) in packaged.chain(homes) {
+        match found {
+            Ok(class_path) => return Ok((class_path, format!("{} ({by})", place.display()))),
+            Err(why) => looked.push(format!("{}: {why}", place.display())),
         }
     }
     Err(looked)

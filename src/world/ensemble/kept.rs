@@ -41,9 +41,6 @@ pub struct Kept {
 
 impl Kept {
     /// The file in which the user's kept ensemble is written down, in the directory for the suite's state.
-    ///
-    /// # Errors
-    /// When none of them is set, and there is no directory of the user's own either.
     pub fn state_file() -> Result<PathBuf, Error> {
         let directory = private::state_directory().map_or_else(private::directory, Ok).map_err(|error| {
             Error::environment(format!(
@@ -53,10 +50,6 @@ impl Kept {
         Ok(directory.join("ensemble.json"))
     }
 
-    /// What is written down, if anything is.
-    ///
-    /// # Errors
-    /// When the file is there but can't be read or understood.
     pub fn load(state: &Path) -> Result<Option<Self>, Error> {
         let text = match std::fs::read_to_string(state) {
             Ok(text) => text,
@@ -66,10 +59,7 @@ impl Kept {
         serde_json::from_str(&text).map(Some).map_err(|error| about(state, &error))
     }
 
-    /// Starts an ensemble that outlives this process, and writes it down.
-    ///
-    /// # Errors
-    /// Same errors as [`Local::start`]; and when it can't be written down, in which case it is ended again.
+    /// Starts an ensemble that outlives this process, and writes it down; ends it again where that cannot be done.
     pub async fn up(spec: &LocalSpec, installation: &Installation, state: &Path) -> Result<Self, Error> {
         let local = Local::start_for(spec, installation, Lifetime::Lasting).await?;
         let kept = Self {

@@ -158,7 +158,6 @@ fn numbers(local: &Local) -> impl Iterator<Item = usize> + use<> {
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long nothing must arrive. Otherwise it takes some microseconds.
 const SILENCE: Duration = Duration::from_millis(300);
-/// From one datagram to the next.
 const EVERY: Duration = Duration::from_millis(20);
 
 struct End {

@@ -11,13 +11,13 @@ use super::ports::{ClaimedPorts, ServerPorts};
 use super::server::{self, Lifetime, Server, ServerSite};
 use super::state;
 use crate::words::error::Error;
+use crate::words::locked::locked;
 
 /// How long the servers may take until they are ready. Alone on two cores they take 1 to 2 s.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// How many blocks of ports are tried when a port turns out to be taken.
 const ATTEMPTS: usize = 5;
 pub(super) const TAKEN: &str = "Address already in use";
-/// How much of a log an error shows.
 const LOG_LINES: usize = 8;
 
 #[derive(Debug, Clone)]
@@ -56,10 +56,6 @@ pub struct Local {
 }
 
 impl Local {
-    /// Starts the servers and waits until the ensemble is whole.
-    ///
-    /// # Errors
-    /// When they don't start or don't become ready; shows the end of the log that says why.
     pub async fn start(spec: &LocalSpec, installation: &Installation) -> Result<Self, Error> {
         Self::start_for(spec, installation, Lifetime::WithUs).await
     }
@@ -139,7 +135,7 @@ impl Local {
 
     /// Each server in turn. It is locked as long as it is held: not across a wait.
     pub(super) fn each(&self) -> impl Iterator<Item = MutexGuard<'_, Server>> {
-        self.servers.iter().map(|server| server.lock().unwrap_or_else(PoisonError::into_inner))
+        self.servers.iter().map(locked)
     }
 
     /// The server of that number, from 1. It is locked as long as it is held: not across a wait.
@@ -147,7 +143,7 @@ impl Local {
         let count = self.servers.len();
         let server = number.checked_sub(1).and_then(|index| self.servers.get(index));
         let server = server.ok_or_else(|| format!("there is no server {number}: they are 1 to {count}"))?;
-        Ok(server.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(locked(server))
     }
 
     pub(super) fn network(&self) -> Result<&Network, String> {
@@ -176,7 +172,6 @@ impl Local {
         (1..=self.servers.len()).map(of).collect()
     }
 
-    /// On what the data lie, and what that means.
     pub fn placement(&self) -> &str {
         &self.placement
     }

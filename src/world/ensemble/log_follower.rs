@@ -20,7 +20,6 @@ const TIMES_LAG: Duration = Duration::from_secs(2);
 const CHUNK: usize = 1 << 20;
 const LARGEST: usize = 4 * CHUNK;
 
-/// Follows the logs of some servers from some time on.
 #[derive(Debug)]
 pub struct LogFollower {
     below: String,
@@ -29,6 +28,7 @@ pub struct LogFollower {
     /// What was read and is not settled, with the servers that have it, one bit each.
     waiting: BTreeMap<i64, (Transaction, u64)>,
     passed: Option<i64>,
+    /// How many transactions are in no log of any server although later ones of the same leader are.
     missing: u64,
 }
 
@@ -57,16 +57,8 @@ impl LogFollower {
         Self { below: below.to_owned(), since, servers, waiting, passed: None, missing: 0 }
     }
 
-    /// How many transactions are in no log of any server although later ones of the same leader are.
-    pub fn missing(&self) -> u64 {
-        self.missing
-    }
-
     /// Reads what was written since the last time below each server's data directory, always the same ones, and passes on
     /// what is settled.
-    ///
-    /// # Errors
-    /// When a log cannot be read or is none, or what takes them refuses.
     pub fn read(
         &mut self,
         directories: &[PathBuf],
@@ -110,7 +102,7 @@ impl LogFollower {
         }
     }
 
-    /// Passes on what is left, of which no more is known: it is in some server's log.
+    /// Passes on what is left, of which no more is known: it is in some server's log. Returns how many are missing.
     pub fn end(mut self, pass: &mut dyn FnMut(&Transaction) -> io::Result<()>) -> io::Result<u64> {
         while let Some((_, (transaction, _))) = self.waiting.pop_first() {
             self.pass(&transaction, pass)?;

@@ -17,20 +17,20 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use serde::Deserialize;
 
 use super::ports::ServerPorts;
 
+use crate::words::locked::locked;
+
 /// The last part of the suite's own address.
 const SUITE: u8 = 254;
 /// Every server has an address of its own, so all use the same ports: the usual ones.
 const PORTS: (u16, u16, u16) = (2181, 2888, 3888);
-/// What `ip` says of a name that is taken.
 const TAKEN: &str = "File exists";
 
-/// A network that is removed when dropped.
 #[derive(Debug)]
 pub struct Network {
     subnet: Subnet,
@@ -110,7 +110,6 @@ impl Network {
         ip_in(&self.namespace(from), &["route", "replace", "blackhole", &to]).map(drop)
     }
 
-    /// Lets everything go from one server to another again.
     pub fn unblock(&self, from: usize, to: usize) -> Result<(), String> {
         let to = self.address(to).to_string();
         match ip_in(&self.namespace(from), &["route", "del", "blackhole", &to]) {
@@ -119,23 +118,18 @@ impl Network {
         }
     }
 
-    /// Lets everything go from one server to all others again.
     pub fn unblock_all(&self, from: usize) -> Result<(), String> {
         ip_in(&self.namespace(from), &["-4", "route", "flush", "type", "blackhole"]).map(drop)
     }
 
     /// Removes all of it. Doing it twice does no harm.
     pub fn remove(&self) {
-        let held: Vec<Namespace> = self.held().drain(..).collect();
+        let held: Vec<Namespace> = locked(&self.held).drain(..).collect();
         // The interface first: it would otherwise go some time after its namespace. Only who still has the
         // namespaces has it: by now another one may bear its name.
         if !held.is_empty() {
             let _ = ip(&["link", "del", &self.subnet.interface()]);
         }
-    }
-
-    fn held(&self) -> MutexGuard<'_, Vec<Namespace>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with_mask(&self, host: u8) -> String {
@@ -150,9 +144,6 @@ impl Drop for Network {
 }
 
 /// Whether this machine lets the suite make such a network. It is tried, with one server.
-///
-/// # Errors
-/// Why not, and what to do.
 pub fn links_capability() -> Result<(), String> {
     if !cfg!(target_os = "linux") {
         return Err("servers can be partitioned on Linux only, which has network namespaces".into());
@@ -217,7 +208,6 @@ struct Subnet {
 }
 
 impl Subnet {
-    /// An address of it; servers have their numbers.
     pub fn address(&self, host: u8) -> Ipv4Addr {
         Ipv4Addr::new(self.base[0], self.base[1], self.number, host)
     }
@@ -288,7 +278,7 @@ impl Namespace {
     pub fn create() -> io::Result<Self> {
         // A namespace belongs to a thread. This one ends, and leaves the open file.
         let made = std::thread::spawn(|| {
-            move_to_a_new_one()?;
+            unshare(false)?;
             File::open("/proc/thread-self/ns/net")
         });
         made.join()
@@ -300,19 +290,6 @@ impl Namespace {
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
     }
-}
-
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
-fn move_to_a_new_one() -> io::Result<()> {
-    use rustix::thread::{UnshareFlags, unshare_unsafe};
-    // SAFETY: it is unsafe to stop sharing open files with the other threads; only the network is left here.
-    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn move_to_a_new_one() -> io::Result<()> {
-    Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
 /// Runs something in that namespace (`None`: our own). A socket that is opened there stays there.
@@ -328,7 +305,6 @@ pub fn inside<T: Send>(namespace: Option<&Path>, what: impl FnOnce() -> T + Send
 /// Lets a child begin its life in that namespace.
 #[allow(unsafe_code, reason = "the only way to run something between fork and exec")]
 pub fn live_in(command: &mut Command, namespace: &Path) -> io::Result<()> {
-    use std::os::unix::process::CommandExt;
     let enter = entry(namespace)?;
     // SAFETY: between fork and exec only async-signal-safe calls are allowed; `enter` makes one system call and
     // allocates nothing.
@@ -415,7 +391,7 @@ fn is_allowed() -> Result<(), String> {
 
 fn leave() -> Result<(), String> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    unshare().map_err(|error| refusal(&error))?;
+    unshare(true).map_err(|error| refusal(&error))?;
     let write = |file: &str, text: String| {
         std::fs::write(file, text).map_err(|error| format!("{file} cannot be written: {error}"))
     };
@@ -438,16 +414,18 @@ fn refusal(error: &io::Error) -> String {
     format!("{meaning}: {error}")
 }
 
+/// Moves the calling thread into a new network namespace, and into a new user namespace if that is asked for.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "rustix marks the call because of flags that are not used here")]
-fn unshare() -> io::Result<()> {
+fn unshare(user: bool) -> io::Result<()> {
     use rustix::thread::{UnshareFlags, unshare_unsafe};
+    let flags = if user { UnshareFlags::NEWUSER | UnshareFlags::NEWNET } else { UnshareFlags::NEWNET };
     // SAFETY: it is unsafe to stop sharing open files with other threads; these flags do not.
-    Ok(unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNET) }?)
+    Ok(unsafe { unshare_unsafe(flags) }?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn unshare() -> io::Result<()> {
+fn unshare(_user: bool) -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 

@@ -60,7 +60,6 @@ fn overlaps(first: u16, ephemeral: &RangeInclusive<u16>) -> bool {
     first <= *ephemeral.end() && first + BLOCK > *ephemeral.start()
 }
 
-/// The ports that the system gives to outgoing connections.
 fn ephemeral_range() -> RangeInclusive<u16> {
     let told = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().and_then(|text| {
         let mut bounds = text.split_whitespace().map(str::parse);

@@ -134,23 +134,55 @@ impl Processes for Local {
     }
 
     async fn pause(&self, server: usize) -> Done {
-        pause(self, server).await
+        self.server(server)?.pause().map_err(|error| format!("cannot pause server {server}: {error}"))?;
+        eventually(SEEN_WITHIN, || async { stands(self, server) }).await.map(drop)
     }
 
     async fn resume(&self, server: usize) -> Done {
-        resume(self, server).await
+        self.server(server)?.resume().map_err(|error| format!("cannot resume server {server}: {error}"))?;
+        let goes_on = || async {
+            match stands(self, server) {
+                Ok(stands) => Err(stands),
+                Err(_) => Ok(()),
+            }
+        };
+        eventually(SEEN_WITHIN, goes_on).await
     }
 
-    async fn wipe(&self, server: usize) -> Done {
-        wipe(self, server)
+    /// Its `myid` stays.
+    async fn wipe(&self, number: usize) -> Done {
+        let mut server = self.server(number)?;
+        if server.is_running() {
+            return Err(format!("cannot wipe server {number} while it runs"));
+        }
+        let data = server.data();
+        let wipe = || -> std::io::Result<()> {
+            for entry in std::fs::read_dir(&data)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    std::fs::remove_dir_all(entry.path())?;
+                } else if entry.file_name() != "myid" {
+                    std::fs::remove_file(entry.path())?;
+                }
+            }
+            Ok(())
+        };
+        wipe().map_err(|error| format!("cannot wipe server {number} in {}: {error}", data.display()))
     }
 
     async fn is_running(&self, server: usize) -> bool {
         self.server(server).is_ok_and(|mut server| server.is_running())
     }
 
-    async fn is_down(&self, server: usize) -> Fact {
-        is_down(self, server)
+    async fn is_down(&self, number: usize) -> Fact {
+        let mut server = self.server(number)?;
+        if server.is_running() {
+            return Err(format!("the process of server {number} is there"));
+        }
+        match accepts(&server) {
+            Ok(()) => Err(format!("somebody listens on {} though server {number} is gone", server.address())),
+            Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
+        }
     }
 
     /// The process stands, its port is open, and there was no answer. The first alone says little of what clients
@@ -196,24 +228,6 @@ async fn gone(local: &Local, number: usize, within: Duration) -> Done {
 /// How long a signal may take to reach every thread of a JVM.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Stops a server's process and waits until it stands.
-async fn pause(local: &Local, number: usize) -> Done {
-    local.server(number)?.pause().map_err(|error| format!("cannot pause server {number}: {error}"))?;
-    eventually(SEEN_WITHIN, || async { stands(local, number) }).await.map(drop)
-}
-
-/// Lets a server's process go on and waits until it does.
-async fn resume(local: &Local, number: usize) -> Done {
-    local.server(number)?.resume().map_err(|error| format!("cannot resume server {number}: {error}"))?;
-    let goes_on = || async {
-        match stands(local, number) {
-            Ok(stands) => Err(stands),
-            Err(_) => Ok(()),
-        }
-    };
-    eventually(SEEN_WITHIN, goes_on).await
-}
-
 /// Whether the system says that the process is stopped.
 fn stands(local: &Local, number: usize) -> Fact {
     let pid = local.server(number)?.pid().ok_or_else(|| format!("server {number} does not run"))?;
@@ -235,7 +249,6 @@ const FREE_WITHIN: Duration = Duration::from_secs(10);
 /// What opening a port of this machine may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Starts a server that is down, and waits until it listens for clients.
 async fn start(local: &Local, number: usize) -> Done {
     let deadline = Instant::now() + FREE_WITHIN;
     loop {
@@ -250,27 +263,6 @@ async fn start(local: &Local, number: usize) -> Done {
             return Err(format!("server {number} did not start again: {why}\n{tail}"));
         }
     }
-}
-
-/// Throws a server's data away; its `myid` stays.
-fn wipe(local: &Local, number: usize) -> Done {
-    let mut server = local.server(number)?;
-    if server.is_running() {
-        return Err(format!("cannot wipe server {number} while it runs"));
-    }
-    let data = server.data();
-    let wipe = || -> std::io::Result<()> {
-        for entry in std::fs::read_dir(&data)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                std::fs::remove_dir_all(entry.path())?;
-            } else if entry.file_name() != "myid" {
-                std::fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
-    };
-    wipe().map_err(|error| format!("cannot wipe server {number} in {}: {error}", data.display()))
 }
 
 fn is_free(local: &Local, number: usize) -> Done {
@@ -307,18 +299,6 @@ async fn listens(local: &Local, number: usize) -> Done {
         Ok(Ok(()))
     });
     seen.await?
-}
-
-/// Its process is gone, and its port refuses.
-fn is_down(local: &Local, number: usize) -> Fact {
-    let mut server = local.server(number)?;
-    if server.is_running() {
-        return Err(format!("the process of server {number} is there"));
-    }
-    match accepts(&server) {
-        Ok(()) => Err(format!("somebody listens on {} though server {number} is gone", server.address())),
-        Err(why) => Ok(format!("the process of server {number} is gone ({why})")),
-    }
 }
 
 /// Whether a server listens for clients, asked from where it lives: a cut is no matter here.

@@ -146,7 +146,6 @@ impl Server {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// Whether its process is there and not held still.
     pub fn is_awake(&mut self) -> bool {
         self.meant != Meant::StandStill && self.is_running()
     }
@@ -245,9 +244,6 @@ type SpawnRequest = (Command, mpsc::Sender<io::Result<Child>>);
 /// (`PR_SET_PDEATHSIG`). So children are started from one thread that lives as long as the process, and no
 /// JVM survives even a `kill -9` of the suite. Each child gets a process group of its own, so that a Ctrl-C in
 /// the terminal reaches the suite alone, which then ends its children in order.
-///
-/// # Errors
-/// Same errors as [`Command::spawn`].
 pub fn spawn_mortal(mut command: Command) -> io::Result<Child> {
     static KEEPER: OnceLock<io::Result<mpsc::Sender<SpawnRequest>>> = OnceLock::new();
     let keeper = KEEPER.get_or_init(start_keeper).as_ref().map_err(|e| io::Error::other(e.to_string()))?;
@@ -314,7 +310,6 @@ pub const KEYS: &[(&str, &str)] = &[
     ("autopurge.purgeInterval", "1"),
 ];
 
-/// `zoo.cfg` of the server with that number (from 1).
 fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
     let mut text: String = KEYS.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     text += &format!("dataDir={}\n", data.display());
@@ -329,7 +324,6 @@ fn zoo_cfg(data: &Path, number: usize, ports: &[ServerPorts]) -> String {
     text
 }
 
-/// Writes all that a server reads into its directory.
 fn write_config(directory: &Path, number: usize, ports: &[ServerPorts]) -> io::Result<()> {
     let data = directory.join("data");
     std::fs::create_dir_all(&data)?;

@@ -23,9 +23,6 @@ pub type Done = Result<(), String>;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Looks again and again until it is so, for that long.
-///
-/// # Errors
-/// What the last look said, and for how long it was waited.
 pub async fn eventually<T, F>(within: Duration, mut look: impl FnMut() -> F) -> Result<T, String>
 where
     F: Future<Output = Result<T, String>>,
@@ -172,7 +169,6 @@ pub async fn nobody_serves(awake: &[Numbered], servers: usize) -> Fact {
     Ok(seen.join("; "))
 }
 
-/// These servers are an ensemble.
 pub async fn whole(addresses: &[String]) -> Fact {
     let roles = roles(addresses).await;
     let states: Vec<String> =
@@ -194,11 +190,9 @@ pub async fn answers_nothing(number: usize, address: &str) -> Fact {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Leader {
-    /// Its number, from 1.
     pub server: usize,
     /// Grows with each election: a later epoch proves that there was one.
     pub epoch: u64,
-    /// How many followers are in step with it.
     pub synced_followers: usize,
 }
 
@@ -237,14 +231,12 @@ impl Leader {
     }
 }
 
-/// Asks those of so many servers that can answer.
 pub async fn who_leads(awake: &[Numbered], servers: usize) -> Result<Leader, String> {
     let looks = awake.iter().map(|server| Leader::told_by(server.number, &server.address, PATIENCE));
     let told: Vec<Leader> = join_all(looks).await.into_iter().flatten().collect();
     choose(&told, servers)
 }
 
-/// Asks all that can answer whether they follow.
 pub async fn followers(awake: &[Numbered]) -> Result<Vec<usize>, String> {
     let looks = awake.iter().map(|Numbered { number, address }| async move {
         let srvr: Srvr = admin::srvr(address, PATIENCE).await.ok()??;

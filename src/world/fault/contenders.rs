@@ -1,12 +1,13 @@
 //! The contenders of a trial, as faults see them: what is known of each, and how one is kept away or ordered to crash.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 use crate::world::zk::SessionKey;
 use crate::world::zk::gate::Gate;
 
@@ -141,10 +142,9 @@ struct OrderState {
 }
 
 impl CrashOrders {
-    /// Orders the contender to crash once it does that.
     pub fn give(self: &Arc<Self>, doing: Doing) -> CrashOrder {
         let order = Arc::new(OrderState { doing, is_carried_out: AtomicBool::new(false) });
-        self.given().push(Arc::clone(&order));
+        locked(&self.given).push(Arc::clone(&order));
         self.changed.notify_one();
         CrashOrder { order, orders: Arc::clone(self) }
     }
@@ -158,30 +158,22 @@ impl CrashOrders {
     }
 
     fn take(&self, doing: Doing) -> bool {
-        let mut given = self.given();
+        let mut given = locked(&self.given);
         let meant = |order: &Arc<OrderState>| order.doing == Doing::Anything || order.doing == doing;
         let Some(first) = given.iter().position(meant) else { return false };
-        *self.taken() = Some(given.remove(first));
+        *locked(&self.taken) = Some(given.remove(first));
         true
     }
 
     /// Whether it is to crash in its next hold.
     pub fn waits_for_a_hold(&self) -> bool {
-        self.given().iter().any(|order| order.doing == Doing::Holding)
+        locked(&self.given).iter().any(|order| order.doing == Doing::Holding)
     }
 
     pub fn has_crashed(&self) {
-        if let Some(order) = self.taken().take() {
+        if let Some(order) = locked(&self.taken).take() {
             order.is_carried_out.store(true, Ordering::SeqCst);
         }
-    }
-
-    fn given(&self) -> MutexGuard<'_, Vec<Arc<OrderState>>> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Option<Arc<OrderState>>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -194,7 +186,6 @@ pub struct CrashOrder {
 }
 
 impl CrashOrder {
-    /// Whether the contender has crashed for this order.
     pub fn is_carried_out(&self) -> bool {
         self.order.is_carried_out.load(Ordering::SeqCst)
     }
@@ -202,7 +193,7 @@ impl CrashOrder {
 
 impl Drop for CrashOrder {
     fn drop(&mut self) {
-        self.orders.given().retain(|order| !Arc::ptr_eq(order, &self.order));
+        locked(&self.orders.given).retain(|order| !Arc::ptr_eq(order, &self.order));
     }
 }
 

@@ -1,9 +1,7 @@
 //! `isolate`: a server is cut off from everything.
 
-use std::time::Duration;
-
-use super::aim::{self, all_still, do_and_see, do_each, proof};
-use super::outage::{until_joined, until_whole};
+use super::aim::{self, all_still, do_and_see, proof};
+use super::outage::{LINKS_CHANGE, join};
 use super::reach::Effect;
 use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{Capability, FaultCard};
@@ -31,8 +29,6 @@ needs `partition`. With `all` no server reaches another one and nobody serves.",
     ..FaultCard::SERVERS
 };
 
-const TAKES_EFFECT: Duration = Duration::from_secs(30);
-
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
@@ -40,14 +36,10 @@ async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active
     let servers = aim::servers(&choice.target, processes, &mut draw).await?;
     let leader = processes.leader().await.ok();
     let isolate = |server| reach.begin(Effect::Off(server));
-    let seen = do_and_see(&servers, isolate, TAKES_EFFECT, |server| links.is_isolated(server)).await;
+    let seen = do_and_see(&servers, isolate, LINKS_CHANGE, |server| links.is_isolated(server)).await;
     let name = aim::server_name(&servers, &choice.target, leader);
     let looked_at = servers.clone();
     let still = async move { all_still(&looked_at, |server| links.is_isolated(server)).await };
-    let healing = async move {
-        do_each(&servers, |server| reach.end(Effect::Off(server))).await?;
-        until_joined(reach, TAKES_EFFECT).await?;
-        until_whole(reach).await
-    };
+    let healing = join(reach, servers.into_iter().map(Effect::Off).collect());
     Ok(Active::until(name, proof(seen), healing).still_if(still))
 }

@@ -11,6 +11,8 @@ use crate::words::clock;
 use crate::world::ensemble::{Leader, Processes, eventually};
 
 const GOES_DOWN: Duration = Duration::from_secs(20);
+/// How long it may take until links are seen to be cut, or whole again.
+pub const LINKS_CHANGE: Duration = Duration::from_secs(30);
 /// How long an election may take, and servers to be in step again. On a loaded host they are slow to start.
 pub const COMES_BACK: Duration = Duration::from_secs(60);
 
@@ -103,6 +105,18 @@ async fn there_and_down(servers: &[usize], processes: &dyn Processes) -> (Vec<us
     (there, down)
 }
 
+/// Undoes all of this, and waits until the ensemble is whole; before that, until everything gets everywhere, or a fault keeps it
+/// from that.
+pub async fn join(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
+    do_each(&effects, |effect| reach.end(effect)).await?;
+    let links = reach.links()?;
+    let joined = || async {
+        if reach.in_effect.links_are_whole() { links.all_reach().await.map(drop) } else { Ok(()) }
+    };
+    eventually(LINKS_CHANGE, joined).await?;
+    until_whole(reach).await
+}
+
 /// Undoes all of this, and waits until the ensemble is whole.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
     do_each(&effects, |effect| reach.end(effect)).await?;
@@ -111,20 +125,11 @@ pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), St
 
 /// Waits until every server serves and is in step; or until a fault keeps it from that,
 /// whose healing then waits for it.
-pub async fn until_whole(reach: &FaultReach<'_>) -> Result<(), String> {
+async fn until_whole(reach: &FaultReach<'_>) -> Result<(), String> {
     let processes = reach.processes()?;
     let whole =
         || async { if reach.in_effect.is_any() { Ok(()) } else { processes.whole().await.map(drop) } };
     eventually(COMES_BACK, whole).await
-}
-
-/// Waits until everything gets everywhere; or until a fault keeps it from that.
-pub async fn until_joined(reach: &FaultReach<'_>, within: Duration) -> Result<(), String> {
-    let links = reach.links()?;
-    let joined = || async {
-        if reach.in_effect.links_are_whole() { links.all_reach().await.map(drop) } else { Ok(()) }
-    };
-    eventually(within, joined).await
 }
 
 /// Undoes all that faults which need this may have done to servers, and waits until the ensemble is whole. For one that

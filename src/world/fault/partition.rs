@@ -1,9 +1,7 @@
 //! `partition`: the servers fall apart into groups that do not hear of each other.
 
-use std::time::Duration;
-
-use super::aim::{self, all_still, do_and_see, do_each, proof};
-use super::outage::{until_joined, until_whole};
+use super::aim::{self, all_still, do_and_see, proof};
+use super::outage::{LINKS_CHANGE, join};
 use super::reach::Effect;
 use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{Capability, FaultCard, FaultChoice};
@@ -41,8 +39,6 @@ Where it misleads: servers on one host elect within tenths of a second; over a n
     ..FaultCard::FIXED
 };
 
-const TAKES_EFFECT: Duration = Duration::from_secs(30);
-
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
@@ -50,15 +46,11 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
     let leader = aim::leader(processes).await?;
     let ways = ways(shape(choice), leader, processes.servers());
     let cut = |(from, to)| reach.begin(Effect::Cut(from, to));
-    let seen = do_and_see(&ways, cut, TAKES_EFFECT, |(from, to)| links.is_cut(from, to)).await;
+    let seen = do_and_see(&ways, cut, LINKS_CHANGE, |(from, to)| links.is_cut(from, to)).await;
     let seen = seen.map(|_| format!("nothing gets {}", described(&ways)));
     let looked_at = ways.clone();
     let still = async move { all_still(&looked_at, |(from, to)| links.is_cut(from, to)).await };
-    let healing = async move {
-        do_each(&ways, |(from, to)| reach.end(Effect::Cut(from, to))).await?;
-        until_joined(reach, TAKES_EFFECT).await?;
-        until_whole(reach).await
-    };
+    let healing = join(reach, ways.into_iter().map(|(from, to)| Effect::Cut(from, to)).collect());
     Ok(Active::until(format!("the network, leader {leader}"), proof(seen), healing).still_if(still))
 }
 

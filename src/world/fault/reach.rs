@@ -4,14 +4,14 @@
 //! so no fault undoes what another one still does, whichever of them ends first.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::contenders::Contenders;
+use crate::words::locked::locked;
 use crate::world::ensemble::{Done, Links, Processes};
 use crate::world::proxy::Proxy;
 use crate::world::zk::Target;
 
-/// All that a fault may be done to.
 pub struct FaultReach<'a> {
     pub contenders: &'a dyn Contenders,
     /// The ensemble, by another connection than theirs.
@@ -106,17 +106,12 @@ pub struct InEffect {
 }
 
 impl InEffect {
-    fn counts(&self) -> MutexGuard<'_, BTreeMap<Effect, usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn add(&self, effect: Effect) {
-        *self.counts().entry(effect).or_default() += 1;
+        *locked(&self.counts).entry(effect).or_default() += 1;
     }
 
-    /// One of them does it no longer.
     fn take_away(&self, effect: Effect) {
-        let mut counts = self.counts();
+        let mut counts = locked(&self.counts);
         let Some(count) = counts.get_mut(&effect) else { return };
         *count -= 1;
         if *count == 0 {
@@ -125,23 +120,23 @@ impl InEffect {
     }
 
     pub fn has(&self, effect: Effect) -> bool {
-        self.counts().contains_key(&effect)
+        locked(&self.counts).contains_key(&effect)
     }
 
     /// Whether any fault does anything to servers, so that they need not be whole.
     pub fn is_any(&self) -> bool {
-        !self.counts().is_empty()
+        !locked(&self.counts).is_empty()
     }
 
     /// Whether the links between servers are as they should be, as far as faults go.
     pub fn links_are_whole(&self) -> bool {
-        !self.counts().keys().any(|effect| matches!(effect, Effect::Off(_) | Effect::Cut(..)))
+        !locked(&self.counts).keys().any(|effect| matches!(effect, Effect::Off(_) | Effect::Cut(..)))
     }
 
     /// Whether so many servers are enough to decide anything, as far as faults go.
     pub fn leaves_a_majority_of(&self, servers: usize) -> bool {
         let mut lost = BTreeSet::new();
-        for effect in self.counts().keys() {
+        for effect in locked(&self.counts).keys() {
             match effect {
                 Effect::Down(server) | Effect::Still(server) | Effect::Off(server) => lost.insert(*server),
                 // Which servers hear each other depends on who leads.
@@ -162,7 +157,7 @@ impl InEffect {
     }
 
     fn made(&self, server: usize) -> Arc<tokio::sync::Mutex<Wanted>> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = locked(&self.made);
         Arc::clone(made.entry(server).or_default())
     }
 
@@ -218,9 +213,9 @@ impl InEffect {
 
     /// Everything is going to be undone, whatever has been done so far.
     pub async fn forget(&self) {
-        self.counts().clear();
+        locked(&self.counts).clear();
         self.broken.lock().await.clear();
-        self.made.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        locked(&self.made).clear();
     }
 }
 

@@ -127,7 +127,6 @@ impl<'a> Shot<'a> {
         Self { choice, entry, fired, is_cut_short: false }
     }
 
-    /// Lets it last as long as it should, and undoes it.
     async fn lasts(&mut self, schedule: &Schedule<'_>, active: Active<'_>) {
         let effective = active.seen_at.unwrap_or_else(clock::now);
         self.fired.effective = matches!(active.proof, Proof::Proved(_)).then_some(effective);

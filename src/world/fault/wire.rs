@@ -26,7 +26,6 @@ pub struct Hit<'a> {
     pub name: String,
 }
 
-/// Finds out whose connections a fault hits.
 pub async fn aim_at<'a>(
     choice: &FaultChoice,
     reach: &FaultReach<'a>,

@@ -1,14 +1,15 @@
 //! What client and server say to each other on one connection, as far as the proxy understands it.
 //!
-//! It finds out whose the connection is, how far the replies let the client see, and which request or reply is to be
-//! lost.
+//! It finds out whose the connection is, and which request or reply is to be lost.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::protocol::{self, ClientRequest, Frames, Negotiated, NotFrames};
 use super::setting::{LostPart, Struck};
 use super::table::{Registration, SessionTimeouts};
-use super::traffic::{Mark, Traffic};
+use super::traffic::Traffic;
+
+use crate::words::locked::locked;
 
 /// A request or a reply that is to be lost.
 #[derive(Debug)]
@@ -17,13 +18,6 @@ pub struct LostRequest {
     struck: Struck,
     /// Where it begins in the bytes at hand.
     pub start: usize,
-}
-
-#[derive(Debug, Default)]
-pub struct Replies {
-    pub marks: Vec<Mark>,
-    /// The first that is to be lost; nothing after it is looked at.
-    pub lost: Option<LostRequest>,
 }
 
 #[derive(Debug, Default)]
@@ -54,13 +48,13 @@ impl<'a> Conversation<'a> {
     }
 
     pub fn traffic(&self) -> Arc<Traffic> {
-        Arc::clone(&self.locked().traffic)
+        Arc::clone(&locked(&self.state).traffic)
     }
 
     /// Reads what the client has sent. Returns the first request that is to be lost; nothing after it is looked at.
     pub fn requested(&self, bytes: &[u8]) -> Option<LostRequest> {
         let mut lost = None;
-        let mut state = self.locked();
+        let mut state = locked(&self.state);
         let mut requests = std::mem::take(&mut state.requests);
         requests.read(bytes, |frame| {
             if state.asked {
@@ -68,7 +62,7 @@ impl<'a> Conversation<'a> {
                     own.wire.requested(own.connection, own.client, frame.head, frame.bytes);
                 }
                 let Some((request, loss)) = state.note(self.registration, frame.head) else { return Ok(()) };
-                lost = Some(LostRequest { loss, struck: Struck::unheard(request), start: frame.start });
+                lost = Some(LostRequest { loss, struck: Struck::now(request, 0), start: frame.start });
                 return Err(NotFrames);
             }
             let Negotiated { session, timeout_ms } =
@@ -85,11 +79,12 @@ impl<'a> Conversation<'a> {
         lost
     }
 
-    pub fn replied(&self, bytes: &[u8]) -> Replies {
-        let mut found = Replies::default();
-        let mut state = self.locked();
+    /// Reads what the server has sent. Returns the first reply that is to be lost; nothing after it is looked at.
+    pub fn replied(&self, bytes: &[u8]) -> Option<LostRequest> {
+        let mut lost = None;
+        let mut state = locked(&self.state);
         if !state.asked {
-            return found;
+            return None;
         }
         let mut replies = std::mem::take(&mut state.replies);
         replies.read(bytes, |frame| {
@@ -112,23 +107,18 @@ impl<'a> Conversation<'a> {
             if let Some((_, loss)) = answered.as_ref().filter(|_| reply.error != 0) {
                 self.registration.spare(*loss);
             } else if let Some((request, loss)) = answered {
-                let struck = Struck::answered(request, reply);
-                found.lost = Some(LostRequest { loss, struck, start: frame.start });
+                let struck = Struck::now(request, reply.zxid);
+                lost = Some(LostRequest { loss, struck, start: frame.start });
                 return Err(NotFrames);
             }
-            found.marks.push(Mark { end: frame.end, zxid: reply.zxid });
             Ok(())
         });
         state.replies = replies;
-        found
+        lost
     }
 
     pub fn lose(&self, lost: LostRequest) {
         self.registration.strike(lost.loss, lost.struck);
-    }
-
-    fn locked(&self) -> MutexGuard<'_, ConversationState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -203,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lost_reply_and_what_comes_after_it_is_not_marked() {
+    fn a_lost_reply_begins_behind_those_before_it() {
         let table = Arc::new(ProxyTable::default());
         let registration = table.join(None);
         let conversation = Conversation::new(&registration);
@@ -213,14 +203,12 @@ mod tests {
         let (_, told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&[create(2), create(3)].concat());
         let before = [reply(1, 11), reply(-1, -1)].concat();
-        let found = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat());
-        assert_eq!(found.marks, [Mark { end: 20, zxid: 11 }]);
-        let lost = found.lost.unwrap();
+        let lost = conversation.replied(&[before.clone(), reply(2, 12), reply(3, 13)].concat()).unwrap();
         assert_eq!(lost.start, before.len());
         conversation.lose(lost);
         let struck = told.borrow().clone().unwrap();
         assert_eq!((struck.request.xid, struck.request.path.as_str(), struck.zxid), (2, "/a", 12));
-        assert_eq!(conversation.replied(&reply(3, 13)).marks, []);
+        assert!(conversation.replied(&reply(3, 13)).is_none());
     }
 
     #[test]
@@ -233,10 +221,9 @@ mod tests {
         let (_, _told) = table.arm(Who::Session(7), LostPart::Reply, &[RequestKind::Create]);
         conversation.requested(&create(1));
         let refusal = frame(&[&1_i32.to_be_bytes(), &11_i64.to_be_bytes(), &(-110_i32).to_be_bytes()]);
-        let found = conversation.replied(&refusal);
-        assert_eq!((found.marks.len(), found.lost.is_none()), (1, true));
+        assert!(conversation.replied(&refusal).is_none());
         conversation.requested(&create(2));
-        assert!(conversation.replied(&reply(2, 12)).lost.is_some());
+        assert!(conversation.replied(&reply(2, 12)).is_some());
     }
 
     #[test]
@@ -263,7 +250,7 @@ mod tests {
         let conversation = Conversation::new(&registration);
         conversation.requested(&create(1));
         conversation.requested(&asks_for(7));
-        assert_eq!(conversation.replied(&[grants(7), reply(1, 5)].concat()).marks, []);
+        assert!(conversation.replied(&[grants(7), reply(1, 5)].concat()).is_none());
         assert_eq!(table.connections(Who::Session(7)), 0);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use super::pump::{Pump, has_hung_up};
 use super::setting::{ConnectionEnd, Orders};
 use super::table::{ProxyTable, Registration};
 use crate::words::error::Error;
+use crate::words::locked::locked;
 
 /// All contenders of a trial may connect at the same moment.
 const BACKLOG: i32 = 4096;
@@ -56,7 +57,7 @@ impl Listening {
 
     /// Where that client connects to, `host:port` in the order of the servers; listens there from the first time on.
     pub fn addresses_for(&self, client: usize, table: &Arc<ProxyTable>) -> Result<Vec<String>, Error> {
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = locked(&self.own);
         if let Some(addresses) = own.get(&client) {
             return Ok(addresses.clone());
         }
@@ -66,7 +67,7 @@ impl Listening {
     }
 
     pub fn all_addresses(&self) -> Vec<String> {
-        let own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = locked(&self.own);
         self.addresses.iter().chain(own.values().flatten()).cloned().collect()
     }
 }
@@ -148,7 +149,7 @@ async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) 
 
 async fn between(client: &TcpStream, server: &str, registration: &Registration) -> Result<(), ConnectionEnd> {
     let mut orders = registration.orders();
-    while_stalled(client, registration.joined_stalled(), &mut orders).await?;
+    while_stalled(client, registration.joined_stalled, &mut orders).await?;
     let server = connect(server, &mut orders).await?;
     // Requests are small, and the next one need not wait for this one's acknowledgement.
     for socket in [client, &server] {
@@ -156,8 +157,8 @@ async fn between(client: &TcpStream, server: &str, registration: &Registration) 
     }
     let conversation = Conversation::new(registration);
     let sockets = [client, &server];
-    let requests = Pump::to_server(sockets, &conversation, registration.orders(), registration.number());
-    let replies = Pump::to_client(sockets, &conversation, registration.orders(), registration.number());
+    let requests = Pump::to_server(sockets, &conversation, registration.orders(), registration.number);
+    let replies = Pump::to_client(sockets, &conversation, registration.orders(), registration.number);
     let ended = tokio::try_join!(requests.run(), replies.run());
     if ended == Err(ConnectionEnd::Reset) {
         reset_at_close(&server);

@@ -45,17 +45,11 @@ pub struct Proxy {
 
 impl Proxy {
     /// Listens on the loopback interface before each of these servers, `host:port`. They need not be up yet.
-    ///
-    /// # Errors
-    /// Usage when a server's address is none; environment when the system has no port or no thread left.
     pub fn before(servers: &[String]) -> Result<Self, Error> {
         Self::with(servers, Arc::default())
     }
 
     /// One that counts what passes for clients that connect by [`Proxy::connect_for`].
-    ///
-    /// # Errors
-    /// Same errors as [`Proxy::before`].
     pub fn counting(servers: &[String]) -> Result<(Self, Arc<Wire>), Error> {
         let wire = Arc::<Wire>::default();
         Ok((Self::with(servers, Arc::new(ProxyTable::counting(Arc::clone(&wire))))?, wire))
@@ -78,9 +72,6 @@ impl Proxy {
 
     /// A connect string for that client alone, by which it is known whatever session it has: [`Who::Client`]. The same
     /// one each time.
-    ///
-    /// # Errors
-    /// Environment when the system has no port left.
     pub fn connect_for(&self, client: usize) -> Result<String, Error> {
         Ok(self.listening.addresses_for(client, &self.table)?.join(","))
     }
@@ -163,7 +154,6 @@ impl Proxy {
         (passed.to_server, passed.to_client)
     }
 
-    /// All that has been counted of what passed so far.
     pub fn counted(&self, who: Who) -> Passed {
         self.table.passed(who)
     }
@@ -171,13 +161,6 @@ impl Proxy {
     /// How many connections are open. One whose end could not be noticed in a stall counts until it is healed.
     pub fn connections(&self, who: Who) -> usize {
         self.table.connections(who)
-    }
-
-    /// The highest zxid in the headers of the replies that have been passed on to a session, over all its
-    /// connections; `None` before the first. A client that has received a reply finds it counted here, and nothing
-    /// is counted that has not left for the client. Notifications carry no zxid.
-    pub fn last_zxid(&self, session: i64) -> Option<i64> {
-        Some(self.table.passed(Who::Session(session)).zxid).filter(|zxid| *zxid > 0)
     }
 }
 

@@ -17,9 +17,9 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::conversation::{Conversation, LostRequest, Replies};
+use super::conversation::{Conversation, LostRequest};
 use super::setting::{ConnectionEnd, Delay, Orders, Settings};
-use super::traffic::{Direction, Mark};
+use super::traffic::Direction;
 
 const BUFFER: usize = 16 << 10;
 
@@ -175,31 +175,28 @@ impl<'a> Pump<'a> {
 
     /// Passes on what is in the buffer, or puts it in the queue; whether there still is a receiver.
     fn arrived(&mut self, count: usize) -> Result<bool, ConnectionEnd> {
-        let found = self.understand(count);
-        let passes = found.lost.as_ref().map_or(count, |lost| lost.start);
-        self.ended |= found.lost.is_some();
-        self.lost = found.lost;
+        self.lost = self.understand(count);
+        let passes = self.lost.as_ref().map_or(count, |lost| lost.start);
+        self.ended |= self.lost.is_some();
         // These bytes may have told whose connection it is.
         self.obey()?;
         let mut gone = 0;
         if self.queue.is_direct() && !self.settings.stalled {
-            let Some(written) = self.pass(&self.buffer[..passes], 0, &found.marks) else { return Ok(false) };
+            let Some(written) = self.pass(&self.buffer[..passes]) else { return Ok(false) };
             gone = written;
             if gone == passes {
                 self.conversation.traffic().kept(Duration::ZERO);
             }
             self.has_passed |= gone > 0;
         }
-        let rest = found.marks.into_iter().filter(|mark| mark.end > gone);
-        let rest = rest.map(|mark| Mark { end: mark.end - gone, ..mark }).collect();
-        self.queue.push(&self.buffer[gone..passes], rest, Instant::now());
+        self.queue.push(&self.buffer[gone..passes], Instant::now());
         Ok(true)
     }
 
-    fn understand(&self, count: usize) -> Replies {
+    fn understand(&self, count: usize) -> Option<LostRequest> {
         let bytes = &self.buffer[..count];
         match self.direction {
-            Direction::ToServer => Replies { lost: self.conversation.requested(bytes), ..Replies::default() },
+            Direction::ToServer => self.conversation.requested(bytes),
             Direction::ToClient => self.conversation.replied(bytes),
         }
     }
@@ -207,7 +204,7 @@ impl<'a> Pump<'a> {
     /// Writes what is due; whether there still is a receiver.
     fn write(&mut self) -> bool {
         let Some(part) = self.queue.part() else { return true };
-        let Some(written) = self.pass(part.bytes, part.from, part.marks) else { return false };
+        let Some(written) = self.pass(part) else { return false };
         if let Some(lasted) = self.queue.gone(written, Instant::now()) {
             self.conversation.traffic().kept(lasted);
         }
@@ -216,8 +213,8 @@ impl<'a> Pump<'a> {
     }
 
     /// How much could be written at once; `None` when there is no reader.
-    fn pass(&self, bytes: &[u8], from: usize, marks: &[Mark]) -> Option<usize> {
-        match self.conversation.traffic().write(self.direction, from, marks, || self.to.try_write(bytes)) {
+    fn pass(&self, bytes: &[u8]) -> Option<usize> {
+        match self.conversation.traffic().write(self.direction, || self.to.try_write(bytes)) {
             Ok(written) => Some(written),
             Err(error) if is_for_later(&error) => Some(0),
             Err(_) => None,
@@ -281,19 +278,9 @@ const CREDIT: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 struct Piece {
     bytes: Vec<u8>,
-    marks: Vec<Mark>,
     sent: usize,
     came: Instant,
     due: Instant,
-}
-
-/// The rest of the first piece, or as much of it as may go at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct RestOfPiece<'a> {
-    bytes: &'a [u8],
-    /// Where it begins in its piece.
-    from: usize,
-    marks: &'a [Mark],
 }
 
 /// Pieces in the order in which they came, which is the one in which they go.
@@ -349,29 +336,30 @@ impl Queue {
         self.bytes < ROOM
     }
 
-    fn push(&mut self, bytes: &[u8], marks: Vec<Mark>, now: Instant) {
+    fn push(&mut self, bytes: &[u8], now: Instant) {
         if bytes.is_empty() {
             return;
         }
         let before = self.pieces.back().map_or(now, |piece| piece.due);
         let due = before.max(now + late(&mut self.delays));
         self.bytes += bytes.len();
-        self.pieces.push_back(Piece { bytes: bytes.to_vec(), marks, sent: 0, came: now, due });
+        self.pieces.push_back(Piece { bytes: bytes.to_vec(), sent: 0, came: now, due });
     }
 
     /// When the next part may go; `None` when nothing waits.
     fn due(&self) -> Option<Instant> {
         let part = self.part()?;
-        Some(self.carried(part.bytes.len()).unwrap_or(self.pieces.front()?.due))
+        Some(self.carried(part.len()).unwrap_or(self.pieces.front()?.due))
     }
 
-    fn part(&self) -> Option<RestOfPiece<'_>> {
+    /// The rest of the first piece, or as much of it as may go at once.
+    fn part(&self) -> Option<&[u8]> {
         let piece = self.pieces.front()?;
         let rest = &piece.bytes[piece.sent..];
         let most = self
             .bandwidth
             .map_or(usize::MAX, |rate| usize::try_from(rate.div_ceil(PARTS_A_SECOND)).unwrap_or(usize::MAX));
-        Some(RestOfPiece { bytes: &rest[..most.clamp(1, rest.len())], from: piece.sent, marks: &piece.marks })
+        Some(&rest[..most.clamp(1, rest.len())])
     }
 
     /// Strikes off so many bytes of the next part, which have gone. Tells how long their piece was kept back, if it has gone as
@@ -424,11 +412,10 @@ mod tests {
     fn without_settings_everything_goes_at_once() {
         let (mut queue, now) = set(Settings::default());
         assert!(queue.is_direct());
-        queue.push(b"abc", vec![Mark { end: 3, zxid: 1 }], now);
+        queue.push(b"abc", now);
         assert_eq!(queue.due(), Some(now));
         queue.gone(1, now);
-        let part = queue.part().unwrap();
-        assert_eq!((part.bytes, part.from, part.marks.len()), (&b"bc"[..], 1, 1));
+        assert_eq!(queue.part(), Some(&b"bc"[..]));
         queue.gone(2, now);
         assert!(queue.is_direct() && queue.due().is_none());
     }
@@ -439,7 +426,7 @@ mod tests {
             let (mut queue, now) = set(delayed(5 * MS, 10 * MS, seed));
             let mut dues = Vec::new();
             for n in 0..100_u8 {
-                queue.push(&[n], Vec::new(), now);
+                queue.push(&[n], now);
                 let due = queue.pieces.back().unwrap().due - now;
                 assert!((5 * MS..=15 * MS).contains(&due), "{due:?}");
                 dues.push(due);
@@ -457,20 +444,20 @@ mod tests {
         let mut queue = Queue::new(1, now);
         let longest = Delay { latency: Duration::MAX, extra: Duration::MAX, seed: 1 };
         queue.set(&Settings::of([Setting::Delay(longest); 3].into_iter()), now);
-        queue.push(b"a", Vec::new(), now);
+        queue.push(b"a", now);
         assert!(queue.due().unwrap() > now + Duration::from_secs(365 * 24 * 3600));
     }
 
     #[test]
     fn once_a_delay_is_undone_what_waits_is_due() {
         let (mut queue, now) = set(delayed(1000 * MS, Duration::ZERO, 1));
-        queue.push(b"a", Vec::new(), now);
-        queue.push(b"b", Vec::new(), now);
+        queue.push(b"a", now);
+        queue.push(b"b", now);
         assert_eq!(queue.due(), Some(now + 1000 * MS));
         queue.set(&Settings::default(), now + MS);
         assert_eq!(queue.due(), Some(now + MS));
         assert_eq!(queue.gone(1, now + MS), Some(MS), "so long it was kept back");
-        assert_eq!(queue.part().unwrap().bytes, b"b");
+        assert_eq!(queue.part(), Some(&b"b"[..]));
     }
 
     #[test]
@@ -478,11 +465,11 @@ mod tests {
         let (long, short) = (delayed(1000 * MS, Duration::ZERO, 1), delayed(20 * MS, Duration::ZERO, 1));
         let both = Settings { delays: [&long.delays[..], &short.delays].concat(), ..Settings::default() };
         let (mut queue, now) = set(both);
-        queue.push(b"a", Vec::new(), now);
+        queue.push(b"a", now);
         assert_eq!(queue.due(), Some(now + 1020 * MS));
         queue.set(&short, now + MS);
         assert_eq!(queue.due(), Some(now + 20 * MS));
-        queue.push(b"b", Vec::new(), now + 2 * MS);
+        queue.push(b"b", now + 2 * MS);
         queue.gone(1, now + 20 * MS);
         assert_eq!(queue.due(), Some(now + 22 * MS));
     }
@@ -490,9 +477,9 @@ mod tests {
     #[test]
     fn a_bandwidth_carries_its_bytes_and_no_more() {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
-        queue.push(&[0; 500], Vec::new(), now);
+        queue.push(&[0; 500], now);
         while let Some(part) = queue.part() {
-            let (bytes, due) = (part.bytes.len(), queue.due().unwrap());
+            let (bytes, due) = (part.len(), queue.due().unwrap());
             assert!(bytes <= 10);
             // Timers are late, and that is made up for.
             queue.gone(bytes, due + MS);
@@ -505,7 +492,7 @@ mod tests {
     #[test]
     fn a_link_that_was_idle_has_saved_nothing_up() {
         let (mut queue, now) = set(Settings { bandwidth: Some(1000), ..Settings::default() });
-        queue.push(&[0; 10], Vec::new(), now + 5000 * MS);
+        queue.push(&[0; 10], now + 5000 * MS);
         assert_eq!(queue.due(), Some(now + 5010 * MS));
         // Nor when the receiver kept it waiting.
         queue.gone(10, now + 9000 * MS);
@@ -517,7 +504,7 @@ mod tests {
         let (mut queue, now) = set(delayed(MS, Duration::ZERO, 1));
         let mut pushed = 0;
         while queue.has_room() {
-            queue.push(&[0; 65536], Vec::new(), now);
+            queue.push(&[0; 65536], now);
             pushed += 65536;
         }
         assert_eq!(pushed, ROOM);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::protocol::{ClientRequest, Reply};
+use super::protocol::ClientRequest;
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::RequestKind;
 
@@ -148,14 +148,8 @@ pub struct Struck {
 }
 
 impl Struck {
-    /// Of a request whose reply is swallowed now.
-    pub fn answered(request: ClientRequest, reply: Reply) -> Self {
-        Self { request, zxid: reply.zxid, at: clock::now() }
-    }
-
-    /// Of a request that is swallowed now.
-    pub fn unheard(request: ClientRequest) -> Self {
-        Self { request, zxid: 0, at: clock::now() }
+    pub fn now(request: ClientRequest, zxid: i64) -> Self {
+        Self { request, zxid, at: clock::now() }
     }
 }
 
@@ -174,7 +168,6 @@ struct Armed {
 pub struct Losses(BTreeMap<u64, Armed>);
 
 impl Losses {
-    /// Adds one; what it becomes is told there.
     pub fn arm(
         &mut self,
         number: u64,
@@ -274,7 +267,7 @@ mod tests {
 
     fn struck() -> Struck {
         let request = ClientRequest { xid: 1, opcode: 1, kind: CREATE, path: "/a".into() };
-        Struck::answered(request, Reply { xid: 1, zxid: 5, error: 0 })
+        Struck::now(request, 5)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Add;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use super::setting::{ConnectionEnd, Losses, LostPart, Orders, Owner, Setting, Settings, Struck, Who};
 use super::traffic::{Passed, Traffic};
 use super::wire::Wire;
+use crate::words::locked::locked;
 use crate::words::measure::RequestKind;
 
 #[derive(Debug)]
@@ -74,13 +75,9 @@ impl ProxyTable {
         Self { wire: Some(wire), ..Self::default() }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets a setting; the number is for [`ProxyTable::unset`].
     pub fn set(&self, who: Who, setting: Setting) -> u64 {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         let number = inner.number();
         inner.settings.insert(number, (who, setting));
         inner.give_orders(who);
@@ -88,20 +85,19 @@ impl ProxyTable {
     }
 
     pub fn unset(&self, number: u64) {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         if let Some((who, _)) = inner.settings.remove(&number) {
             inner.give_orders(who);
         }
     }
 
-    /// What is set for them at this moment.
     pub fn in_force(&self, who: Who) -> Settings {
-        Settings::clone(&self.locked().orders_for(who.owner()).settings)
+        Settings::clone(&locked(&self.inner).orders_for(who.owner()).settings)
     }
 
     /// Tells connections to end; how many were not told before.
     pub fn end(&self, who: Who, ending: ConnectionEnd) -> usize {
-        let inner = self.locked();
+        let inner = locked(&self.inner);
         let told = inner.covered(who).filter(|connection| {
             connection.orders.send_if_modified(|orders| {
                 let is_first = orders.ending.is_none();
@@ -118,7 +114,7 @@ impl ProxyTable {
         part: LostPart,
         kinds: &[RequestKind],
     ) -> (u64, watch::Receiver<Option<Struck>>) {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         let number = inner.number();
         let hears = inner.losses.arm(number, who, part, kinds);
         self.armed.store(inner.losses.len(), Ordering::SeqCst);
@@ -126,18 +122,18 @@ impl ProxyTable {
     }
 
     pub fn disarm(&self, number: u64) {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         inner.losses.disarm(number);
         self.armed.store(inner.losses.len(), Ordering::SeqCst);
     }
 
     pub fn connections(&self, who: Who) -> usize {
-        self.locked().covered(who).count()
+        locked(&self.inner).covered(who).count()
     }
 
     /// What has passed so far, also on connections that are gone.
     pub fn passed(&self, who: Who) -> Passed {
-        let inner = self.locked();
+        let inner = locked(&self.inner);
         let sessions = inner.sessions.iter().filter_map(|(session, OfSession { client, traffic, .. })| {
             who.covers(Owner { client: *client, session: Some(*session) }).then_some(&**traffic)
         });
@@ -153,14 +149,13 @@ impl ProxyTable {
         each.fold(Passed::default(), Passed::add)
     }
 
-    /// A session's timeouts as its latest connection has negotiated them.
     pub fn timeouts(&self, session: i64) -> Option<SessionTimeouts> {
-        self.locked().sessions.get(&session)?.timeouts
+        locked(&self.inner).sessions.get(&session)?.timeouts
     }
 
     /// Takes a new connection in, of that client if it is one's own.
     pub fn join(self: &Arc<Self>, client: Option<usize>) -> Registration {
-        let mut inner = self.locked();
+        let mut inner = locked(&self.inner);
         let number = inner.number();
         let owner = Owner { client, session: None };
         let orders = watch::Sender::new(inner.orders_for(owner));
@@ -242,13 +237,13 @@ impl Inner {
 #[derive(Debug)]
 pub struct Registration {
     table: Arc<ProxyTable>,
-    number: u64,
+    pub number: u64,
     client: Option<usize>,
-    joined_stalled: bool,
+    /// Whether nothing was to move when it joined. By the time it is served that may be over.
+    pub joined_stalled: bool,
     heard: watch::Receiver<Orders>,
 }
 
-/// Where a connection's frames are counted, and whose they are.
 #[derive(Debug)]
 pub struct CountedBy<'a> {
     pub wire: &'a Wire,
@@ -257,16 +252,6 @@ pub struct CountedBy<'a> {
 }
 
 impl Registration {
-    /// Whether nothing was to move when it joined. By the time it is served that may be over.
-    pub fn joined_stalled(&self) -> bool {
-        self.joined_stalled
-    }
-
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Where its frames are counted, if they are.
     pub fn counted_by(&self) -> Option<CountedBy<'_>> {
         Some(CountedBy { wire: self.table.wire.as_deref()?, connection: self.number, client: self.client? })
     }
@@ -280,12 +265,12 @@ impl Registration {
 
     /// Says whose connection it is, `None` where it has no owner; the traffic in which it counts from now on.
     pub fn identify(&self, session: Option<i64>) -> Arc<Traffic> {
-        self.table.locked().identify(self.number, session).unwrap_or_default()
+        locked(&self.table.inner).identify(self.number, session).unwrap_or_default()
     }
 
     /// Notes what its session's timeouts are, if it has one.
     pub fn negotiated(&self, session: i64, timeouts: SessionTimeouts) {
-        if let Some(known) = self.table.locked().sessions.get_mut(&session) {
+        if let Some(known) = locked(&self.table.inner).sessions.get_mut(&session) {
             known.timeouts = Some(timeouts);
         }
     }
@@ -295,19 +280,17 @@ impl Registration {
         if self.table.armed.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        let mut inner = self.table.locked();
+        let mut inner = locked(&self.table.inner);
         let owner = inner.connections.get(&self.number)?.owner;
         inner.losses.find(self.number, owner, kind)
     }
 
-    /// Tells that the server has refused the request that a loss had found.
     pub fn spare(&self, loss: u64) {
-        self.table.locked().losses.spare(loss);
+        locked(&self.table.inner).losses.spare(loss);
     }
 
-    /// Tells that a request or a reply was lost.
     pub fn strike(&self, loss: u64, struck: Struck) {
-        let mut inner = self.table.locked();
+        let mut inner = locked(&self.table.inner);
         inner.losses.strike(loss, struck);
         self.table.armed.store(inner.losses.len(), Ordering::SeqCst);
     }
@@ -315,7 +298,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut inner = self.table.locked();
+        let mut inner = locked(&self.table.inner);
         inner.losses.gone(self.number);
         let Some(connection) = inner.connections.remove(&self.number) else { return };
         let Owner { client, session } = connection.owner;
@@ -334,6 +317,10 @@ mod tests {
 
     fn settings(registration: &Registration) -> Arc<Settings> {
         Arc::clone(&registration.orders().borrow().settings)
+    }
+
+    fn sends(registration: &Registration, session: Option<i64>, bytes: usize) {
+        registration.identify(session).write(Direction::ToServer, || Ok(bytes)).unwrap();
     }
 
     #[test]
@@ -376,10 +363,10 @@ mod tests {
         let table = Arc::new(ProxyTable::default());
         for session in [1, 2] {
             let registration = table.join(Some(7));
-            registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(10)).unwrap();
+            sends(&registration, Some(session), 10);
         }
-        table.join(Some(7)).identify(None).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
-        table.join(Some(8)).identify(Some(3)).write(Direction::ToServer, 0, &[], || Ok(100)).unwrap();
+        sends(&table.join(Some(7)), None, 1);
+        sends(&table.join(Some(8)), Some(3), 100);
         assert_eq!(table.passed(Who::Client(7)).to_server, 21);
         assert_eq!(table.passed(Who::All).to_server, 121);
     }
@@ -387,20 +374,17 @@ mod tests {
     #[test]
     fn a_session_that_its_client_has_replaced_is_forgotten_and_what_passed_for_it_still_counts() {
         let table = Arc::new(ProxyTable::default());
-        let send = |registration: &Registration, session, bytes| {
-            registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
-        };
         for session in 1..=1_000 {
-            send(&table.join(Some(7)), session, 10);
+            sends(&table.join(Some(7)), Some(session), 10);
         }
         // Given one whose connection is not gone yet
         let late = table.join(Some(7));
-        send(&late, 1_001, 10);
+        sends(&late, Some(1_001), 10);
         let next = table.join(Some(7));
-        send(&next, 1_002, 10);
-        late.identify(Some(1_001)).write(Direction::ToServer, 0, &[], || Ok(1)).unwrap();
+        sends(&next, Some(1_002), 10);
+        sends(&late, Some(1_001), 1);
         drop(late);
-        assert_eq!(table.locked().sessions.len(), 1);
+        assert_eq!(locked(&table.inner).sessions.len(), 1);
         assert_eq!(table.passed(Who::Client(7)).connections, 1_002);
         assert_eq!(table.passed(Who::Client(7)).to_server, 10_021);
         assert_eq!(table.passed(Who::Session(1_002)).to_server, 10);
@@ -409,14 +393,11 @@ mod tests {
     #[test]
     fn what_passes_for_the_new_session_counts_at_once_though_the_one_before_connects_again_to_be_closed() {
         let table = Arc::new(ProxyTable::default());
-        let send = |registration: &Registration, session, bytes| {
-            registration.identify(Some(session)).write(Direction::ToServer, 0, &[], || Ok(bytes)).unwrap();
-        };
         let next = table.join(Some(7));
-        send(&next, 2, 10);
+        sends(&next, Some(2), 10);
         let late = table.join(Some(7));
-        send(&late, 1, 100);
-        send(&next, 2, 1_000);
+        sends(&late, Some(1), 100);
+        sends(&next, Some(2), 1_000);
         assert_eq!(table.passed(Who::Client(7)).to_server, 1_110);
         drop((late, next));
         assert_eq!(table.passed(Who::Client(7)).to_server, 1_110);
@@ -439,12 +420,12 @@ mod tests {
         let table = Arc::new(ProxyTable::default());
         for _ in 0..2 {
             let registration = table.join(None);
-            registration.identify(None).write(Direction::ToServer, 0, &[], || Ok(3)).unwrap();
+            sends(&registration, None, 3);
             assert_eq!(table.passed(Who::All).to_server % 10, 3);
-            registration.identify(Some(1)).write(Direction::ToServer, 0, &[], || Ok(7)).unwrap();
+            sends(&registration, Some(1), 7);
         }
         let nameless = table.join(None);
-        nameless.identify(None).write(Direction::ToServer, 0, &[], || Ok(5)).unwrap();
+        sends(&nameless, None, 5);
         drop(nameless);
         assert_eq!(table.passed(ONE).to_server, 20);
         assert_eq!(table.passed(Who::All).to_server, 25);

@@ -1,24 +1,17 @@
-//! What has passed: bytes in both directions, and how far the client has seen the ensemble's order.
+//! What has passed: bytes in both directions, and how long it was kept waiting.
 
 use std::io;
 use std::ops::{Add, Sub};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
+
+use crate::words::locked::locked;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     ToServer,
     /// From the server to the client: replies and notifications.
     ToClient,
-}
-
-/// A reply that ends at that place of a piece of data, and the zxid in its header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    /// Bytes from the piece's beginning.
-    pub end: usize,
-    /// The last transaction that the server had applied.
-    pub zxid: i64,
 }
 
 /// How often something was kept waiting, and for how long in all.
@@ -66,8 +59,6 @@ pub struct Passed {
     pub to_server: u64,
     /// Bytes of replies and notifications.
     pub to_client: u64,
-    /// The highest zxid in a reply's header; 0 before the first.
-    pub zxid: i64,
     /// What had been read and was kept back until all of it had gone.
     pub kept: Waits,
     /// What had come for a slow reader until it was read.
@@ -82,22 +73,9 @@ impl Add for Passed {
             connections: self.connections + other.connections,
             to_server: self.to_server + other.to_server,
             to_client: self.to_client + other.to_client,
-            zxid: self.zxid.max(other.zxid),
             kept: self.kept + other.kept,
             unread: self.unread + other.unread,
         }
-    }
-}
-
-impl Passed {
-    /// Counts a part of a piece that has passed: from its byte `from` on, so many.
-    fn count(&mut self, direction: Direction, from: usize, bytes: usize, marks: &[Mark]) {
-        match direction {
-            Direction::ToServer => self.to_server += bytes as u64,
-            Direction::ToClient => self.to_client += bytes as u64,
-        }
-        let passed = marks.iter().filter(|mark| mark.end > from && mark.end <= from + bytes);
-        self.zxid = passed.map(|mark| mark.zxid).fold(self.zxid, i64::max);
     }
 }
 
@@ -113,42 +91,38 @@ impl Traffic {
 
     /// What has passed so far. What a client has received is in it.
     pub fn passed(&self) -> Passed {
-        *self.locked()
+        *locked(&self.0)
     }
 
-    /// Writes a piece of data from its byte `from` on and counts what went. A look meanwhile waits, so that
-    /// nothing has arrived that is not counted.
+    /// Writes a piece of data and counts what went. A look meanwhile waits, so that nothing has arrived that is not counted.
     pub fn write(
         &self,
         direction: Direction,
-        from: usize,
-        marks: &[Mark],
         write: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let mut passed = self.locked();
+        let mut passed = locked(&self.0);
         let written = write()?;
-        passed.count(direction, from, written, marks);
+        match direction {
+            Direction::ToServer => passed.to_server += written as u64,
+            Direction::ToClient => passed.to_client += written as u64,
+        }
         Ok(written)
     }
 
     /// Counts a piece of data that was kept back for so long, and has gone.
     pub fn kept(&self, lasted: Duration) {
-        self.locked().kept.count(lasted);
+        locked(&self.0).kept.count(lasted);
     }
 
     /// Counts a piece of data that was read so long after it had come.
     pub fn unread(&self, lasted: Duration) {
-        self.locked().unread.count(lasted);
+        locked(&self.0).unread.count(lasted);
     }
 
     pub fn take_over(&self, other: &Self) {
-        let other = std::mem::take(&mut *other.locked());
-        let mut own = self.locked();
+        let other = std::mem::take(&mut *locked(&other.0));
+        let mut own = locked(&self.0);
         *own = *own + other;
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Passed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -156,35 +130,21 @@ impl Traffic {
 mod tests {
     use super::*;
 
-    const MARKS: [Mark; 2] = [Mark { end: 20, zxid: 7 }, Mark { end: 40, zxid: 9 }];
-
-    #[test]
-    fn a_zxid_counts_when_the_last_byte_of_its_reply_has_passed() {
-        let traffic = Traffic::default();
-        let mut zxids = Vec::new();
-        for (from, bytes) in [(0, 19), (19, 1), (20, 19), (39, 1)] {
-            traffic.write(Direction::ToClient, from, &MARKS, || Ok(bytes)).unwrap();
-            zxids.push(traffic.passed().zxid);
-        }
-        assert_eq!(zxids, [0, 7, 7, 9]);
-        assert_eq!(traffic.passed().to_client, 40);
-    }
-
     #[test]
     fn what_could_not_be_written_does_not_count() {
         let traffic = Traffic::default();
         let full = || Err(io::ErrorKind::WouldBlock.into());
-        assert!(traffic.write(Direction::ToClient, 0, &MARKS, full).is_err());
+        assert!(traffic.write(Direction::ToClient, full).is_err());
         assert_eq!(traffic.passed(), Passed::default());
     }
 
     #[test]
-    fn traffic_taken_over_is_counted_once_and_a_zxid_never_falls() {
+    fn traffic_taken_over_is_counted_once() {
         let (one, other) = (Traffic::default(), Traffic::default());
-        one.write(Direction::ToClient, 0, &MARKS, || Ok(40)).unwrap();
-        other.write(Direction::ToServer, 0, &[], || Ok(5)).unwrap();
+        one.write(Direction::ToClient, || Ok(40)).unwrap();
+        other.write(Direction::ToServer, || Ok(5)).unwrap();
         one.take_over(&other);
         one.take_over(&other);
-        assert_eq!(one.passed(), Passed { to_server: 5, to_client: 40, zxid: 9, ..Passed::default() });
+        assert_eq!(one.passed(), Passed { to_server: 5, to_client: 40, ..Passed::default() });
     }
 }

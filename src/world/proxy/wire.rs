@@ -5,10 +5,11 @@
 //! creates, deletes and writes tell theirs, and a watch fires at the first change after it was set.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::protocol::{self, Operation, created, is_refused, operations};
 use crate::words::jute::Reader;
+use crate::words::locked::locked;
 use crate::words::measure::{RequestKind, WireCounts};
 
 /// So many changes and notifications are remembered.
@@ -118,61 +119,54 @@ struct WireState {
 }
 
 impl Wire {
-    fn locked(&self) -> MutexGuard<'_, WireState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A client has asked for a session on a new connection, or goes on with one.
     pub(super) fn connects(&self, client: usize, bytes: usize) {
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         if state.of(client).whole().apart.connects > 0 {
             state.is_unclear("a contender connected again, so its watches were not followed");
         }
-        state.of(client).counts(|counts| {
-            counts.apart.connects += 1;
-            counts.apart.bytes += bytes as u64;
-        });
+        let apart = &mut state.of(client).current.apart;
+        apart.connects += 1;
+        apart.bytes += bytes as u64;
     }
 
-    /// A client was told its session.
     pub(super) fn connected(&self, client: usize, bytes: usize) {
-        self.locked().of(client).counts(|counts| counts.apart.bytes += bytes as u64);
+        locked(&self.0).of(client).current.apart.bytes += bytes as u64;
     }
 
     /// A client has sent a request of that many bytes; `head` is how it begins.
     pub(super) fn requested(&self, connection: u64, client: usize, head: &[u8], bytes: usize) {
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         let mut reader = Reader(head);
         let (Some(xid), Some(opcode)) = (reader.int(), reader.int()) else { return };
         let (of, bytes) = (state.of(client), bytes as u64);
         let kind = protocol::request(head).map(|request| request.kind);
-        let is_apart = of.counts(|counts| {
-            let apart = &mut counts.apart;
-            let count = match opcode {
-                11 => &mut apart.pings,
-                100 => &mut apart.auths,
-                101 | 105 => &mut apart.watches_set_anew,
-                -11 => &mut apart.closes,
-                _ => return false,
-            };
+        let apart = &mut of.current.apart;
+        let count_apart = match opcode {
+            11 => Some(&mut apart.pings),
+            100 => Some(&mut apart.auths),
+            101 | 105 => Some(&mut apart.watches_set_anew),
+            -11 => Some(&mut apart.closes),
+            _ => None,
+        };
+        let is_apart = count_apart.is_some();
+        if let Some(count) = count_apart {
             *count += 1;
             apart.bytes += bytes;
-            true
-        });
+        }
         let body = head.get(REQUEST_HEADER..).unwrap_or_default();
         let parts = if is_apart { Some(Vec::new()) } else { operations(opcode, body) };
         if !is_apart {
-            of.counts(|counts| {
-                counts.bytes_sent += bytes;
-                match kind {
-                    Some(kind) => counts.requests.add(kind, 1),
-                    None => *counts.other_requests.entry(told(opcode)).or_default() += 1,
-                }
-                if kind == Some(RequestKind::Multi) {
-                    let parts = parts.iter().flatten().map(|(opcode, _)| told(*opcode));
-                    parts.for_each(|part| *counts.parts_of_multis.entry(part).or_default() += 1);
-                }
-            });
+            let counts = &mut of.current;
+            counts.bytes_sent += bytes;
+            match kind {
+                Some(kind) => counts.requests.add(kind, 1),
+                None => *counts.other_requests.entry(told(opcode)).or_default() += 1,
+            }
+            if kind == Some(RequestKind::Multi) {
+                let parts = parts.iter().flatten().map(|(opcode, _)| told(*opcode));
+                parts.for_each(|part| *counts.parts_of_multis.entry(part).or_default() += 1);
+            }
         }
         let watch = match kind {
             Some(RequestKind::GetDataWatch | RequestKind::ExistsWatch) => Some(Watched::Node),
@@ -193,13 +187,12 @@ impl Wire {
 
     /// A reply or a notification of that many bytes has come for a client.
     pub(super) fn answered(&self, connection: u64, client: usize, head: &[u8], bytes: usize) {
-        const NOTIFICATION: i32 = -1;
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         let mut reader = Reader(head);
         let (Some(xid), Some(zxid), Some(error)) = (reader.int(), reader.long(), reader.int()) else {
             return;
         };
-        if xid == NOTIFICATION {
+        if xid == protocol::NOTIFICATION {
             return state.notified(client, &mut reader, bytes as u64);
         }
         let of = state.of(client);
@@ -207,21 +200,19 @@ impl Wire {
         // In the order of the requests, but for pings and the like.
         let asked = pending.iter().position(|asked| asked.xid == xid).and_then(|at| pending.remove(at));
         let Some(asked) = asked.filter(|asked| !asked.is_apart) else {
-            of.counts(|counts| counts.apart.bytes += bytes as u64);
+            of.current.apart.bytes += bytes as u64;
             return;
         };
         let body = head.get(REPLY_HEADER..).unwrap_or_default();
         let is_done = error == 0 && !is_refused(asked.opcode, body);
-        of.counts(|counts| {
-            counts.bytes_received += bytes as u64;
-            if let Some(kind) = asked.kind.filter(|_| is_done) {
-                counts.succeeded.add(kind, 1);
-                if matches!(kind, RequestKind::GetChildren | RequestKind::GetChildrenWatch) {
-                    let names = Reader(body).int().and_then(|names| u64::try_from(names).ok());
-                    counts.names_returned += names.unwrap_or(0);
-                }
+        of.current.bytes_received += bytes as u64;
+        if let Some(kind) = asked.kind.filter(|_| is_done) {
+            of.current.succeeded.add(kind, 1);
+            if matches!(kind, RequestKind::GetChildren | RequestKind::GetChildrenWatch) {
+                let names = Reader(body).int().and_then(|names| u64::try_from(names).ok());
+                of.current.names_returned += names.unwrap_or(0);
             }
-        });
+        }
         let is_set = is_done || (error == NO_NODE && asked.kind == Some(RequestKind::ExistsWatch));
         if let Some(watch) = asked.watch.clone().filter(|_| is_set) {
             of.watches.entry(watch).or_insert(zxid);
@@ -234,9 +225,8 @@ impl Wire {
         }
     }
 
-    /// The contender has the lock.
     pub fn granted(&self, client: usize) {
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         let of = state.of(client);
         of.holds = true;
         of.nodes.values_mut().for_each(|holds| *holds = true);
@@ -245,7 +235,7 @@ impl Wire {
 
     /// The contender has released, or goes without the lock, and does nothing until its next turn.
     pub fn turn_ended(&self, client: usize) {
-        let mut state = self.locked();
+        let mut state = locked(&self.0);
         let of = state.of(client);
         let counts = std::mem::take(&mut of.current);
         if of.turns == 0 { &mut of.first } else { &mut of.later }.merge(&counts);
@@ -254,7 +244,7 @@ impl Wire {
     }
 
     pub fn counted(&self) -> Wired {
-        let state = self.locked();
+        let state = locked(&self.0);
         let [first, later, whole] = <[WireCounts; 3]>::default();
         let mut counted = Wired { first, later, whole, fan_out: state.fan_out() };
         for of in state.clients.values() {
@@ -284,10 +274,6 @@ fn told(opcode: i32) -> String {
 }
 
 impl OfClient {
-    fn counts<T>(&mut self, count: impl FnOnce(&mut WireCounts) -> T) -> T {
-        count(&mut self.current)
-    }
-
     fn whole(&self) -> WireCounts {
         let mut whole = self.first.clone();
         whole.merge(&self.later);
@@ -319,25 +305,16 @@ impl WireState {
             return;
         };
         let of = self.of(client);
-        let event = of.counts(|counts| {
-            counts.bytes_received += bytes;
-            let seen = &mut counts.notifications;
-            let (count, event) = match kind {
-                1 => (&mut seen.node_created, Event::Created),
-                2 => (&mut seen.node_deleted, Event::Deleted),
-                3 => (&mut seen.data_changed, Event::DataChanged),
-                4 => (&mut seen.children_changed, Event::ChildrenChanged),
-                _ => return None,
-            };
-            *count += 1;
-            Some(event)
-        });
-        let Some(event) = event else { return };
-        let fires = match event {
-            Event::Created | Event::DataChanged => &[Watched::Node][..],
-            Event::Deleted => &[Watched::Node, Watched::Children],
-            Event::ChildrenChanged => &[Watched::Children],
+        of.current.bytes_received += bytes;
+        let seen = &mut of.current.notifications;
+        let (count, event, fires) = match kind {
+            1 => (&mut seen.node_created, Event::Created, &[Watched::Node][..]),
+            2 => (&mut seen.node_deleted, Event::Deleted, &[Watched::Node, Watched::Children][..]),
+            3 => (&mut seen.data_changed, Event::DataChanged, &[Watched::Node][..]),
+            4 => (&mut seen.children_changed, Event::ChildrenChanged, &[Watched::Children][..]),
+            _ => return,
         };
+        *count += 1;
         let set = fires.iter().filter_map(|watched| of.watches.remove(&(path.clone(), *watched))).min();
         match set {
             Some(set) if self.remembers() => self.fired.push(Fired { event, path, set }),
@@ -391,7 +368,6 @@ impl WireState {
         }
     }
 
-    /// Which notifications releases caused.
     fn fan_out(&self) -> Result<FanOut, String> {
         if let Some(why) = self.unclear {
             return Err(why.to_owned());

@@ -69,9 +69,6 @@ pub async fn mntr(address: &str) -> io::Result<Mntr> {
 }
 
 /// Asks one server for its configuration (`conf`), key by key.
-///
-/// # Errors
-/// Same errors as [`mntr`].
 pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
     let answer = ask(address, "conf", PATIENCE).await?;
     let pairs: Vec<_> = answer
@@ -86,9 +83,6 @@ pub async fn conf(address: &str) -> io::Result<Vec<(String, String)>> {
 }
 
 /// Asks one server which session watches what (`wchc`): pairs of a session's identifier and a path.
-///
-/// # Errors
-/// Same errors as [`mntr`].
 pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
     let answer = ask(address, "wchc", PATIENCE).await?;
     if answer.contains(NOT_ALLOWED) {
@@ -132,9 +126,6 @@ impl Srvr {
 }
 
 /// Asks one server for `srvr`; `None` when it answers that it does not serve.
-///
-/// # Errors
-/// When the server cannot be reached, does not answer in time, or does not allow the word.
 pub async fn srvr(address: &str, patience: Duration) -> io::Result<Option<Srvr>> {
     let answer = ask(address, "srvr", patience).await?;
     match Srvr::parse(&answer) {
@@ -264,13 +255,5 @@ mod tests {
         };
         let told = answer.unwrap_err();
         assert_eq!(told.to_string(), "the answer to `mntr` is longer than 16 MiB (no ZooKeeper server?)");
-    }
-
-    #[tokio::test]
-    async fn a_closed_port_is_an_error_and_not_a_wait() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        drop(listener);
-        assert!(mntr(&address).await.is_err());
     }
 }

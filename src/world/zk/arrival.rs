@@ -19,7 +19,6 @@ use crate::words::clock::{self, Stamp};
 /// Counts everything that arrives or leaves, so that a batch can tell when all is quiet.
 pub type Pulse = Arc<AtomicU64>;
 
-/// A waker that notes when it was first woken.
 #[derive(Debug, Default)]
 pub struct StampWaker {
     arrived: AtomicU64,

@@ -56,12 +56,10 @@ impl ChangeLog {
         }
     }
 
-    /// Notes when the create of a number was sent and answered.
     pub fn created(&self, number: i64, sent: Stamp, answered: Stamp) {
         self.ring(&self.created).put(number, sent, answered);
     }
 
-    /// Notes when the delete of a node was sent and answered.
     pub fn deleted(&self, path: &str, sent: Stamp, answered: Stamp) {
         if let Some(number) = sequence_of(path) {
             self.ring(&self.deleted).put(number, sent, answered);

@@ -59,7 +59,6 @@ impl Secret {
         Self(format!("zklockbench:{}", uuid::Uuid::new_v4()))
     }
 
-    /// Reads it from the first line of a file.
     pub fn read(file: &Path) -> Result<Self, Error> {
         let text = read(file)?;
         Ok(Self(text.lines().next().unwrap_or_default().to_owned()))
@@ -82,10 +81,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Reads the TLS files, where there are any.
-    ///
-    /// # Errors
-    /// Names the file that cannot be read or is not what it should be. An identity is not repeated.
+    /// Reads the TLS files, where there are any. No error repeats an identity.
     pub fn new(digest: Option<Secret>, files: Option<&TlsFiles>) -> Result<Self, Error> {
         let is_whole =
             |Secret(digest): &Secret| digest.split_once(':').is_some_and(|(user, _)| !user.is_empty());
@@ -148,7 +144,6 @@ fn not_pem(path: &Path, error: &zookeeper_client::Error) -> Error {
     Error::usage(format!("{}: not usable as PEM: {error}", path.display()))
 }
 
-/// An ensemble that sessions can be opened to.
 #[derive(Debug, Clone)]
 pub struct Target {
     /// `host:port,host:port/chroot`.
@@ -158,9 +153,6 @@ pub struct Target {
 
 impl Target {
     /// Opens a session, on the server at that position of the connect string (counted round) if it serves.
-    ///
-    /// # Errors
-    /// [`Failure`] when no server grants one within the deadline.
     pub async fn open_at(
         &self,
         position: usize,
@@ -183,10 +175,6 @@ impl Target {
         servers.join(",") + chroot
     }
 
-    /// Opens a session on any of the servers.
-    ///
-    /// # Errors
-    /// [`Failure`] when no server grants one within the deadline.
     pub async fn open(
         &self,
         session_timeout: Duration,
@@ -253,9 +241,6 @@ impl Target {
     }
 
     /// Opens a plain client, for work that is not measured.
-    ///
-    /// # Errors
-    /// [`Failure`] when no server grants a session.
     pub async fn client(&self, session_timeout: Duration) -> Result<Client, Failure> {
         let connector = self.connector().with_session_timeout(session_timeout);
         let client = if self.access.tls.is_some() {

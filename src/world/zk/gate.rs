@@ -10,12 +10,13 @@ use std::cell::RefCell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use async_executor::Task;
 
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 
 /// A gate, as the one that shuts and opens it sees it.
 #[derive(Debug, Default)]
@@ -47,7 +48,7 @@ impl std::fmt::Debug for Follower {
 impl Gate {
     /// Nothing behind it runs from now on, but for what is running at this moment.
     fn shut(&self) {
-        let _one_at_a_time = self.waiting();
+        let _one_at_a_time = locked(&self.waiting);
         if !self.is_shut() {
             self.shut_at.store(clock::now(), Ordering::SeqCst);
             self.moved(Movement::Shut);
@@ -57,7 +58,7 @@ impl Gate {
 
     /// All behind it goes on, unless another keeps it shut.
     fn open(&self) {
-        let mut waiting = self.waiting();
+        let mut waiting = locked(&self.waiting);
         if self.shut.load(Ordering::SeqCst) > 1 {
             self.shut.fetch_sub(1, Ordering::SeqCst);
             return;
@@ -74,11 +75,11 @@ impl Gate {
 
     /// Has something else stand still with what is behind the gate, in place of what did before: a process of its own.
     pub fn follow(&self, follower: Arc<dyn Fn(Movement) + Send + Sync>) {
-        *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(Follower(follower));
+        *locked(&self.follower) = Some(Follower(follower));
     }
 
     fn moved(&self, movement: Movement) {
-        let follower = self.follower.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let follower = locked(&self.follower).clone();
         if let Some(Follower(follow)) = follower {
             follow(movement);
         }
@@ -99,10 +100,6 @@ impl Gate {
         self.passed.load(Ordering::SeqCst)
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waker>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether to wait; the waker is then kept until the gate is opened.
     fn holds_up(&self, waker: &Waker) -> bool {
         if !self.is_shut() {
@@ -110,7 +107,7 @@ impl Gate {
             self.passed.store(self.passed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return false;
         }
-        let mut waiting = self.waiting();
+        let mut waiting = locked(&self.waiting);
         if !waiting.iter().any(|other| other.will_wake(waker)) {
             waiting.push(waker.clone());
         }

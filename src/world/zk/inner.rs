@@ -16,7 +16,7 @@ use super::changes::ChangeLog;
 use super::whose::ForeignSession;
 use super::wire;
 use crate::words::clock::{self, Stamp};
-use crate::words::measure::{Measure, RequestKind, ThreadRecorder};
+use crate::words::measure::{Counts, Measure, RequestKind, ThreadRecorder};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
@@ -56,9 +56,12 @@ impl Observed {
             trace: None,
         }
     }
+
+    pub(super) fn count(&self, at: Stamp, change: impl Fn(&mut Counts)) {
+        self.recorder.borrow_mut().count(at, change);
+    }
 }
 
-/// The one session behind all its handles.
 pub(super) struct Inner {
     // Dropped before `parked`: a watch dropped after its client sends nothing.
     pub(super) client: Client,
@@ -78,7 +81,6 @@ pub(super) struct Inner {
     pub(super) foreign: Option<Arc<dyn ForeignSession>>,
 }
 
-/// A request that is out: its kind, and when it was sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begun {
     pub(super) kind: RequestKind,
@@ -131,10 +133,7 @@ impl Inner {
 
     pub(super) fn listed(&self, path: &str, names: &Names) -> Arm {
         let arm = Arm::of_list(names);
-        self.observed
-            .recorder
-            .borrow_mut()
-            .count(clock::now(), |counts| counts.names_returned += names.len() as u64);
+        self.observed.count(clock::now(), |counts| counts.names_returned += names.len() as u64);
         if let Some(log) = self.log_at(path) {
             log.listed(&arm);
         }
@@ -156,14 +155,6 @@ impl Inner {
     pub(super) fn log_of(&self, node: &str) -> Option<&ChangeLog> {
         let (lock, _) = node.rsplit_once('/')?;
         self.log_at(lock)
-    }
-
-    /// The contender was woken: its own lag on the way to the lock begins here.
-    pub(super) fn woken_by(&self, arrival: &Arrival) {
-        let now = clock::now();
-        let lag = now.saturating_sub(arrival.at);
-        self.lag_us.set(lag);
-        self.observed.recorder.borrow_mut().record(Measure::DispatchLag, now, lag);
     }
 
     /// Counts a notification and keeps it until its cause is found out.
@@ -194,13 +185,6 @@ impl Inner {
         self.arrivals.borrow_mut().push(arrival);
     }
 
-    /// Keeps a watch that has no waiter any more; it stays armed on the server. It is not polled here: what
-    /// drops it may itself be ending, and the client library's watch panics when it is polled after the session's own task.
-    pub(super) fn park(&self, armed: Armed) {
-        self.parked.borrow_mut().push(armed);
-    }
-
-    /// Delivers what has arrived at parked watches.
     pub(super) fn reap(&self) {
         let mut parked = self.parked.borrow_mut();
         let mut position = 0;
@@ -222,16 +206,6 @@ impl Inner {
         self.reap();
         self.parked.borrow_mut().retain(|old| old.path != fresh.path || old.child != fresh.child);
     }
-
-    pub(super) fn count_removal(&self, path: &str) {
-        let now = clock::now();
-        self.observed.recorder.borrow_mut().count(now, |counts| {
-            counts.requests.add(RequestKind::RemoveWatches, 1);
-            counts.succeeded.add(RequestKind::RemoveWatches, 1);
-            counts.bytes_sent += wire::delete(path);
-            counts.bytes_received += wire::EMPTY_REPLY;
-        });
-    }
 }
 
 /// How far into the ensemble's order of transactions a session can have seen since it was last asked to forget, as the
@@ -249,7 +223,6 @@ pub(super) struct News {
     last: RefCell<Last>,
 }
 
-/// The last thing that was learned.
 #[derive(Debug, Default)]
 enum Last {
     /// There is none: nothing that was asked for has passed this session.
@@ -362,7 +335,11 @@ impl Watch {
         self.armed = None;
         let kind = arrival.kind;
         self.session.news.hear(&arrival, self.after);
-        self.session.woken_by(&arrival);
+        // The contender's own lag on the way to the lock begins here.
+        let now = clock::now();
+        let lag = now.saturating_sub(arrival.at);
+        self.session.lag_us.set(lag);
+        self.session.observed.recorder.borrow_mut().record(Measure::DispatchLag, now, lag);
         self.session.deliver(arrival);
         kind
     }
@@ -373,16 +350,22 @@ impl Watch {
 
     /// Takes the watch off the server by removeWatches, as this client library does when an armed watch is dropped.
     pub fn remove(mut self) {
-        if let Some(armed) = self.armed.take() {
-            self.session.count_removal(&armed.path);
-        }
+        let Some(armed) = self.armed.take() else { return };
+        self.session.observed.count(clock::now(), |counts| {
+            counts.requests.add(RequestKind::RemoveWatches, 1);
+            counts.succeeded.add(RequestKind::RemoveWatches, 1);
+            counts.bytes_sent += wire::delete(&armed.path);
+            counts.bytes_received += wire::EMPTY_REPLY;
+        });
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
+        // It stays armed on the server. It is not polled here: what drops it may itself be ending, and the client library's
+        // watch panics when it is polled after the session's own task.
         if let Some(armed) = self.armed.take() {
-            self.session.park(armed);
+            self.session.parked.borrow_mut().push(armed);
         }
     }
 }

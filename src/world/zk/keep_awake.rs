@@ -26,7 +26,6 @@ const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 /// A node that every server has, and that no lock is below.
 const NODE: &str = "/zookeeper";
 
-/// Whether servers of that version can forget a request.
 pub fn is_needed(version: &str) -> bool {
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);

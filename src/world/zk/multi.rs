@@ -3,9 +3,7 @@
 
 use std::future::Future;
 
-use zookeeper_client::{
-    Acls, Client, CreateMode, Error as ClientError, MultiWriteError, MultiWriteResult, Stat,
-};
+use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, MultiWriteResult, Stat};
 
 use super::session::{Created, Session};
 use super::{Failure, sequence_of, wire};
@@ -158,9 +156,7 @@ impl Session {
         async move {
             let results = reply.await.inspect_err(|failure| self.refused(failure, writes))?;
             let answered = clock::now();
-            self.0.observed.recorder.borrow_mut().count(answered, |counts| {
-                counts.written_by_multis += writes as u64;
-            });
+            self.0.observed.count(answered, |counts| counts.written_by_multis += writes as u64);
             for path in deletions {
                 if let Some(log) = self.0.log_of(path) {
                     log.deleted(path, sent.at, answered);
@@ -180,15 +176,10 @@ impl Session {
     fn refused(&self, failure: &Failure, operations: usize) {
         if failure.is_definite() {
             let bytes = wire::multi_refusal(operations);
-            self.0
-                .observed
-                .recorder
-                .borrow_mut()
-                .count(clock::now(), |counts| counts.bytes_received += bytes);
+            self.0.observed.count(clock::now(), |counts| counts.bytes_received += bytes);
         }
     }
 
-    /// Hands the transaction to the client at once.
     fn commit(
         &self,
         operations: &[Op<'_>],
@@ -205,10 +196,7 @@ impl Session {
         let committed = writer.commit();
         async move {
             added?;
-            committed.await.map_err(|error| match error {
-                MultiWriteError::RequestFailed { source }
-                | MultiWriteError::OperationFailed { source, .. } => source,
-            })
+            Ok(committed.await?)
         }
     }
 }
@@ -295,9 +283,7 @@ async fn join_once(
     let path = format!("{directory}/n-");
     writer.add_create(&path, &[], &CreateMode::EphemeralSequential.with_acls(acls))?;
     writer.add_set_data(directory, &[], None)?;
-    let committed = writer.commit().await.map_err(|error| match error {
-        MultiWriteError::RequestFailed { source } | MultiWriteError::OperationFailed { source, .. } => source,
-    })?;
+    let committed = writer.commit().await?;
     let [
         MultiWriteResult::Create { path, .. },
         MultiWriteResult::SetData { stat: Stat { num_children, mzxid, .. } },

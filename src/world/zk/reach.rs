@@ -24,10 +24,7 @@ use crate::words::connect::Connect;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Whether anything may listen at any of these addresses. A server that is slow may.
-///
-/// # Errors
-/// When there is nothing to wait for: no name is known, or every address refuses. Says so of each.
+/// Whether anything may listen at any of these addresses, as a server that is slow may; says of each why not.
 pub async fn listens(addresses: &[String]) -> Result<(), String> {
     let absent = join_all(addresses.iter().map(|address| absent(address))).await;
     match absent.into_iter().collect::<Option<Vec<_>>>() {
@@ -36,7 +33,6 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
     }
 }
 
-/// Why nothing can be expected of an address.
 async fn absent(address: &str) -> Option<String> {
     let places = match timeout(CONNECT_WITHIN, lookup_host(address)).await.ok()? {
         Ok(places) => places,

@@ -75,9 +75,6 @@ pub fn spawn_local<T: 'static>(future: impl Future<Output = T> + 'static) -> Tas
 
 /// Starts something that a contender's lock does beside itself: behind the contender's gate, and ended with the contender
 /// or its session.
-///
-/// # Panics
-/// Outside of [`block_on`].
 pub fn spawn_detached(task: impl Future<Output = ()> + 'static) {
     match TaskScope::here() {
         Some(scope) => scope.keep_detached(spawn_local(scope.around(task))),
@@ -86,9 +83,6 @@ pub fn spawn_detached(task: impl Future<Output = ()> + 'static) {
 }
 
 /// Starts what ends a contender's session: behind its gate, and ended with the contender only if that is killed.
-///
-/// # Panics
-/// Outside of [`block_on`].
 pub fn spawn_closing(closing: impl Future<Output = ()> + 'static) {
     match TaskScope::here() {
         Some(scope) => scope.keep(spawn_local(scope.around(closing))),
@@ -121,10 +115,7 @@ pub async fn yield_now() {
     .await;
 }
 
-/// Does something within a time.
-///
-/// # Errors
-/// `None` when the time was over first.
+/// Does something within a time; `None` when that was over first.
 pub async fn timeout<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
     let work = std::pin::pin!(work);
     match select(work, Timer::after(limit)).await {

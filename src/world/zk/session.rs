@@ -100,7 +100,6 @@ impl Session {
         self
     }
 
-    /// Whether another program has the session by which locks are taken.
     pub fn stands_for_another(&self) -> bool {
         self.0.foreign.is_some()
     }
@@ -401,7 +400,7 @@ impl Session {
 
     /// Another program asks for a lock on behalf of this session's contender: none of its requests is seen here.
     pub fn is_passed_by(&self) {
-        self.0.observed.recorder.borrow_mut().count(clock::now(), |counts| counts.unseen += 1);
+        self.0.observed.count(clock::now(), |counts| counts.unseen += 1);
     }
 
     /// What it takes to speak for this session from another connection.
@@ -501,7 +500,7 @@ impl Session {
         let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
         let name = LockPrefix::new_custom(prefix.to_owned(), contenders)?;
         let sent = self.sending(RequestKind::Create, prefix, wire::create(prefix, &[], self.0.owned));
-        self.0.observed.recorder.borrow_mut().count(sent.at, |counts| counts.unseen += 1);
+        self.0.observed.count(sent.at, |counts| counts.unseen += 1);
         let waker = self.0.take_waker();
         let locked = {
             let mut locking = pin!(self.0.client.lock(name, &[], acls));
@@ -512,7 +511,7 @@ impl Session {
             ClientError::RuntimeInconsistent => Failure::OwnNodeMissing,
             other => other.into(),
         })?;
-        self.0.observed.recorder.borrow_mut().count(clock::now(), |counts| {
+        self.0.observed.count(clock::now(), |counts| {
             counts.succeeded.add(sent.kind, 1);
             counts.bytes_received += wire::created(held.lock_path());
         });

@@ -2,12 +2,14 @@
 //! takes locks for a contender.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use tokio::sync::watch;
 use zookeeper_client::{SessionId, SessionInfo, SessionState, StateWatcher};
+
+use crate::words::locked::locked;
 
 /// Identifier and password of a session: who has both may speak for it.
 #[derive(Debug, Clone)]
@@ -50,12 +52,12 @@ static OWN: Mutex<BTreeSet<i64>> = Mutex::new(BTreeSet::new());
 
 /// From now on that session is one of this process.
 pub fn note_own_session(session: i64) {
-    OWN.lock().unwrap_or_else(PoisonError::into_inner).insert(session);
+    locked(&OWN).insert(session);
 }
 
 /// Whether this process has ever had that session, on any ensemble: what another one did, another program did.
 pub fn is_own_session(session: i64) -> bool {
-    OWN.lock().unwrap_or_else(PoisonError::into_inner).contains(&session)
+    locked(&OWN).contains(&session)
 }
 
 /// What the suite knows of the session of another program, and can do to it.

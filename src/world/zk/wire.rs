@@ -7,7 +7,6 @@ use zookeeper_client::Names;
 
 /// Size of a reply that carries no body: an error, or the answer to a delete.
 pub const EMPTY_REPLY: u64 = 20;
-/// Size of a serialized `Stat`.
 pub const STAT: u64 = 68;
 /// Size of the header before each part of a multi, in the request and in the reply.
 const MULTI_HEADER: u64 = 9;

@@ -11,8 +11,9 @@ use super::super::past_turns::PastTurn;
 use super::super::protocol::{
     Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What, session_id,
 };
-use super::{End, Inner, Mishap, Pending, locked};
+use super::{End, Inner, Mishap, Pending};
 use crate::words::clock;
+use crate::words::locked::locked;
 use crate::world::zk::{self, SessionState};
 
 /// More events than that in a second, and so many for each contender, are a flood.

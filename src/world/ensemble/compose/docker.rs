@@ -38,7 +38,6 @@ pub struct ContainerState {
     pub oom_killed: bool,
 }
 
-/// What a container was made from.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Config {
@@ -48,7 +47,6 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What the system was asked to do for a container.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct HostConfig {
@@ -127,12 +125,10 @@ impl Container {
         short || self.mount_of(path).is_some_and(|mount| mount.kind == "tmpfs")
     }
 
-    /// What is mounted where that path is, if anything is.
     pub fn mount_of(&self, path: &str) -> Option<&Mount> {
         self.mounts.iter().find(|mount| contains(&mount.destination, path))
     }
 
-    /// Where its client port was asked to be on the host.
     pub fn asked_binding(&self) -> Option<&Binding> {
         self.host_config.port_bindings.as_ref()?.get(CLIENT_PORT)?.as_ref()?.first()
     }

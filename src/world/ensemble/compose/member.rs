@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::docker::{Binding, CLIENT_PORT, Container};
 use crate::world::ensemble::directory::describe_placement;
 
-/// How much of a log an error shows.
 const LOG_LINES: &str = "8";
 
 #[derive(Debug)]
@@ -142,7 +141,6 @@ impl Member {
         Ok(NetworkAttachment { network: network.clone(), address, aliases: aliases.into_iter().collect() })
     }
 
-    /// What it is meant to be from now on.
     pub fn mean_down(&self, down: bool) {
         self.meant_down.store(down, Ordering::Release);
     }

@@ -17,7 +17,6 @@ use crate::world::zk::admin;
 
 /// How long a server may take to end when asked, before Docker kills it; in seconds.
 const STOPPED_WITHIN: &str = "10";
-/// How long Docker may take to see an end.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 /// How long a server may take until it listens. Alone on two cores it takes a second.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
@@ -169,6 +168,19 @@ impl Compose {
         ];
         docker(&container.concat()).await.map(drop)
     }
+
+    /// Whether something gets from one container to the other and back.
+    async fn connects(&self, from: usize, to: usize) -> Result<bool, String> {
+        let (from, to): (&Member, &Member) = (self.member(from)?, self.member(to)?);
+        let connect = format!("exec 3<>/dev/tcp/{}/{DISCARD}", to.place()?.address);
+        let asked = ["exec", from.id(), "timeout", PATIENCE, "bash", "-c", &connect];
+        match docker(&asked).await {
+            Ok(_) => Ok(true),
+            Err(why) if why.contains("Connection refused") => Ok(true),
+            Err(why) if is_lost(&why) => Ok(false),
+            Err(why) => Err(format!("what {} reaches cannot be seen: {why}", from.name())),
+        }
+    }
 }
 
 /// A port that is closed (RFC 863).
@@ -260,21 +272,6 @@ impl Links for Compose {
         }))
         .await?;
         Ok("every server is reached by every other and by the suite".into())
-    }
-}
-
-impl Compose {
-    /// Whether something gets from one container to the other and back.
-    async fn connects(&self, from: usize, to: usize) -> Result<bool, String> {
-        let (from, to): (&Member, &Member) = (self.member(from)?, self.member(to)?);
-        let connect = format!("exec 3<>/dev/tcp/{}/{DISCARD}", to.place()?.address);
-        let asked = ["exec", from.id(), "timeout", PATIENCE, "bash", "-c", &connect];
-        match docker(&asked).await {
-            Ok(_) => Ok(true),
-            Err(why) if why.contains("Connection refused") => Ok(true),
-            Err(why) if is_lost(&why) => Ok(false),
-            Err(why) => Err(format!("what {} reaches cannot be seen: {why}", from.name())),
-        }
     }
 }
 

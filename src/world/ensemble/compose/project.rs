@@ -86,9 +86,6 @@ pub fn left_projects() -> Vec<LeftProject> {
 }
 
 /// The same; and those whose runs are gone are removed.
-///
-/// # Errors
-/// When Docker could not remove one, or the directory of the locks is not this user's own.
 pub fn remove_left_projects() -> Result<Vec<LeftProject>, String> {
     left_in(&locks(), |name| remove(name).map(|()| true))
 }

@@ -61,10 +61,6 @@ impl Compose {
         Ok(Self { members, project, file: file.to_path_buf(), _ports: ports })
     }
 
-    /// Starts the servers and waits until the ensemble is whole.
-    ///
-    /// # Errors
-    /// When a container does not start or the servers do not become ready; shows the end of the log that says why.
     pub async fn start(&self) -> Result<(), Error> {
         let ids: Vec<&str> = self.members.iter().map(Member::id).collect();
         let failed = |why| Error::environment(format!("{} did not start: {why}", self.file.display()));
@@ -100,7 +96,6 @@ impl Compose {
         ended.map(|(member, _)| member).or(silent.map(|(member, _)| member)).unwrap_or(&self.members[0])
     }
 
-    /// What its containers are now, server by server.
     pub(super) async fn look(&self) -> Result<Vec<Container>, String> {
         inspect(&self.members.iter().map(Member::id).collect::<Vec<_>>()).await
     }
@@ -128,28 +123,18 @@ impl Compose {
         self.project.name()
     }
 
-    /// Whether its servers can be ended and are themselves again when they are started.
-    ///
-    /// # Errors
-    /// Which cannot, why, and what to change in the file.
     pub fn can_be_ended(&self) -> Result<(), String> {
         self.members.iter().try_for_each(Member::can_be_ended)
     }
 
-    /// Whether its servers can be taken off their network and put back.
-    ///
-    /// # Errors
-    /// Same errors as [`Compose::can_be_ended`].
     pub fn can_be_isolated(&self) -> Result<(), String> {
         self.members.iter().try_for_each(Member::can_be_isolated)
     }
 
-    /// On what the data lie, and what that means.
     pub fn placement(&self) -> String {
         self.members.first().map(Member::placement).unwrap_or_default()
     }
 
-    /// Where the servers came from.
     pub async fn config(&self) -> Vec<(String, String)> {
         let engine = docker(&["version", "--format", "{{.Server.Version}}"]).await;
         let mut images: Vec<_> = self
@@ -177,10 +162,6 @@ impl Compose {
         self.members.iter().zip(now).find_map(|(member, now)| member.ended(now))
     }
 
-    /// Writes what each server said into `server-N.log`.
-    ///
-    /// # Errors
-    /// When a file cannot be written, or Docker does not tell.
     pub fn save_logs(&self, directory: &Path) -> std::io::Result<()> {
         std::fs::create_dir_all(directory)?;
         for member in &self.members {
@@ -191,10 +172,7 @@ impl Compose {
         Ok(())
     }
 
-    /// Takes all of it down, even if others still share it.
-    ///
-    /// # Errors
-    /// What Docker said; the next run tries again then.
+    /// Takes all of it down, even if others still share it. Where that fails, the next run tries again.
     pub fn close(&self) -> Result<(), String> {
         self.project.remove()
     }
