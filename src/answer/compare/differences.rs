@@ -13,8 +13,10 @@ use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Figure, Floor, Run, Timing, Trial};
 use crate::words::units::{counted, format_micros, percent, shown};
 
+type Share = fn(&Trial) -> Option<f64>;
+
 /// What the load generator itself adds.
-const SHARES: [(&str, fn(&Trial) -> Option<f64>); 2] = [
+const SHARES: [(&str, Share); 2] = [
     ("the share of a handoff that is the load generator's own lag", |trial| trial.health.lag_share),
     ("the share by which locks were held longer than intended", |trial| trial.health.hold_overshoot_share),
 ];
@@ -32,7 +34,7 @@ pub(super) struct ShareApart {
 }
 
 pub(super) fn shares(base: &[&Trial], new: &[&Trial]) -> Vec<ShareApart> {
-    let of = |trials: &[&Trial], share: fn(&Trial) -> Option<f64>| {
+    let of = |trials: &[&Trial], share: Share| {
         let sound = trials.iter().filter(|trial| trial.is_sound());
         median(&sound.filter_map(|trial| share(trial)).collect::<Vec<_>>())
     };

@@ -116,10 +116,10 @@ impl Axis {
 
     /// From one of these steps to another, with a tick at each. All have labels where few of them are major.
     fn stepped(title: String, steps: Vec<f64>, (low, high): (f64, f64), unit: Unit) -> Self {
-        let (is_major, told, few): (fn(f64) -> bool, fn(f64) -> String, usize) = match unit {
-            Unit::Micros => (is_major_duration, duration, 4),
-            Unit::Number | Unit::Rarity => (is_decade, number, 3),
-        };
+        let is_time = unit == Unit::Micros;
+        let is_major = |step| if is_time { is_major_duration(step) } else { is_decade(step) };
+        let told = |step| if is_time { duration(step) } else { number(step) };
+        let few = if is_time { 4 } else { 3 };
         let last = steps[steps.len() - 1];
         let low = steps.iter().copied().rfind(|step| *step <= low).unwrap_or(steps[0]);
         let high = steps.iter().copied().find(|step| *step >= high && *step > low).unwrap_or(last);
