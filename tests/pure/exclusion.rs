@@ -66,8 +66,9 @@ fn lose(trial: &mut Trial) {
 /// What may become of a sound trial, and the verdict on it then.
 #[test]
 fn one_change_of_a_sound_trial_decides_its_verdict() {
+    type Change = fn(&mut Trial);
     let few = "only 30 of 50 contenders took part: the others got no session";
-    let cases: [(&str, fn(&mut Trial), Verdict); 8] = [
+    let cases: [(&str, Change, Verdict); 8] = [
         ("contenders waited for each other, and nothing happened", |_| {}, Verdict::Held),
         (
             "some never got the lock",

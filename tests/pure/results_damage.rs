@@ -54,8 +54,10 @@ fn rewrite(dir: &Path, file: &str, with: impl FnOnce(&str) -> String) {
     digest_anew(dir);
 }
 
+type Damage = fn(&Path);
+
 /// What is done to a run, and what is said of it.
-const DAMAGES: [(fn(&Path), &[&str]); 11] = [
+const DAMAGES: [(Damage, &[&str]); 11] = [
     (
         |dir| rewrite(dir, "trials/001.json", |text| text.lines().take(10).collect::<Vec<_>>().join("\n")),
         &[
