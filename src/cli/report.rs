@@ -99,7 +99,7 @@ impl Stored {
 /// Gives the charts that were drawn. What was measured is worth as much without them.
 pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     charts.unwrap_or_else(|error| {
-        output::note(&format!("warning: charts could not be drawn: {error}"));
+        output::warn(format!("charts could not be drawn: {error}"));
         T::default()
     })
 }
@@ -107,7 +107,7 @@ pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
 /// Writes the page of what lies in a directory into it. What was measured is worth as much without it.
 pub fn write_into(directory: &Path, document: Document) {
     if let Err(error) = write(&[document], None, &directory.join(layout::REPORT)) {
-        output::note(&format!("warning: {error}"));
+        output::warn(error);
     }
 }
 

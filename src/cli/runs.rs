@@ -211,7 +211,7 @@ pub async fn leading<T>(
     output::note(&format!("waiting for each run's other workers: zklockbench worker --follow {name} …"));
     let done = work.await;
     if let Err(error) = job.end().await {
-        output::note(&format!("warning: {error}"));
+        output::warn(error);
     }
     done
 }

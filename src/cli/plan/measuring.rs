@@ -145,9 +145,7 @@ impl Measuring<'_> {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             // All else can be answered.
             Err(why) => {
-                output::note(&format!(
-                    "warning: what happens while a server is down was not measured: {why}"
-                ));
+                output::warn(format!("what happens while a server is down was not measured: {why}"));
                 Ok(())
             }
         }

@@ -386,15 +386,15 @@ impl RunInProgress {
             return;
         }
         if outcome.ending == RunEnding::Aborted && !self.opened.answers().await {
-            output::note(&format!(
-                "warning: {} stays on the ensemble, which does not answer; remove it later with: zklockbench \
+            output::warn(format!(
+                "{} stays on the ensemble, which does not answer; remove it later with: zklockbench \
                  clean --connect {} --run-id {}",
                 environment.workspace.root(),
                 self.opened.target.connect,
                 self.run_id
             ));
         } else if let Err(error) = environment.workspace.close().await {
-            output::note(&format!("warning: {error}"));
+            output::warn(error);
         }
     }
 
@@ -473,7 +473,7 @@ impl MeasuredRun {
         let report = RunReport::of(&view, &found.gated);
         // What follows can be made again from what is there.
         if let Err(error) = sealed.summary(report::summary::FILE, &Summary::of(found.stored(), &report)) {
-            output::note(&format!("warning: {error}"));
+            output::warn(error);
         }
         if showing.charts {
             draw(&view, sealed.dir());
@@ -483,7 +483,7 @@ impl MeasuredRun {
             let page = sealed.dir().join(layout::REPORT);
             if let Err(error) = super::report::write(&[document(&source, &report)], None, &page) {
                 let _ = std::fs::remove_file(&page);
-                output::note(&format!("warning: {error}"));
+                output::warn(error);
             }
         }
         write_markdown(&report, sealed.dir());
@@ -522,7 +522,7 @@ fn draw(view: &View<'_>, directory: &Path) {
         }
         Err(error) => {
             let _ = std::fs::remove_dir_all(directory.join(layout::CHARTS));
-            output::note(&format!("warning: charts could not be drawn: {error}"));
+            output::warn(format!("charts could not be drawn: {error}"));
         }
     }
 }
@@ -531,7 +531,7 @@ fn write_markdown(report: &RunReport<'_>, directory: &Path) {
     let path = directory.join("summary.md");
     if let Err(error) = std::fs::write(&path, report::markdown(report)) {
         let _ = std::fs::remove_file(&path);
-        output::note(&format!("warning: summary.md could not be written: {error}"));
+        output::warn(format!("summary.md could not be written: {error}"));
     }
 }
 

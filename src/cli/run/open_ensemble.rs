@@ -116,8 +116,8 @@ impl OpenEnsemble {
     pub async fn clear(&self, workspace: &Workspace) {
         if let Err(error) = workspace.close().await {
             let name = workspace.root().rsplit('/').next().unwrap_or_default();
-            output::note(&format!(
-                "warning: {error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
+            output::warn(format!(
+                "{error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
                 self.target.connect
             ));
         }
@@ -174,10 +174,10 @@ impl OpenEnsemble {
             Servers::Fresh(local) => local.close(),
             Servers::Contained(compose) => {
                 if let Err(error) = compose.save_logs(&self.logs) {
-                    output::note(&format!("warning: the servers' logs could not be kept: {error}"));
+                    output::warn(format!("the servers' logs could not be kept: {error}"));
                 }
                 if let Err(why) = compose.close() {
-                    output::note(&format!("warning: containers stay behind until the next run: {why}"));
+                    output::warn(format!("containers stay behind until the next run: {why}"));
                 }
             }
             Servers::Kept(_) | Servers::External(_) => {}
