@@ -479,12 +479,7 @@ impl MeasuredRun {
             draw(&view, sealed.dir());
             let name = sealed.name();
             let source = Source { name: &name, stored: found.stored(), view: &view };
-            // A page that can't be written costs no results, and what there is of it takes their place.
-            let page = sealed.dir().join(layout::REPORT);
-            if let Err(error) = super::report::write(&[document(&source, &report)], None, &page) {
-                let _ = std::fs::remove_file(&page);
-                output::warn(error);
-            }
+            super::report::write_into(sealed.dir(), document(&source, &report));
         }
         write_markdown(&report, sealed.dir());
         let unfinished = sealed.finish().err();
@@ -512,18 +507,14 @@ fn nothing(outcome: RunOutcome) -> Error {
     }
 }
 
-/// Charts that can't be drawn cost no results.
 fn draw(view: &View<'_>, directory: &Path) {
-    match report::chart::draw_all(view, &directory.join(layout::CHARTS)) {
-        Ok(drawn) => {
-            for (chart, why) in drawn.left_out {
-                output::note(&format!("note: no chart {chart}: {why}"));
-            }
-        }
-        Err(error) => {
-            let _ = std::fs::remove_dir_all(directory.join(layout::CHARTS));
-            output::warn(format!("charts could not be drawn: {error}"));
-        }
+    let charts = directory.join(layout::CHARTS);
+    let drawn = report::chart::draw_all(view, &charts).inspect_err(|_| {
+        // What there is of them takes the place of results.
+        let _ = std::fs::remove_dir_all(&charts);
+    });
+    for (chart, why) in super::report::drawn(drawn).left_out {
+        output::note(&format!("note: no chart {chart}: {why}"));
     }
 }
 
