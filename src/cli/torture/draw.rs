@@ -367,13 +367,7 @@ fn is_request(param: &Param) -> bool {
 fn params(lock: &LockCard, contenders: u64, load: DrawnLoad, draw: &mut ChaCha8Rng) -> Params {
     let mut params = Params::new();
     for param in lock.params {
-        let means_nothing = lock.decider(param.name).is_some_and(|(decider, words)| {
-            let chosen = match params.get(decider.name) {
-                Some(ParamValue::Word(word)) => word.as_str(),
-                _ => decider.default,
-            };
-            !words.contains(&chosen)
-        });
+        let means_nothing = lock.idle(param.name, &params).is_some();
         // The last of a batch may wait with some of its leases in hand.
         let blocks_batch = (load == DrawnLoad::Batch || !may_time_out(lock))
             && matches!(param.kind, ParamKind::CountWithin(..));
