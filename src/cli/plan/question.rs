@@ -13,7 +13,7 @@ use crate::answer::objective::Objective;
 use crate::answer::plan::{PlannedLoad, Question, SIMULATED};
 use crate::answer::queueing::Order;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
-use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, budget, duration_within};
+use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, duration_within};
 use crate::cli::worker_args::JobArgs;
 use crate::scenario::{Distribution, Late, MeasuredTimes, Scenario, TrialPlan, parse};
 use crate::words::error::Error;
@@ -54,7 +54,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
     pub arrivals: String,
     /// Distance: add this to every round trip between clients and servers while measuring and verifying, e.g. 5ms
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = round_trip)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration_within("0.1ms", "1s"))]
     pub round_trip: Option<Duration>,
     /// Answer from these runs, sweeps, calibrations or baseline stores instead of measuring
     #[arg(long, value_name = "DIR", num_args = 1..)]
@@ -67,7 +67,7 @@ pub struct PlanArgs {
     #[arg(long)]
     pub verify: bool,
     /// Time limit for verifying each strategy
-    #[arg(long, value_name = "TIME", default_value = "6m", requires = "verify", value_parser = budget)]
+    #[arg(long, value_name = "TIME", default_value = "6m", requires = "verify", value_parser = duration_within("1s", "1h"))]
     pub verify_for: Duration,
     /// Seed for everything random
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=SEEDS))]
@@ -99,10 +99,6 @@ fn locks(text: &str) -> Result<u32, String> {
             shown(text, 40)
         )
     })
-}
-
-fn round_trip(text: &str) -> Result<Duration, String> {
-    duration_within(text, "0.1ms", "1s")
 }
 
 /// A question, and the load that it is about, in the order of a queue.

@@ -33,7 +33,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "CONDITION")]
     pub objective: Option<Objective>,
     /// Time limit, including server start; the range is covered first [default: 15m]
-    #[arg(long, value_name = "TIME", value_parser = sweep_budget)]
+    #[arg(long, value_name = "TIME", value_parser = duration_within("1s", "7days"))]
     pub budget: Option<Duration>,
     /// Most values of the first variable to try, for each strategy
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u16).range(2..=500))]
@@ -58,10 +58,6 @@ pub struct SweepArgs {
     pub opening: OpeningArgs,
     #[command(flatten)]
     pub job: JobArgs,
-}
-
-fn sweep_budget(text: &str) -> Result<Duration, String> {
-    duration_within(text, "1s", "7days")
 }
 
 /// Keys that a sweep decides by itself, or has no use for.
