@@ -1,8 +1,6 @@
 //! What `plan` is told, and the question that this makes: asked by options, or as the load of a scenario. For how long locks
 //! are held is told as a mean, a constant, a distribution of a scenario, or a file of measured holds.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,6 +14,7 @@ use crate::cli::scenario_file::{Overrides, ScenarioFile};
 use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, duration_within};
 use crate::cli::worker_args::JobArgs;
 use crate::scenario::{Distribution, Late, MeasuredTimes, Scenario, TrialPlan, parse};
+use crate::words::disk;
 use crate::words::error::Error;
 use crate::words::units::{parse_duration, shown};
 use crate::{load, scenario};
@@ -279,21 +278,15 @@ fn distribution(toml: &str) -> Result<Distribution, String> {
 const LARGEST: u64 = 64 << 20;
 
 fn read_holds(path: &Path) -> Result<Holds, Error> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        Error::usage(format!("--holds {}: cannot be read ({why}); name a file of holds", path.display()))
-    };
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| cannot(&error))?;
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| cannot(&error))?;
-    if text.len() as u64 > LARGEST {
-        return Err(cannot(&format!("it has more than {} MiB", LARGEST >> 20)));
-    }
-    let times = times(&text).map_err(|told| Error::usage(format!("--holds {}: {told}", path.display())))?;
-    let measured = MeasuredTimes::condensed(times);
+    let refuse = |why: String| Error::usage(format!("--holds {}: {why}", path.display()));
+    let bytes = disk::read_named(path, LARGEST)
+        .map_err(|unreadable| refuse(format!("{unreadable}; name a file of holds")))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8; save the file as UTF-8".to_owned()))?;
+    let measured = MeasuredTimes::condensed(times(&text).map_err(refuse)?);
     let listed: Vec<String> =
         measured.times().iter().map(|time| format!("\"{}us\"", time.as_micros())).collect();
-    let mean = Distribution::Measured(measured).mean();
-    let mean = within(mean).map_err(|told| Error::usage(format!("--holds {}: {told}", path.display())))?;
+    let mean = within(Distribution::Measured(measured).mean()).map_err(refuse)?;
     Ok(Holds { mean, toml: Some(format!("{{ measured = [{}] }}", listed.join(", "))) })
 }
 
