@@ -283,11 +283,9 @@ fn read_holds(path: &Path) -> Result<Holds, Error> {
         .map_err(|unreadable| refuse(format!("{unreadable}; name a file of holds")))?;
     let text =
         String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8; save the file as UTF-8".to_owned()))?;
-    let measured = MeasuredTimes::condensed(times(&text).map_err(refuse)?);
-    let listed: Vec<String> =
-        measured.times().iter().map(|time| format!("\"{}us\"", time.as_micros())).collect();
-    let mean = within(Distribution::Measured(measured).mean()).map_err(refuse)?;
-    Ok(Holds { mean, toml: Some(format!("{{ measured = [{}] }}", listed.join(", "))) })
+    let times = times(&text).map_err(refuse)?;
+    let holds = Distribution::Measured(MeasuredTimes::condensed(times));
+    Ok(Holds { mean: within(holds.mean()).map_err(refuse)?, toml: Some(holds.to_toml()) })
 }
 
 /// What a column of holds is called, and what a number without a unit in it is.
