@@ -63,7 +63,6 @@ pub struct Outputs {
     pub openmetrics: Option<PathBuf>,
 }
 
-/// The variable by which GitHub names the file that takes a step's summary.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
 impl Outputs {

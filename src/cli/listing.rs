@@ -59,7 +59,6 @@ fn find<T: Listing>(name: &str, all: Vec<T>) -> Result<T, Error> {
     })
 }
 
-/// What people are told first of each.
 fn head(name: &str, summary: &str, source: &str, details: &str) -> String {
     format!("{name}: {summary}\n\nSource: {source}\n\n{}\n", details.trim())
 }

@@ -37,7 +37,6 @@ pub async fn execute(args: WorkerArgs, stop: &CancellationToken) -> Result<Exit,
     }
 }
 
-/// Makes this worker's part of each run of a job, one after the other.
 async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationToken) -> Result<Exit, Error> {
     let target = target(&args)?;
     let joining = Job::follow(&target, name, args.wait);

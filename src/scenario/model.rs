@@ -103,7 +103,6 @@ impl Load {
     }
 }
 
-/// Whose the rates of an open load are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RateOf {
     #[default]

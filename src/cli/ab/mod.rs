@@ -582,7 +582,6 @@ impl ComparisonInProgress {
     }
 }
 
-/// How wide the intervals are of all that has a pair.
 fn half_widths(file: &AbFile) -> Vec<Option<f64>> {
     let with_pairs = file.comparisons.iter().filter(|one| one.pairs > 0);
     with_pairs.map(|one| one.ratio.and_then(|ratio| ratio.half_width)).collect()

@@ -117,7 +117,6 @@ impl Side {
         &self.file.parsed.scenario
     }
 
-    /// The locks of drivers that it can use.
     pub fn locks(&self) -> &DrivenLocks {
         self.drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks)
     }

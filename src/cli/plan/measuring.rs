@@ -263,7 +263,6 @@ impl Failures {
         all
     }
 
-    /// The question's load while they happen.
     fn scenario(&self, name: &str, question: &Question, strategies: &[String], seed: u64) -> String {
         let ask = QuestionLoad { lasts: self.last, seed, ..question.copies(copies(question)) };
         question.scenario(name, strategies, &ask) + &self.toml

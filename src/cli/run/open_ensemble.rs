@@ -267,7 +267,6 @@ async fn told(addresses: &[String]) -> Vec<(String, String)> {
     Vec::new()
 }
 
-/// What the faults of a scenario need.
 pub struct Needs(BTreeSet<Capability>);
 
 impl Needs {

@@ -32,7 +32,6 @@ const NO_VALUES: [(&str, &str, &str, &str); 2] = [
     ("kazoo", "blocking", "false", "contenders that never wait do not show whether they are kept out"),
     ("curator-multi", "order", "rotated", "contenders deadlock, as its description says"),
 ];
-/// The key of a scenario that gives acquires a deadline.
 const TIMEOUT: &str = "acquire_timeout";
 /// Locks that are not given a deadline, and why.
 const NO_TIMEOUT: [(&str, &str); 1] = [(
@@ -252,7 +251,6 @@ impl Sketch {
         locks
     }
 
-    /// What closed and open loads share.
     fn common(&self, text: &mut String, hold_ms: u64, draw: &mut ChaCha8Rng) {
         let _ = writeln!(text, "duration = \"{}ms\"\nwarm_up = \"500ms\"", self.lasts_ms);
         if self.lock.guarantees.has_read_side() {
