@@ -14,6 +14,7 @@ use crate::cli::run::open_ensemble::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
 use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, duration_within, run_id};
 use crate::cli::worker_args::JobArgs;
+use crate::scenario::fields::POLL_INTERVAL_PARAM;
 use crate::scenario::{Catalog, DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
 use crate::words::error::Error;
 use crate::words::units::{format_duration, shown};
@@ -167,13 +168,12 @@ impl SweepQuestion {
 
 /// Lists these strategies instead. A poll interval goes where none of them polls.
 fn choose(table: &mut Table, strategies: Vec<Value>) {
-    const INTERVAL: &str = "poll_interval";
     let polls = |one: &Value| {
         let card = name_of(one).and_then(|name| lock::find(&name));
-        card.is_some_and(|entry| entry.card.params.iter().any(|param| param.name == INTERVAL))
+        card.is_some_and(|entry| entry.card.params.iter().any(|param| param.name == POLL_INTERVAL_PARAM))
     };
     if !strategies.iter().any(polls) {
-        table.remove(INTERVAL);
+        table.remove(POLL_INTERVAL_PARAM);
     }
     table.insert("strategies".into(), Value::Array(strategies));
 }
