@@ -21,7 +21,7 @@ use super::{drivers, merge, output};
 use crate::load::{Job, PublishedRun};
 use crate::record::{Cause, RunEnding, Trial};
 use crate::results::digest_of_file;
-use crate::scenario::{EnsembleChoice, Load, Scenario, Slice};
+use crate::scenario::{Load, Scenario, Slice};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
@@ -222,7 +222,7 @@ fn place(
 
 /// Refuses what several workers can't make together.
 fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
-    if !matches!(scenario.ensemble, EnsembleChoice::Connect(_)) {
+    if !scenario.ensemble.is_external() {
         return Err(Error::usage(NEEDS_CONNECT));
     }
     if !slice.is_part() {

@@ -311,8 +311,7 @@ impl Needs {
 
     /// Why this machine cannot do all of it, where it cannot. Containers' links are Docker's.
     pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
-        let is_local = matches!(scenario.ensemble, EnsembleChoice::Local { .. });
-        let links = if self.links() && is_local { links_capability() } else { Ok(()) };
+        let links = if self.links() && scenario.ensemble.is_local() { links_capability() } else { Ok(()) };
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
@@ -345,8 +344,7 @@ impl Needs {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));
         }
-        let is_external = matches!(scenario.ensemble, EnsembleChoice::Connect(_));
-        if is_external && !self.0.is_empty() && !generator.allow_faults {
+        if scenario.ensemble.is_external() && !self.0.is_empty() && !generator.allow_faults {
             return Err(Error::usage(
                 "the scenario injects faults, but this ensemble was not started for it: --allow-faults lets \
                  them hit the scenario's own contenders and connections, and servers only by commands of --hosts FILE",

@@ -15,7 +15,7 @@ use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
 use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, duration_within, run_id};
 use crate::cli::worker_args::JobArgs;
 use crate::scenario::fields::POLL_INTERVAL_PARAM;
-use crate::scenario::{Catalog, DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
+use crate::scenario::{Catalog, DISTANCE_NOTE, Load, Scenario, Stop, distance, parse};
 use crate::words::error::Error;
 use crate::words::units::{format_duration, shown};
 use crate::{load, lock};
@@ -151,8 +151,7 @@ impl SweepQuestion {
     pub fn notes(&self) -> Vec<String> {
         let has = |variable| self.over.iter().any(|over| over.variable == variable);
         let mut notes = Vec::new();
-        let is_local = matches!(self.scenario.ensemble, EnsembleChoice::Local { .. });
-        if has(Variable::Servers) && is_local {
+        if has(Variable::Servers) && self.scenario.ensemble.is_local() {
             notes.push(
                 "All servers run on this host and share its processors and its disk: on hosts of their own, more servers would \
                  cost less than they do here."
@@ -247,7 +246,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
             scenario.contenders.len()
         ));
     }
-    if swept(Variable::Servers) && !matches!(scenario.ensemble, EnsembleChoice::Local { .. }) {
+    if swept(Variable::Servers) && !scenario.ensemble.is_local() {
         return refused(
             "servers cannot be swept on an ensemble that is there already: leave --connect and --compose out"
                 .into(),
