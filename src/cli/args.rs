@@ -15,8 +15,8 @@ use super::run::metrics;
 use super::scenario_file::Overrides;
 use super::scenario_source::SHIPPED;
 use super::shared_args::{
-    AccessArgs, ConcludingArgs, GeneratorArgs, InstallArgs, Judging, OpeningArgs, PlaceArgs, SEEDS, budget,
-    rest, run_id,
+    AccessArgs, ConcludingArgs, GeneratorArgs, InstallArgs, Judging, OpeningArgs, PlaceArgs, SEEDS,
+    duration_within, run_id,
 };
 use super::sweep::question::SweepArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
@@ -233,10 +233,10 @@ pub struct CalibrateArgs {
     #[arg(long, conflicts_with = "budget")]
     pub quick: bool,
     /// How long to measure, e.g. 2m, not counting server start and warm-up [default: 40s]
-    #[arg(long, value_name = "TIME", value_parser = budget)]
+    #[arg(long, value_name = "TIME", value_parser = duration_within("1s", "1h"))]
     pub budget: Option<Duration>,
     /// Pause this long before each handoff and acquire, as servers do during holds: caches are cold then
-    #[arg(long, value_name = "TIME", value_parser = rest)]
+    #[arg(long, value_name = "TIME", value_parser = duration_within("1us", "1s"))]
     pub rest: Option<Duration>,
     /// Also test what articles claim about ZooKeeper itself, for `articles`; takes another 40 s
     #[arg(long)]

@@ -50,7 +50,6 @@ const DECISIONS_FILE: VersionedFile = VersionedFile {
     remedy: "--keep takes a file that `articles` has written, or a new one",
 };
 
-/// The decisions in that file; `None` where there is none yet.
 fn kept(file: &Path) -> Result<Option<Decisions>, Error> {
     match disk::read_named(file, 16 * MIB) {
         Err(Unreadable::Missing) => Ok(None),

@@ -64,7 +64,7 @@ fn write_page(
     sections: impl FnOnce() -> Vec<Section>,
 ) -> Result<(), Error> {
     let Some(file) = &args.html else { return Ok(()) };
-    super::report::write(&[page(&args.path, verdict, sections())], None, file)
+    super::report::write(&[page(&args.path, verdict, sections())], None, file, Some("--html"))
 }
 
 fn spool() -> Result<NamedTempFile, Error> {

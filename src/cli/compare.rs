@@ -45,7 +45,8 @@ fn compare_and_tell(args: &CompareArgs, outputs: &Prepared) -> Result<Exit, Erro
         output::file(path, &report::comparison_markdown(&compared))?;
     }
     if let Some(path) = &args.html {
-        super::report::write(&[report::page::of_comparison(&base, &new, &compared)], None, path)?;
+        let page = report::page::of_comparison(&base, &new, &compared);
+        super::report::write(&[page], None, path, Some("--html"))?;
     }
     if let Some(path) = &args.chart {
         report::chart::draw_comparison(&compared, path)?;

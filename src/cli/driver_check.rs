@@ -21,7 +21,6 @@ use crate::world::zk::{Access, reactor};
 
 /// What the driver is called in messages: it has no name, as none is needed here.
 const NAME: &str = "checked";
-/// What checking one lock takes, about.
 const TAKES: &str = "about half a minute";
 
 pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -158,7 +157,6 @@ fn show(
     })
 }
 
-/// What no check has tried, and how to.
 fn next(introduction: &Introduction, locks: &[String], program: &str) -> String {
     const NOT_TRIED: &str = "Nothing here says what becomes of a lock under faults.";
     match locks.first() {

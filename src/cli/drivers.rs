@@ -140,7 +140,6 @@ fn used<'a>(
     names.flat_map(members).filter_map(|name| Some((name, driven.find(name)?)))
 }
 
-/// The names of its strategies.
 pub fn names(scenario: &Scenario) -> impl Iterator<Item = &str> {
     scenario.strategies.iter().map(|one| one.name.as_str())
 }
@@ -179,7 +178,6 @@ pub fn may_time_out(lock: &DrivenLock) -> bool {
     lock.abilities.timeout != How::None
 }
 
-/// Why that fault is not for a driver's lock; `None` where it is.
 pub fn unfit(lock: &DrivenLock, fault: &FaultCard) -> Option<String> {
     if fault.name == "clock-jump" {
         return Some("has a clock of its own".to_owned());

@@ -63,7 +63,6 @@ pub struct Outputs {
     pub openmetrics: Option<PathBuf>,
 }
 
-/// The variable by which GitHub names the file that takes a step's summary.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
 impl Outputs {
@@ -146,7 +145,7 @@ impl Prepared {
             Outputs { benchmark_action: None, bencher: None, openmetrics: None, ..self.outputs.clone() };
         let told = Self { outputs: figures, summary: self.summary.clone() };
         if let Err(error) = told.write(&CiReport::of_failure(title, began, &error.to_string())) {
-            output::note(&format!("warning: {error}"));
+            output::warn(error);
         }
     }
 }
@@ -167,10 +166,7 @@ fn append_summary(path: &Path, document: &CiReport) -> Result<(), Error> {
     let there = fs::metadata(path).map_or(0, |file| usize::try_from(file.len()).unwrap_or(usize::MAX));
     let text = github::summary(document, github::SUMMARY_AT_MOST.saturating_sub(there));
     if text.is_empty() {
-        output::note(&format!(
-            "warning: {} has reached GitHub's size limit; no summary was added",
-            path.display()
-        ));
+        output::warn(format!("{} has reached GitHub's size limit; no summary was added", path.display()));
         return Ok(());
     }
     to_append(path)?.write_all(text.as_bytes()).map_err(cannot_write(path))

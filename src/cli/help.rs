@@ -11,7 +11,6 @@ struct Group {
     commands: &'static [HelpEntry],
 }
 
-/// A command, and what a user types after it.
 struct HelpEntry {
     command: &'static str,
     examples: &'static [&'static str],
@@ -115,7 +114,6 @@ fn entries() -> impl Iterator<Item = &'static HelpEntry> {
     GROUPS.iter().flat_map(|group| group.commands)
 }
 
-/// The definition with groups, examples and exit codes.
 pub fn completed(command: Command) -> Command {
     let groups = groups(&command, super::output::width().map_or(WIDTH, usize::from).min(WIDTH));
     let with_examples = |command: Command, entry: &HelpEntry| {

@@ -7,7 +7,7 @@ use super::args::{FaultsArgs, ScenariosArgs, StrategiesArgs};
 use super::output;
 use super::scenario_source::{SHIPPED, Shipped};
 use crate::lock;
-use crate::scenario::nearest;
+use crate::scenario::did_you_mean;
 use crate::words::catalog::after::{After, Event, Outcome};
 use crate::words::catalog::fault::{Ends, FaultCard};
 use crate::words::catalog::{LockCard, Param};
@@ -54,13 +54,11 @@ pub fn strategy(name: &str) -> Result<LockCard, Error> {
 fn find<T: Listing>(name: &str, all: Vec<T>) -> Result<T, Error> {
     let names: Vec<&str> = all.iter().map(T::name).collect();
     all.into_iter().find(|one| one.name() == name).ok_or_else(|| {
-        let hint = nearest(name, names.iter().copied())
-            .map_or(".".to_owned(), |near| format!("; did you mean `{near}`?"));
-        Error::usage(format!("there is no {} `{name}`{hint} There are: {}", T::NOUN, names.join(", ")))
+        let help = did_you_mean(name, names.iter().copied(), &format!("there are: {}", names.join(", ")));
+        Error::usage(format!("there is no {} `{name}`; {help}", T::NOUN))
     })
 }
 
-/// What people are told first of each.
 fn head(name: &str, summary: &str, source: &str, details: &str) -> String {
     format!("{name}: {summary}\n\nSource: {source}\n\n{}\n", details.trim())
 }
@@ -254,5 +252,18 @@ impl Listing for Shipped {
 
     fn machine(&self) -> Value {
         json!({ "name": self.name, "description": self.description(), "text": self.text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_name_is_told_with_the_nearest_or_with_all_there_are() {
+        let told = |name| strategy(name).unwrap_err().to_string();
+        assert_eq!(told("poling"), "there is no strategy `poling`; did you mean `polling`?");
+        let zebra = told("zebra");
+        assert!(zebra.starts_with("there is no strategy `zebra`; there are: "), "{zebra}");
     }
 }

@@ -47,7 +47,7 @@ pub use args::Cli;
 use args::Command;
 
 use crate::results::recorded_run;
-use crate::scenario::{EnsembleChoice, Scenario};
+use crate::scenario::Scenario;
 use crate::words::error::{Error, Exit};
 use crate::world::ensemble::leave_for_own_network;
 use run::metrics::Port;
@@ -141,7 +141,7 @@ fn needs_links(scenario: &Path, overrides: &Overrides) -> bool {
 /// Whether it cuts servers of its own off from each other.
 fn is_cut_off(scenario: &Scenario) -> bool {
     // Containers have networks of Docker's, which only this machine's own network leads to.
-    matches!(scenario.ensemble, EnsembleChoice::Local { .. }) && Needs::of(scenario).links()
+    scenario.ensemble.is_local() && Needs::of(scenario).links()
 }
 
 fn start(cli: Cli, port: Option<Port>) -> Result<Exit, Error> {

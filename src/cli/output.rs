@@ -216,6 +216,11 @@ pub fn note(text: &str) {
     verbatim(&wrapped(text, width));
 }
 
+/// Tells the person who watches of what went wrong and costs nothing that was asked for.
+pub fn warn(what: impl std::fmt::Display) {
+    note(&format!("warning: {what}"));
+}
+
 /// Writes to stderr what has its own layout.
 pub fn verbatim(text: &str) {
     let mut out = io::stderr().lock();

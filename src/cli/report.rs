@@ -33,7 +33,7 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     if args.output.is_none() && output.exists() && !output.is_file() && !output.is_dir() {
         fs::remove_file(&output).map_err(Error::cannot("replace", &output))?;
     }
-    write(&documents, between.as_ref(), &output)?;
+    write(&documents, between.as_ref(), &output, Some("--output"))?;
     let found = json!({ "runs": args.runs, "report": output });
     output::tell("report", Exit::Held, &found, || output::data(&output.display().to_string()))
 }
@@ -99,35 +99,42 @@ impl Stored {
 /// Gives the charts that were drawn. What was measured is worth as much without them.
 pub fn drawn<T: Default>(charts: Result<T, Error>) -> T {
     charts.unwrap_or_else(|error| {
-        output::note(&format!("warning: charts could not be drawn: {error}"));
+        output::warn(format!("charts could not be drawn: {error}"));
         T::default()
     })
 }
 
-/// Writes the page of what lies in a directory into it. What was measured is worth as much without it.
+/// Writes the page of what lies in a directory into it. What was measured is worth as much without it; but an older page would
+/// tell of something else, so where the new one can't be written, there is none.
 pub fn write_into(directory: &Path, document: Document) {
-    if let Err(error) = write(&[document], None, &directory.join(layout::REPORT)) {
-        output::note(&format!("warning: {error}"));
+    let page = directory.join(layout::REPORT);
+    if let Err(error) = write(&[document], None, &page, None) {
+        let _ = fs::remove_file(&page);
+        output::warn(error);
     }
 }
 
 /// Writes the page of these beside where it is to be and moves it there, so that half of it can't be opened. `between` is what
-/// stands before the first of several.
-pub fn write(documents: &[Document], between: Option<&Section>, path: &Path) -> Result<(), Error> {
+/// stands before the first of several, and `option` the one that named the file, if one can.
+pub fn write(
+    documents: &[Document],
+    between: Option<&Section>,
+    path: &Path,
+    option: Option<&str>,
+) -> Result<(), Error> {
     let page = html::page(documents, between);
+    let help = |what: &str| option.map_or_else(String::new, |option| format!("; {what} with {option}"));
     let cannot = |error: std::io::Error| {
-        Error::environment(format!(
-            "cannot write {}: {error}; choose another file with --output",
-            path.display()
-        ))
+        let help = help("choose another file");
+        Error::environment(format!("cannot write {}: {error}{help}", path.display()))
     };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if path.is_dir() {
-        return Err(Error::usage(format!("{} is a directory; name a file with --output", path.display())));
+        return Err(Error::usage(format!("{} is a directory{}", path.display(), help("name a file"))));
     }
     // What is no plain file, such as /dev/stdout, is written to and not replaced.
     if path.exists() && !path.is_file() {
-        return std::fs::write(path, page).map_err(cannot);
+        return fs::write(path, page).map_err(cannot);
     }
     let mut beside = tempfile::Builder::new().prefix(".report-").tempfile_in(parent).map_err(cannot)?;
     std::io::Write::write_all(&mut beside, page.as_bytes()).map_err(cannot)?;
@@ -135,4 +142,47 @@ pub fn write(documents: &[Document], between: Option<&Section>, path: &Path) -> 
     beside.as_file().set_permissions(readable).map_err(cannot)?;
     beside.persist(path).map_err(|error| cannot(error.error))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::report::document::{Finding, Tone, Value};
+
+    fn some_document() -> Document {
+        Document {
+            title: "Title".to_owned(),
+            about: String::new(),
+            verdict: Value::NotMeasured,
+            headline: Finding::new("Outcome", Tone::Plain, "Nothing was measured.".to_owned(), None),
+            comes_to: "Findings",
+            findings: Vec::new(),
+            strategies: Vec::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_page_that_cannot_be_written_leaves_no_older_one() {
+        let place = tempfile::tempdir().unwrap();
+        let page = place.path().join(layout::REPORT);
+        write_into(place.path(), some_document());
+        assert!(page.is_file());
+        fs::remove_file(&page).unwrap();
+        symlink("/dev/full", &page).unwrap();
+        write_into(place.path(), some_document());
+        assert!(!page.is_symlink());
+    }
+
+    #[test]
+    fn another_file_is_advised_only_where_an_option_names_it() {
+        let told = |option: Option<&str>| {
+            let written = write(&[some_document()], None, Path::new("/nowhere/page.html"), option);
+            written.unwrap_err().to_string()
+        };
+        assert!(told(Some("--html")).ends_with("; choose another file with --html"));
+        assert!(!told(None).contains("--"), "{}", told(None));
+    }
 }

@@ -173,7 +173,6 @@ impl GeneratorArgs {
     }
 }
 
-/// A run on servers of its own.
 pub fn run_apart(scenario: &Path, place: &RunPlace, more: Vec<OsString>) -> Result<Command, Error> {
     let mut command = Command::new(own_program()?);
     command.arg("run").arg(scenario).args(options_of(place)).arg("--no-progress").args(more);
@@ -184,7 +183,6 @@ fn options_of(place: &RunPlace) -> [OsString; 4] {
     ["--run-id".into(), place.name.clone().into(), "--out".into(), place.parent.clone().into()]
 }
 
-/// Those of the options that have a path.
 pub fn with_paths(options: &[(&str, &Option<PathBuf>)]) -> Vec<OsString> {
     let given = |(name, path): &(&str, &Option<PathBuf>)| Some([name.into(), path.as_ref()?.into()]);
     options.iter().filter_map(given).flatten().collect()
@@ -211,7 +209,7 @@ pub async fn leading<T>(
     output::note(&format!("waiting for each run's other workers: zklockbench worker --follow {name} …"));
     let done = work.await;
     if let Err(error) = job.end().await {
-        output::note(&format!("warning: {error}"));
+        output::warn(error);
     }
     done
 }

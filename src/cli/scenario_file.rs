@@ -80,26 +80,24 @@ impl ScenarioFile {
     /// The scenario of a run, as it was run. A file of arrivals that it replays must be as it was.
     pub fn recorded(run: &Run) -> Result<Self, Error> {
         const NAME: &str = "the scenario of the run";
-        let replayed = run.replayed.clone();
         let traces = |file: &Path| {
             let TraceFile { arrivals, sha256 } = read_trace(Path::new(""), file)
                 .map_err(|why| format!("{why}; start in the directory that its path begins in"))?;
-            match replayed.as_ref().is_some_and(|replayed| replayed.sha256 == sha256) {
+            match run.replayed.as_ref().is_some_and(|replayed| replayed.sha256 == sha256) {
                 true => Ok(arrivals),
                 false => Err(format!("{} is not as it was when the run began", file.display())),
             }
         };
-        let text = run.scenario_text.clone();
         // Whether its faults can be done here is another matter.
         let catalog = Catalog { has_host_commands: true, ..load::catalog() };
-        let parsed = parse_with_traces(NAME, &text, &catalog, &traces);
+        let parsed = parse_with_traces(NAME, &run.scenario_text, &catalog, &traces);
         let parsed = parsed.map_err(|mistakes| Unusable::Mistakes(mistakes).report(Path::new(NAME)))?;
         Ok(Self {
             parsed,
+            text: run.scenario_text.clone(),
             overrides: run.overrides.clone(),
             left_out: Vec::new(),
             replayed: run.replayed.clone(),
-            text,
         })
     }
 }

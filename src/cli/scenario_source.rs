@@ -151,10 +151,8 @@ fn of_history(path: &Path) -> Result<Vec<TraceArrival>, String> {
     asks.trace.finish().map_err(named)
 }
 
-/// Who asks for which lock.
 type Who = (String, u64, String);
 
-/// What a contender has of a lock.
 struct TracedTurn {
     arrival: usize,
     /// When it got the lock; `None` while it waits.

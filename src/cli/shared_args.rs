@@ -252,19 +252,16 @@ pub fn run_id(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-pub fn rest(text: &str) -> Result<Duration, String> {
-    duration_within(text, "1us", "1s")
-}
-
-pub fn budget(text: &str) -> Result<Duration, String> {
-    duration_within(text, "1s", "1h")
-}
-
 /// Reads a duration that is at least so long and at most so long; both limits are durations as people write them.
-pub fn duration_within(text: &str, least: &str, most: &str) -> Result<Duration, String> {
-    let duration = parse_duration(text)?;
-    let fits = (parse_duration(least)?..=parse_duration(most)?).contains(&duration);
-    if fits { Ok(duration) } else { Err(format!("`{text}` is out of range; give {least} to {most}")) }
+pub fn duration_within(
+    least: &'static str,
+    most: &'static str,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
+    move |text: &str| {
+        let duration = parse_duration(text)?;
+        let fits = (parse_duration(least)?..=parse_duration(most)?).contains(&duration);
+        if fits { Ok(duration) } else { Err(format!("`{text}` is out of range; give {least} to {most}")) }
+    }
 }
 
 #[cfg(test)]
@@ -289,7 +286,8 @@ mod tests {
     }
 
     #[test]
-    fn a_calibration_takes_between_a_second_and_an_hour() {
+    fn a_duration_is_told_where_it_is_out_of_range() {
+        let budget = duration_within("1s", "1h");
         assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
         for wrong in ["0s", "999ms", "2h", "40", "soon"] {
             assert!(budget(wrong).is_err(), "{wrong}");

@@ -127,7 +127,6 @@ fn page() -> std::io::Result<String> {
     Ok(page)
 }
 
-/// A section for each command, and for each of its own.
 fn of_commands(command: &clap::Command, page: &mut String) -> std::io::Result<()> {
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         let name = sub.get_bin_name().unwrap_or(sub.get_name()).to_uppercase();
@@ -218,7 +217,6 @@ impl Types {
         ("driver check", found)
     }
 
-    /// What each command adds where it could do what was asked.
     fn found(&mut self) -> Vec<(&'static str, Value)> {
         let amount = || json!({ "type": "integer", "minimum": 0 });
         let objects = || list(json!({ "type": "object" }));

@@ -45,7 +45,7 @@ fn show(file: &ScenarioFile) -> Result<Exit, Error> {
             output::verbatim(&advice.render(output::may_colour(&std::io::stderr())));
         }
         if let Some(why) = not_here {
-            output::note(&format!("warning: the file is right, but it cannot be run here: {why}"));
+            output::warn(format!("the file is right, but it cannot be run here: {why}"));
         }
         Ok(())
     })

@@ -21,7 +21,7 @@ use super::{drivers, merge, output};
 use crate::load::{Job, PublishedRun};
 use crate::record::{Cause, RunEnding, Trial};
 use crate::results::digest_of_file;
-use crate::scenario::{EnsembleChoice, Load, Scenario, Slice};
+use crate::scenario::{Load, Scenario, Slice};
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
@@ -37,7 +37,6 @@ pub async fn execute(args: WorkerArgs, stop: &CancellationToken) -> Result<Exit,
     }
 }
 
-/// Makes this worker's part of each run of a job, one after the other.
 async fn follow(args: WorkerArgs, slice: Slice, name: &str, stop: &CancellationToken) -> Result<Exit, Error> {
     let target = target(&args)?;
     let joining = Job::follow(&target, name, args.wait);
@@ -223,7 +222,7 @@ fn place(
 
 /// Refuses what several workers can't make together.
 fn check(scenario: &Scenario, slice: Slice) -> Result<(), Error> {
-    if !matches!(scenario.ensemble, EnsembleChoice::Connect(_)) {
+    if !scenario.ensemble.is_external() {
         return Err(Error::usage(NEEDS_CONNECT));
     }
     if !slice.is_part() {

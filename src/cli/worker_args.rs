@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::export::Outputs;
 use super::scenario_file::Overrides;
-use super::shared_args::{ConcludingArgs, GeneratorArgs, OpeningArgs, budget, run_id};
+use super::shared_args::{ConcludingArgs, GeneratorArgs, OpeningArgs, duration_within, run_id};
 
 #[derive(Debug, Clone, Args)]
 pub struct WorkerArgs {
@@ -39,7 +39,7 @@ pub struct WorkerArgs {
     #[arg(long, value_name = "HOST:PORT,…/CHROOT")]
     pub rendezvous: Option<String>,
     /// How long to wait for the other workers before the run
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = budget)]
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration_within("1s", "1h"))]
     pub wait: Duration,
     #[command(flatten)]
     pub generator: GeneratorArgs,

@@ -113,7 +113,7 @@ fn idle_locks(scenario: &Scenario) -> Option<Advice> {
 fn session_timeout(scenario: &Scenario) -> Option<Advice> {
     let timeout = scenario.session_timeout;
     let usual = Duration::from_secs(4)..=Duration::from_secs(40);
-    if matches!(scenario.ensemble, EnsembleChoice::Connect(_)) && !usual.contains(&timeout) {
+    if scenario.ensemble.is_external() && !usual.contains(&timeout) {
         let timeout = written(timeout);
         let message = format!("a server with the default tickTime grants 4s to 40s, not {timeout}");
         let help = "use a timeout between the two, or raise the servers' maxSessionTimeout";

@@ -128,7 +128,6 @@ impl Diagnostics {
             .collect()
     }
 
-    /// The form for people: each diagnostic with the line it points at.
     pub fn render(&self, coloured: bool) -> String {
         let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
         let shown: Vec<_> =

@@ -77,10 +77,6 @@ impl MeasuredTimes {
         let mean = |at: usize| mean(&times[part(at)..part(at + 1)]);
         Self::new((0..most).map(mean).collect())
     }
-
-    pub fn times(&self) -> &[Duration] {
-        &self.0
-    }
 }
 
 impl From<Vec<u64>> for MeasuredTimes {
@@ -241,15 +237,15 @@ mod tests {
         let all: Vec<Duration> = (1..=25_000_u32).rev().map(|at| at * at * Duration::from_nanos(1)).collect();
         let sum = |times: &[Duration]| times.iter().map(Duration::as_secs_f64).sum::<f64>();
         let condensed = MeasuredTimes::condensed(all.clone());
-        let (mean, whole) = (sum(condensed.times()) / 1_000.0, sum(&all) / 25_000.0);
-        assert_eq!(condensed.times().len(), MeasuredTimes::MOST);
+        let (mean, whole) = (sum(&condensed.0) / 1_000.0, sum(&all) / 25_000.0);
+        assert_eq!(condensed.0.len(), MeasuredTimes::MOST);
         assert!((mean / whole - 1.0).abs() < 1e-3, "{mean} {whole}");
         let squares = |times: &[Duration], count: f64| {
             times.iter().map(|time| time.as_secs_f64().powi(2)).sum::<f64>() / count
         };
-        let spread = squares(condensed.times(), 1_000.0) / squares(&all, 25_000.0);
+        let spread = squares(&condensed.0, 1_000.0) / squares(&all, 25_000.0);
         assert!((0.999..1.0).contains(&spread), "{spread}");
-        assert_eq!(MeasuredTimes::condensed(vec![MILLISECOND; 3]).times(), [MILLISECOND; 3]);
+        assert_eq!(*MeasuredTimes::condensed(vec![MILLISECOND; 3]).0, [MILLISECOND; 3]);
     }
 
     #[test]

@@ -21,7 +21,6 @@ use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target, Target
 use crate::words::catalog::{LockCard, Param, Params};
 use crate::words::measure::FigureCard;
 
-/// All that a scenario may name.
 #[derive(Debug, Clone)]
 pub struct Catalog {
     pub locks: Vec<LockCard>,
@@ -103,7 +102,6 @@ impl<'c> Draft<'c> {
         self.said.contenders.iter().flatten().max().copied()
     }
 
-    /// What an open load replays, if it does.
     pub(super) fn replay(&self) -> Option<&Replay> {
         match &self.arrivals.as_ref().filter(|_| self.said.load == Some(LoadWord::Open))?.arrivals {
             Arrivals::Replay(replay) => Some(replay),
@@ -367,7 +365,6 @@ fn given(keys: &mut Keys<'_, '_, '_>, card: &FaultCard, sink: &Sink<'_>) -> Give
     card.params.iter().filter_map(set).collect()
 }
 
-/// What to do about a key that is a parameter of other kinds.
 fn owners(key: &str, cards: &[FaultCard]) -> Option<String> {
     let takes = |card: &&FaultCard| card.params.iter().any(|param| param.name == key);
     let owners: Vec<_> = cards.iter().filter(takes).map(|card| card.name).collect();

@@ -165,7 +165,6 @@ fn takes_table(section: Section, name: &str) -> bool {
     field(section, name).is_none_or(|field| tables(&field.kind))
 }
 
-/// The tables whose headers stand in a section.
 fn tables(section: Section) -> &'static [&'static str] {
     if section == Section::Top { &[ENSEMBLE, CLIENT, FAULT, GATE] } else { &[] }
 }

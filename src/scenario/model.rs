@@ -33,6 +33,17 @@ pub enum EnsembleChoice {
     Connect(String),
 }
 
+impl EnsembleChoice {
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Local { .. })
+    }
+
+    /// Whether others have started it.
+    pub fn is_external(&self) -> bool {
+        matches!(self, Self::Connect(_))
+    }
+}
+
 /// One strategy as a scenario names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StrategyChoice {
@@ -103,7 +114,6 @@ impl Load {
     }
 }
 
-/// Whose the rates of an open load are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RateOf {
     #[default]

@@ -11,7 +11,7 @@ use super::fields::POLL_INTERVAL_PARAM;
 use super::model::{DriverProcesses, StrategyChoice};
 use super::read::{KeyValue, Sink, TomlTable, TomlValue, expect_count, expect_text, shortened, wrong_type};
 use super::values::{Given, given_value, in_force};
-use crate::words::catalog::{LockCard, MIXED_WITH, Param, ParamKind, ParamValue, members};
+use crate::words::catalog::{LockCard, MIXED_WITH, ParamKind, ParamValue, members};
 
 pub(super) struct ListedStrategy<'c> {
     pub(super) card: &'c LockCard,
@@ -213,7 +213,7 @@ fn param(
 fn has_no_idle(card: &LockCard, set: &Given, entries: &[KeyValue<'_>], sink: &Sink<'_>) -> bool {
     let mut none = true;
     for entry in entries {
-        let Some((decider, chosen, words)) = idle(card, set, entry.key) else { continue };
+        let Some((decider, chosen, words)) = card.idle(entry.key, set) else { continue };
         let message = format!("`{}` has no effect with {} = \"{chosen}\"", entry.key, decider.name);
         let help = format!("leave it out, or set `{}` to one of {}", decider.name, listed(words));
         sink.error(entry.key_span(), message, help);
@@ -250,16 +250,6 @@ fn count(card: &LockCard, set: &Given, name: &str) -> Option<u64> {
     }
 }
 
-/// Why a parameter means nothing: the one that decides, the word that was chosen, and those with which it would.
-fn idle(card: &LockCard, set: &Given, param: &str) -> Option<(&'static Param, String, Vec<&'static str>)> {
-    let (decider, words) = card.decider(param)?;
-    let chosen = match set.get(decider.name) {
-        Some(ParamValue::Word(word)) => word.clone(),
-        _ => decider.default.to_owned(),
-    };
-    (!words.contains(&chosen.as_str())).then_some((decider, chosen, words))
-}
-
 fn param_help(card: &LockCard, key: &str, cards: &[LockCard]) -> String {
     let others = takers(cards, key);
     if !others.is_empty() {
@@ -275,7 +265,7 @@ fn param_help(card: &LockCard, key: &str, cards: &[LockCard]) -> String {
 fn choice(card: &LockCard, set: &Given, processes: Option<DriverProcesses>) -> StrategyChoice {
     let mut params = BTreeMap::new();
     let mut label = card.name.to_owned();
-    for param in card.params.iter().filter(|param| idle(card, set, param.name).is_none()) {
+    for param in card.params.iter().filter(|param| card.idle(param.name, set).is_none()) {
         if let Some(value) = set.get(param.name) {
             label = format!("{label} {}={value}", param.name);
         }

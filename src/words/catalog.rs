@@ -6,6 +6,7 @@
 pub mod after;
 pub mod fault;
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -62,8 +63,23 @@ impl LockCard {
         }
     }
 
+    /// Why a parameter means nothing beside what was set: the one that decides, its word in force, and those with which it
+    /// would mean something.
+    pub fn idle<'s, K: Borrow<str> + Ord>(
+        &self,
+        param: &str,
+        set: &'s BTreeMap<K, ParamValue>,
+    ) -> Option<(&'static Param, &'s str, Vec<&'static str>)> {
+        let (decider, words) = self.decider(param)?;
+        let chosen = match set.get(decider.name) {
+            Some(ParamValue::Word(word)) => word.as_str(),
+            _ => decider.default,
+        };
+        (!words.contains(&chosen)).then_some((decider, chosen, words))
+    }
+
     /// The parameter that gives this one its meaning, if one does, and the words of it that do.
-    pub fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
+    fn decider(&self, param: &str) -> Option<(&'static Param, Vec<&'static str>)> {
         self.params.iter().find_map(|decider| {
             let ParamKind::Choice(choices) = decider.kind else { return None };
             let takes = choices.iter().filter(|choice| choice.takes.contains(&param));

@@ -183,8 +183,7 @@ impl Estimate {
             return Self { block: runs, start: start(a), blocks: length.blocks };
         }
         // What is ours is opened anew for each block.
-        let is_local = |side: &Side| matches!(side.scenario().ensemble, EnsembleChoice::Local { .. });
-        let sides = [(a, if is_local(a) { 2 } else { 1 }), (b, 1)];
+        let sides = [(a, if a.scenario().ensemble.is_local() { 2 } else { 1 }), (b, 1)];
         let of = |is_ours: bool| -> Duration {
             sides
                 .iter()
@@ -266,10 +265,9 @@ struct ComparedEnsembles {
 
 impl ComparedEnsembles {
     fn owner(&self, turn: Turn, side: &Side) -> Turn {
-        let has_its_own = matches!(side.scenario().ensemble, EnsembleChoice::Local { .. });
         match turn {
             _ if self.shared => Turn::A,
-            Turn::Again if !has_its_own => Turn::A,
+            Turn::Again if !side.scenario().ensemble.is_local() => Turn::A,
             turn => turn,
         }
     }
@@ -582,7 +580,6 @@ impl ComparisonInProgress {
     }
 }
 
-/// How wide the intervals are of all that has a pair.
 fn half_widths(file: &AbFile) -> Vec<Option<f64>> {
     let with_pairs = file.comparisons.iter().filter(|one| one.pairs > 0);
     with_pairs.map(|one| one.ratio.and_then(|ratio| ratio.half_width)).collect()

@@ -15,7 +15,7 @@ use crate::cli::scenario_file::{Overrides, ScenarioFile, assignment};
 use crate::lock::{DrivenLock, DrivenLocks, Program as DriverProgram};
 use crate::record::figures::THROUGHPUT;
 use crate::record::{Figure, Statistic};
-use crate::scenario::{EnsembleChoice, Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
+use crate::scenario::{Load, Scenario, StrategyChoice, TrialPlan, TrialSpec};
 use crate::words::error::Error;
 use crate::words::measure::Measure;
 use crate::words::units::listed;
@@ -91,8 +91,7 @@ impl Side {
                  compare), or leave those faults out",
             ));
         }
-        let is_local = matches!(scenario.ensemble, EnsembleChoice::Local { .. });
-        if own.zookeeper_home.is_some() && !is_local {
+        if own.zookeeper_home.is_some() && !scenario.ensemble.is_local() {
             return Err(Error::usage(format!(
                 "--{}-zookeeper-home needs local servers, but {} runs against others",
                 turn.name(),
@@ -117,7 +116,6 @@ impl Side {
         &self.file.parsed.scenario
     }
 
-    /// The locks of drivers that it can use.
     pub fn locks(&self) -> &DrivenLocks {
         self.drivers.as_ref().map_or(DrivenLocks::registered(), |drivers| &drivers.locks)
     }
@@ -129,7 +127,7 @@ impl Side {
 
     /// Whether its servers are started for it, so that they can be started anew.
     pub fn has_own_servers(&self) -> bool {
-        !matches!(self.scenario().ensemble, EnsembleChoice::Connect(_))
+        !self.scenario().ensemble.is_external()
     }
 
     pub fn shares_ensemble_with(&self, other: &Self) -> bool {
@@ -412,7 +410,7 @@ mod tests {
     use super::*;
     use crate::cli::shared_args::PlaceArgs;
     use crate::load;
-    use crate::scenario::parse;
+    use crate::scenario::{EnsembleChoice, parse};
 
     fn own(set: &[&str]) -> SideArgs {
         SideArgs { set: set.iter().map(|&text| text.into()).collect(), ..SideArgs::default() }

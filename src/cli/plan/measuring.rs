@@ -145,9 +145,7 @@ impl Measuring<'_> {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             // All else can be answered.
             Err(why) => {
-                output::note(&format!(
-                    "warning: what happens while a server is down was not measured: {why}"
-                ));
+                output::warn(format!("what happens while a server is down was not measured: {why}"));
                 Ok(())
             }
         }
@@ -265,7 +263,6 @@ impl Failures {
         all
     }
 
-    /// The question's load while they happen.
     fn scenario(&self, name: &str, question: &Question, strategies: &[String], seed: u64) -> String {
         let ask = QuestionLoad { lasts: self.last, seed, ..question.copies(copies(question)) };
         question.scenario(name, strategies, &ask) + &self.toml

@@ -245,7 +245,7 @@ async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, stored_evidence: &S
     if !runs.ensemble.opened.is_external() {
         let name = format!("{VERIFIES}0");
         if let Err(why) = runs.run(&name, &warm_up_scenario(&name, WARMS)).await {
-            output::note(&format!("warning: the servers are not as warm as those that were measured: {why}"));
+            output::warn(format!("the servers are not as warm as those that were measured: {why}"));
         }
     }
     for (number, strategy) in (1_u64..).zip(to_verify(plan, runs.args)) {
@@ -253,7 +253,7 @@ async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, stored_evidence: &S
         match tried {
             Ok(verified) => plan.verifications.push(verified),
             Err(why) => {
-                output::note(&format!("warning: {strategy} is not verified: {why}"));
+                output::warn(format!("{strategy} is not verified: {why}"));
                 plan.unverified.push(Unverified { strategy, why: why.to_string() });
             }
         }
@@ -261,7 +261,7 @@ async fn prove(plan: &mut PlanFile, runs: &mut PlanRuns<'_>, stored_evidence: &S
     if let Some(times) = runs.args.failures.filter(|_| runs.may_lose_a_server())
         && let Err(why) = prove_failures(plan, times, runs).await
     {
-        output::note(&format!("warning: what failures cost is not verified: {why}"));
+        output::warn(format!("what failures cost is not verified: {why}"));
     }
 }
 

@@ -1,8 +1,6 @@
 //! What `plan` is told, and the question that this makes: asked by options, or as the load of a scenario. For how long locks
 //! are held is told as a mean, a constant, a distribution of a scenario, or a file of measured holds.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,9 +11,10 @@ use crate::answer::objective::Objective;
 use crate::answer::plan::{PlannedLoad, Question, SIMULATED};
 use crate::answer::queueing::Order;
 use crate::cli::scenario_file::{Overrides, ScenarioFile};
-use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, budget, duration_within};
+use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, PlaceArgs, SEEDS, duration_within};
 use crate::cli::worker_args::JobArgs;
 use crate::scenario::{Distribution, Late, MeasuredTimes, Scenario, TrialPlan, parse};
+use crate::words::disk;
 use crate::words::error::Error;
 use crate::words::units::{parse_duration, shown};
 use crate::{load, scenario};
@@ -54,7 +53,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "PROCESS", default_value = "poisson")]
     pub arrivals: String,
     /// Distance: add this to every round trip between clients and servers while measuring and verifying, e.g. 5ms
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = round_trip)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = duration_within("0.1ms", "1s"))]
     pub round_trip: Option<Duration>,
     /// Answer from these runs, sweeps, calibrations or baseline stores instead of measuring
     #[arg(long, value_name = "DIR", num_args = 1..)]
@@ -67,7 +66,7 @@ pub struct PlanArgs {
     #[arg(long)]
     pub verify: bool,
     /// Time limit for verifying each strategy
-    #[arg(long, value_name = "TIME", default_value = "6m", requires = "verify", value_parser = budget)]
+    #[arg(long, value_name = "TIME", default_value = "6m", requires = "verify", value_parser = duration_within("1s", "1h"))]
     pub verify_for: Duration,
     /// Seed for everything random
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = clap::value_parser!(u64).range(..=SEEDS))]
@@ -99,10 +98,6 @@ fn locks(text: &str) -> Result<u32, String> {
             shown(text, 40)
         )
     })
-}
-
-fn round_trip(text: &str) -> Result<Duration, String> {
-    duration_within(text, "0.1ms", "1s")
 }
 
 /// A question, and the load that it is about, in the order of a queue.
@@ -283,22 +278,14 @@ fn distribution(toml: &str) -> Result<Distribution, String> {
 const LARGEST: u64 = 64 << 20;
 
 fn read_holds(path: &Path) -> Result<Holds, Error> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        Error::usage(format!("--holds {}: cannot be read ({why}); name a file of holds", path.display()))
-    };
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| cannot(&error))?;
-    file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| cannot(&error))?;
-    if text.len() as u64 > LARGEST {
-        return Err(cannot(&format!("it has more than {} MiB", LARGEST >> 20)));
-    }
-    let times = times(&text).map_err(|told| Error::usage(format!("--holds {}: {told}", path.display())))?;
-    let measured = MeasuredTimes::condensed(times);
-    let listed: Vec<String> =
-        measured.times().iter().map(|time| format!("\"{}us\"", time.as_micros())).collect();
-    let mean = Distribution::Measured(measured).mean();
-    let mean = within(mean).map_err(|told| Error::usage(format!("--holds {}: {told}", path.display())))?;
-    Ok(Holds { mean, toml: Some(format!("{{ measured = [{}] }}", listed.join(", "))) })
+    let refuse = |why: String| Error::usage(format!("--holds {}: {why}", path.display()));
+    let bytes = disk::read_named(path, LARGEST)
+        .map_err(|unreadable| refuse(format!("{unreadable}; name a file of holds")))?;
+    let text =
+        String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8; save the file as UTF-8".to_owned()))?;
+    let times = times(&text).map_err(refuse)?;
+    let holds = Distribution::Measured(MeasuredTimes::condensed(times));
+    Ok(Holds { mean: within(holds.mean()).map_err(refuse)?, toml: Some(holds.to_toml()) })
 }
 
 /// What a column of holds is called, and what a number without a unit in it is.

@@ -92,8 +92,8 @@ impl Baseline {
             }
         }
         if self.is_optional {
-            output::note(&format!(
-                "warning: no baseline to compare with ({why}): nothing is said of regressions. `zklockbench baseline add` \
+            output::warn(format!(
+                "no baseline to compare with ({why}): nothing is said of regressions. `zklockbench baseline add` \
                  makes this run the first"
             ));
             return Ok(None);
@@ -128,7 +128,7 @@ impl Candidate {
 fn in_directory(dir: &Path, scenario: &str) -> Result<Vec<PathBuf>, Error> {
     let (runs, passed_over) = results::runs_of(dir, scenario)?;
     for error in passed_over {
-        output::note(&format!("warning: passed over as a baseline: {error}"));
+        output::warn(format!("passed over as a baseline: {error}"));
     }
     Ok(runs)
 }
@@ -148,7 +148,7 @@ pub fn judge(scenario: &Scenario, new: &Side, baseline: Option<&Baseline>, verdi
         None => (None, false),
         Some((Ok(base), is_optional)) => (base, is_optional),
         Some((Err(error), _)) => {
-            output::note(&format!("warning: the baseline can no longer be read: {error}"));
+            output::warn(format!("the baseline can no longer be read: {error}"));
             (None, false)
         }
     };

@@ -63,8 +63,8 @@ impl Port {
             ))
         })?;
         if !address.ip().is_loopback() {
-            output::note(&format!(
-                "warning: /metrics on {address} is readable by anyone who can reach this host; it holds no \
+            output::warn(format!(
+                "/metrics on {address} is readable by anyone who can reach this host; it holds no \
                  passwords, but shows what is measured"
             ));
         }

@@ -386,15 +386,15 @@ impl RunInProgress {
             return;
         }
         if outcome.ending == RunEnding::Aborted && !self.opened.answers().await {
-            output::note(&format!(
-                "warning: {} stays on the ensemble, which does not answer; remove it later with: zklockbench \
+            output::warn(format!(
+                "{} stays on the ensemble, which does not answer; remove it later with: zklockbench \
                  clean --connect {} --run-id {}",
                 environment.workspace.root(),
                 self.opened.target.connect,
                 self.run_id
             ));
         } else if let Err(error) = environment.workspace.close().await {
-            output::note(&format!("warning: {error}"));
+            output::warn(error);
         }
     }
 
@@ -473,18 +473,13 @@ impl MeasuredRun {
         let report = RunReport::of(&view, &found.gated);
         // What follows can be made again from what is there.
         if let Err(error) = sealed.summary(report::summary::FILE, &Summary::of(found.stored(), &report)) {
-            output::note(&format!("warning: {error}"));
+            output::warn(error);
         }
         if showing.charts {
             draw(&view, sealed.dir());
             let name = sealed.name();
             let source = Source { name: &name, stored: found.stored(), view: &view };
-            // A page that can't be written costs no results, and what there is of it takes their place.
-            let page = sealed.dir().join(layout::REPORT);
-            if let Err(error) = super::report::write(&[document(&source, &report)], None, &page) {
-                let _ = std::fs::remove_file(&page);
-                output::note(&format!("warning: {error}"));
-            }
+            super::report::write_into(sealed.dir(), document(&source, &report));
         }
         write_markdown(&report, sealed.dir());
         let unfinished = sealed.finish().err();
@@ -512,18 +507,14 @@ fn nothing(outcome: RunOutcome) -> Error {
     }
 }
 
-/// Charts that can't be drawn cost no results.
 fn draw(view: &View<'_>, directory: &Path) {
-    match report::chart::draw_all(view, &directory.join(layout::CHARTS)) {
-        Ok(drawn) => {
-            for (chart, why) in drawn.left_out {
-                output::note(&format!("note: no chart {chart}: {why}"));
-            }
-        }
-        Err(error) => {
-            let _ = std::fs::remove_dir_all(directory.join(layout::CHARTS));
-            output::note(&format!("warning: charts could not be drawn: {error}"));
-        }
+    let charts = directory.join(layout::CHARTS);
+    let drawn = report::chart::draw_all(view, &charts).inspect_err(|_| {
+        // What there is of them takes the place of results.
+        let _ = std::fs::remove_dir_all(&charts);
+    });
+    for (chart, why) in super::report::drawn(drawn).left_out {
+        output::note(&format!("note: no chart {chart}: {why}"));
     }
 }
 
@@ -531,7 +522,7 @@ fn write_markdown(report: &RunReport<'_>, directory: &Path) {
     let path = directory.join("summary.md");
     if let Err(error) = std::fs::write(&path, report::markdown(report)) {
         let _ = std::fs::remove_file(&path);
-        output::note(&format!("warning: summary.md could not be written: {error}"));
+        output::warn(format!("summary.md could not be written: {error}"));
     }
 }
 

@@ -116,8 +116,8 @@ impl OpenEnsemble {
     pub async fn clear(&self, workspace: &Workspace) {
         if let Err(error) = workspace.close().await {
             let name = workspace.root().rsplit('/').next().unwrap_or_default();
-            output::note(&format!(
-                "warning: {error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
+            output::warn(format!(
+                "{error}; remove what is left later with: zklockbench clean --connect {} --run-id {name}",
                 self.target.connect
             ));
         }
@@ -174,10 +174,10 @@ impl OpenEnsemble {
             Servers::Fresh(local) => local.close(),
             Servers::Contained(compose) => {
                 if let Err(error) = compose.save_logs(&self.logs) {
-                    output::note(&format!("warning: the servers' logs could not be kept: {error}"));
+                    output::warn(format!("the servers' logs could not be kept: {error}"));
                 }
                 if let Err(why) = compose.close() {
-                    output::note(&format!("warning: containers stay behind until the next run: {why}"));
+                    output::warn(format!("containers stay behind until the next run: {why}"));
                 }
             }
             Servers::Kept(_) | Servers::External(_) => {}
@@ -267,7 +267,6 @@ async fn told(addresses: &[String]) -> Vec<(String, String)> {
     Vec::new()
 }
 
-/// What the faults of a scenario need.
 pub struct Needs(BTreeSet<Capability>);
 
 impl Needs {
@@ -312,8 +311,7 @@ impl Needs {
 
     /// Why this machine cannot do all of it, where it cannot. Containers' links are Docker's.
     pub fn missing_here(&self, scenario: &Scenario) -> Option<String> {
-        let is_local = matches!(scenario.ensemble, EnsembleChoice::Local { .. });
-        let links = if self.links() && is_local { links_capability() } else { Ok(()) };
+        let links = if self.links() && scenario.ensemble.is_local() { links_capability() } else { Ok(()) };
         links.err().map(|why| format!("servers cannot be partitioned here: {why}"))
     }
 
@@ -346,8 +344,7 @@ impl Needs {
         if let Some(missing) = self.missing_here(scenario) {
             return Err(Error::Environment(missing));
         }
-        let is_external = matches!(scenario.ensemble, EnsembleChoice::Connect(_));
-        if is_external && !self.0.is_empty() && !generator.allow_faults {
+        if scenario.ensemble.is_external() && !self.0.is_empty() && !generator.allow_faults {
             return Err(Error::usage(
                 "the scenario injects faults, but this ensemble was not started for it: --allow-faults lets \
                  them hit the scenario's own contenders and connections, and servers only by commands of --hosts FILE",

@@ -14,7 +14,8 @@ use crate::cli::run::open_ensemble::Needs;
 use crate::cli::scenario_file::{Overrides, ScenarioFile, name_of};
 use crate::cli::shared_args::{GeneratorArgs, OpeningArgs, duration_within, run_id};
 use crate::cli::worker_args::JobArgs;
-use crate::scenario::{Catalog, DISTANCE_NOTE, EnsembleChoice, Load, Scenario, Stop, distance, parse};
+use crate::scenario::fields::POLL_INTERVAL_PARAM;
+use crate::scenario::{Catalog, DISTANCE_NOTE, Load, Scenario, Stop, distance, parse};
 use crate::words::error::Error;
 use crate::words::units::{format_duration, shown};
 use crate::{load, lock};
@@ -33,7 +34,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "CONDITION")]
     pub objective: Option<Objective>,
     /// Time limit, including server start; the range is covered first [default: 15m]
-    #[arg(long, value_name = "TIME", value_parser = sweep_budget)]
+    #[arg(long, value_name = "TIME", value_parser = duration_within("1s", "7days"))]
     pub budget: Option<Duration>,
     /// Most values of the first variable to try, for each strategy
     #[arg(long, value_name = "N", default_value_t = 25, value_parser = clap::value_parser!(u16).range(2..=500))]
@@ -58,10 +59,6 @@ pub struct SweepArgs {
     pub opening: OpeningArgs,
     #[command(flatten)]
     pub job: JobArgs,
-}
-
-fn sweep_budget(text: &str) -> Result<Duration, String> {
-    duration_within(text, "1s", "7days")
 }
 
 /// Keys that a sweep decides by itself, or has no use for.
@@ -154,8 +151,7 @@ impl SweepQuestion {
     pub fn notes(&self) -> Vec<String> {
         let has = |variable| self.over.iter().any(|over| over.variable == variable);
         let mut notes = Vec::new();
-        let is_local = matches!(self.scenario.ensemble, EnsembleChoice::Local { .. });
-        if has(Variable::Servers) && is_local {
+        if has(Variable::Servers) && self.scenario.ensemble.is_local() {
             notes.push(
                 "All servers run on this host and share its processors and its disk: on hosts of their own, more servers would \
                  cost less than they do here."
@@ -171,13 +167,12 @@ impl SweepQuestion {
 
 /// Lists these strategies instead. A poll interval goes where none of them polls.
 fn choose(table: &mut Table, strategies: Vec<Value>) {
-    const INTERVAL: &str = "poll_interval";
     let polls = |one: &Value| {
         let card = name_of(one).and_then(|name| lock::find(&name));
-        card.is_some_and(|entry| entry.card.params.iter().any(|param| param.name == INTERVAL))
+        card.is_some_and(|entry| entry.card.params.iter().any(|param| param.name == POLL_INTERVAL_PARAM))
     };
     if !strategies.iter().any(polls) {
-        table.remove(INTERVAL);
+        table.remove(POLL_INTERVAL_PARAM);
     }
     table.insert("strategies".into(), Value::Array(strategies));
 }
@@ -251,7 +246,7 @@ fn check(scenario: &Scenario, over: &[Over]) -> Result<(), Error> {
             scenario.contenders.len()
         ));
     }
-    if swept(Variable::Servers) && !matches!(scenario.ensemble, EnsembleChoice::Local { .. }) {
+    if swept(Variable::Servers) && !scenario.ensemble.is_local() {
         return refused(
             "servers cannot be swept on an ensemble that is there already: leave --connect and --compose out"
                 .into(),

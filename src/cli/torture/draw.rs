@@ -32,7 +32,6 @@ const NO_VALUES: [(&str, &str, &str, &str); 2] = [
     ("kazoo", "blocking", "false", "contenders that never wait do not show whether they are kept out"),
     ("curator-multi", "order", "rotated", "contenders deadlock, as its description says"),
 ];
-/// The key of a scenario that gives acquires a deadline.
 const TIMEOUT: &str = "acquire_timeout";
 /// Locks that are not given a deadline, and why.
 const NO_TIMEOUT: [(&str, &str); 1] = [(
@@ -252,7 +251,6 @@ impl Sketch {
         locks
     }
 
-    /// What closed and open loads share.
     fn common(&self, text: &mut String, hold_ms: u64, draw: &mut ChaCha8Rng) {
         let _ = writeln!(text, "duration = \"{}ms\"\nwarm_up = \"500ms\"", self.lasts_ms);
         if self.lock.guarantees.has_read_side() {
@@ -367,13 +365,7 @@ fn is_request(param: &Param) -> bool {
 fn params(lock: &LockCard, contenders: u64, load: DrawnLoad, draw: &mut ChaCha8Rng) -> Params {
     let mut params = Params::new();
     for param in lock.params {
-        let means_nothing = lock.decider(param.name).is_some_and(|(decider, words)| {
-            let chosen = match params.get(decider.name) {
-                Some(ParamValue::Word(word)) => word.as_str(),
-                _ => decider.default,
-            };
-            !words.contains(&chosen)
-        });
+        let means_nothing = lock.idle(param.name, &params).is_some();
         // The last of a batch may wait with some of its leases in hand.
         let blocks_batch = (load == DrawnLoad::Batch || !may_time_out(lock))
             && matches!(param.kind, ParamKind::CountWithin(..));

@@ -90,7 +90,6 @@ fn again(seed: u64, args: &TortureArgs) -> String {
     format!("zklockbench torture --minutes {minutes} --seed {seed}{strategies}{servers}{drivers}")
 }
 
-/// The locks of these names, or all.
 fn chosen(names: &[String]) -> Result<Vec<LockCard>, Error> {
     if names.is_empty() {
         return Ok(lock::cards());
