@@ -143,7 +143,7 @@ pub(in crate::report) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<S
     said.extend(has_knee.then(|| match &finding.knee {
         Knee::Found(bend) => format!(
             "Knee: {} bends at {name} = {} (95 %: {} to {}); its slope changes from {} to {}.",
-            figure(file).name(),
+            KneeFigure::under(&file.load).name(),
             show(variable(file).round(bend.at)),
             show(variable(file).round(bend.low)),
             show(variable(file).round(bend.high)),
@@ -226,14 +226,6 @@ fn law(opinion: &Opinion) -> String {
 
 fn short(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-3 { format!("{value:.1e}") } else { number(value) }
-}
-
-fn figure(file: &SweepFile) -> KneeFigure {
-    match file.load.as_str() {
-        "open" => KneeFigure::WaitP99,
-        "batch" => KneeFigure::WaitP50,
-        _ => KneeFigure::Throughput,
-    }
 }
 
 pub(in crate::report) fn grid(file: &SweepFile) -> Table {
