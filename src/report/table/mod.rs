@@ -25,7 +25,7 @@ pub use gates::{gates, gates_markdown};
 pub use layout::Style;
 pub use plan::{headline as plan_headline, plan};
 pub(super) use run::basis;
-pub use run::{accounting_table, markdown, terminal};
+pub use run::{markdown, terminal};
 pub(super) use sweep::title as sweep_title;
 pub use sweep::{headline as sweep_headline, sweep};
 pub use trend::trend;
