@@ -10,7 +10,7 @@ use super::draw::LeftOut;
 use crate::check;
 use crate::lock;
 use crate::record::{RunEnding, Trial};
-use crate::report::document::{Block, Document, Finding, Link, Table, Value, numbers, words};
+use crate::report::document::{Block, Document, ExplainedTable, Finding, Link, Table, Value, numbers, words};
 use crate::report::page::section;
 use crate::results;
 use crate::run::series::DoneRun;
@@ -234,8 +234,7 @@ impl<'a> Tally<'a> {
             labels: 1,
             rows: self.faults.iter().map(fault).collect(),
         };
-        let table =
-            |caption: &str, table| Block::Table { caption: caption.to_owned(), table, legend: String::new() };
+        let table = |caption: &str, table| Block::Table(ExplainedTable::new(caption, table, ""));
         let left_out = left_out.iter().map(|LeftOut { what, why }| format!("{what}: {why}")).collect();
         let again = Block::Code { caption: "The same rounds again:".to_owned(), text: again.to_owned() };
         let finding = |outcome: &RoundOutcome| Finding {

@@ -16,18 +16,12 @@ use crate::words::units::{format_micros, listed, number};
 /// open loads.
 pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
     let figures = (!view.cells.is_empty()).then(|| {
-        ExplainedTable::without_zeros(
-            "Each strategy with each number of contenders",
-            Table::whole(view).without_idle_columns(),
-            legend(view),
-        )
+        let table = Table::whole(view).without_idle_columns();
+        ExplainedTable::new("Each strategy with each number of contenders", table, legend(view))
+            .without_zeros()
     });
     let open = view.cells.iter().any(Cell::is_open).then(|| {
-        ExplainedTable::without_zeros(
-            "What became of the arrivals",
-            Table::open(view),
-            OPEN_LEGEND.to_owned(),
-        )
+        ExplainedTable::new("What became of the arrivals", Table::open(view), OPEN_LEGEND).without_zeros()
     });
     let all = [faults_table(view), figures, drivers_table(view), by_kind(view), open];
     all.into_iter().flatten().collect()
@@ -41,20 +35,16 @@ fn by_kind(view: &View<'_>) -> Option<ExplainedTable> {
     });
     let rows: Vec<CountedRow<'_>> = rows.collect();
     let labels = vec![words("strategy"), numbers("contenders", 0)];
-    (!rows.is_empty()).then(|| ExplainedTable {
-        caption: "Requests by kind",
-        legend: counts::by_kind_legend(&rows),
-        table: counts::by_kind(labels, &rows),
+    (!rows.is_empty()).then(|| {
+        let legend = counts::by_kind_legend(&rows);
+        ExplainedTable::new("Requests by kind", counts::by_kind(labels, &rows), legend)
     })
 }
 
 fn faults_table(view: &View<'_>) -> Option<ExplainedTable> {
     view.has_faults().then(|| {
-        ExplainedTable::without_zeros(
-            "Each strategy under each fault",
-            Table::faults(view),
-            faults_legend(view),
-        )
+        ExplainedTable::new("Each strategy under each fault", Table::faults(view), faults_legend(view))
+            .without_zeros()
     })
 }
 
@@ -444,10 +434,9 @@ fn drivers_table(view: &View<'_>) -> Option<ExplainedTable> {
         .iter()
         .filter_map(|cell| Some(driver_row(view.label(cell).into(), cell, &driven(cell)?)))
         .collect();
-    (!rows.is_empty()).then(|| ExplainedTable {
-        caption: "Drivers",
-        legend: DRIVER_LEGEND.to_owned(),
-        table: Table { columns: DRIVER_COLUMNS.to_vec(), labels: 2, rows },
+    (!rows.is_empty()).then(|| {
+        let table = Table { columns: DRIVER_COLUMNS.to_vec(), labels: 2, rows };
+        ExplainedTable::new("Drivers", table, DRIVER_LEGEND)
     })
 }
 

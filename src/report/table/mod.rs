@@ -12,7 +12,7 @@ mod run;
 pub(super) mod sweep;
 mod trend;
 
-use super::document::{Table, numbers, words};
+use super::document::{ExplainedTable, Table, numbers, words};
 use crate::words::units::{grouped, listed, number, percent};
 
 pub use ab::{ab, ab_headline, ab_markdown, sides};
@@ -52,22 +52,5 @@ fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
         [] => String::new(),
         [(margin, _)] => format!("Margin: {}.", percent(*margin)),
         some => format!("Margins: {}.", some.iter().map(told).collect::<Vec<_>>().join("; ")),
-    }
-}
-
-/// A table, what it shows in a few words, and what its columns are.
-pub(super) struct ExplainedTable {
-    pub caption: &'static str,
-    pub table: Table,
-    pub legend: String,
-}
-
-impl ExplainedTable {
-    /// Columns that are 0 everywhere are told instead of shown.
-    fn without_zeros(caption: &'static str, table: Table, legend: String) -> Self {
-        let (table, zeros) = table.without_zeros();
-        let zeros =
-            if zeros.is_empty() { String::new() } else { format!(" 0 in every row: {}.", zeros.join(", ")) };
-        Self { caption, table, legend: legend + &zeros }
     }
 }

@@ -128,7 +128,7 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<ExplainedTable> {
         numbers("locks needed", 3),
     ];
     is_predicted(plan).then(|| ExplainedTable {
-        caption: "What is expected of each lock",
+        caption: "What is expected of each lock".to_owned(),
         table: table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
         legend: "wait: from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers \
                  chance and what is not known about the service time. lock busy: share of time in which a lock is held or \
@@ -158,7 +158,7 @@ pub(in crate::report) fn map(plan: &PlanFile) -> Option<ExplainedTable> {
         numbers("wait", 0),
     ];
     (!plan.map.is_empty()).then(|| ExplainedTable {
-        caption: "What to take at other rates",
+        caption: "What to take at other rates".to_owned(),
         table: table(columns, plan.map.iter().map(row).collect()),
         legend: "take: the lock that keeps the objective over the fewest locks and, of these, with the shortest wait. wait: about \
                  how long, by the objective's figure. From the same measurements.".to_owned(),
@@ -197,7 +197,7 @@ pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<ExplainedTable> {
         numbers("wait p99 then", 0),
     ];
     is_predicted(plan).then(|| ExplainedTable {
-        caption: "Load on the ensemble",
+        caption: "Load on the ensemble".to_owned(),
         table: table(columns, plan.answers.iter().map(row).collect()),
         legend: "sessions: the most in use at a time, in 19 of 20 simulations. waiting: for a lock, at a time, on average. \
                  server down: the longest time that nobody acquired a lock that somebody wanted, when a server failed. wait p99 then: of \
@@ -241,7 +241,7 @@ pub(in crate::report) fn failures(plan: &PlanFile) -> Option<ExplainedTable> {
         words("meanwhile"),
     ];
     (!rows.is_empty()).then(|| ExplainedTable {
-        caption: "What failures cost",
+        caption: "What failures cost".to_owned(),
         table: table(columns, rows).without_idle_columns(),
         legend: "Medians over the times, with the least and the most. no lock for: the longest time that nobody acquired a lock \
                  that somebody wanted. requests: of your load, those that come each time until the queue is as short as before; \
@@ -287,7 +287,7 @@ pub(in crate::report) fn fits(plan: &PlanFile) -> Option<ExplainedTable> {
         numbers("waiting", 2),
     ];
     plan.answers.iter().any(|answer| answer.fit.is_some()).then(|| ExplainedTable {
-        caption: "What it was predicted from",
+        caption: "What it was predicted from".to_owned(),
         table: table(columns, plan.answers.iter().map(row).collect()),
         legend: "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials; ±: standard error; \
                  -: not significantly different from zero. off: how far trials lie from it (standard deviation).".to_owned(),
@@ -398,7 +398,7 @@ pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
         words("within 15 %"),
     ];
     ExplainedTable {
-        caption: "Predicted and measured",
+        caption: "Predicted and measured".to_owned(),
         table: table(columns, one.figures.iter().map(row).collect()),
         legend: "by its own service: the simulation with the handoffs of the verifying trial itself."
             .to_owned(),
@@ -426,7 +426,7 @@ pub(in crate::report) fn checked_failures(one: &Verification) -> Option<Explaine
         words("within 30 %"),
     ];
     (!one.failures.is_empty()).then(|| ExplainedTable {
-        caption: "Failures, predicted and measured",
+        caption: "Failures, predicted and measured".to_owned(),
         table: table(columns, one.failures.iter().map(row).collect()),
         legend: "p99: of the waits of those that came around a failure, on servers started anew. Medians over the times, with \
                  the least and the most."
