@@ -194,7 +194,7 @@ pub struct Comparison {
     /// The figure's name.
     pub figure: String,
     /// Its unit: `us`, `per_s`, `amount`, `bytes` or `share`.
-    pub unit: String,
+    pub unit: Unit,
     /// Which way it is better: `lower`, `higher` or `neither`.
     pub better: String,
     /// The median of A over the pairs that are compared.
@@ -365,7 +365,7 @@ impl Measured {
         Comparison {
             cells: question.cells.clone(),
             figure: figure.to_string(),
-            unit: unit.name().into(),
+            unit,
             better: better_of(figure).name().into(),
             a: compared.base.median.filter(|median| median.is_finite()),
             b: compared.new.median.filter(|median| median.is_finite()),

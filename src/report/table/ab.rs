@@ -7,7 +7,8 @@ use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
 use crate::answer::compare::{self, StoredRatio};
 use crate::report::document::{Tone, Value};
-use crate::words::units::{self, counted, format_micros, grouped, listed, number, percent};
+use crate::words::measure::Unit;
+use crate::words::units::{self, counted, grouped, listed, percent};
 use crate::words::verdict::Verdict;
 
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
@@ -143,8 +144,8 @@ pub(in crate::report) fn grid(file: &AbFile) -> Table {
             one.cells.strategy().into(),
             one.cells.contenders().into(),
             one.figure.as_str().into(),
-            value(&one.unit, one.a, one.a_at_least).into(),
-            value(&one.unit, one.b, one.b_at_least).into(),
+            value(one.unit, one.a, one.a_at_least).into(),
+            value(one.unit, one.b, one.b_at_least).into(),
             ratio(one, one.ratio).into(),
             Value::or_missing(one.p_adjusted, |p| probability(p).into()),
             Value::Count(one.pairs as u64),
@@ -182,14 +183,10 @@ pub(in crate::report) fn by_kind(file: &AbFile) -> Option<(Table, String)> {
     (!rows.is_empty()).then(|| (counts::by_kind(labels, &rows), counts::by_kind_legend(&rows)))
 }
 
-fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {
+fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
     let Some(value) = value else { return NOT_MEASURED.into() };
-    let at_least = if at_least { "≥ " } else { "" };
-    match unit {
-        "us" => format!("{at_least}{}", format_micros(value.round() as u64)),
-        "per_s" => format!("{}/s", number(value)),
-        _ => number(value),
-    }
+    let shown = unit.show(value);
+    if at_least { format!("≥ {shown}") } else { shown }
 }
 
 pub(in crate::report) fn ratio(of: &Comparison, ratio: Option<StoredRatio>) -> String {
