@@ -112,6 +112,11 @@ pub fn contenders(count: usize) -> String {
     counted(count, "contender", "contenders")
 }
 
+/// A combination as messages call it: `baton, 20 contenders`.
+pub fn cell_name(strategy: &str, count: usize) -> String {
+    format!("{strategy}, {}", contenders(count))
+}
+
 pub fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

@@ -17,7 +17,7 @@ use crate::report::{RunReport, View};
 use crate::results::StoredRun;
 use crate::results::record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
 use crate::words::measure::Measure;
-use crate::words::units::{contenders, counted, format_micros, harmless, number};
+use crate::words::units::{cell_name, counted, format_micros, harmless, number};
 use crate::words::verdict::Verdict;
 
 pub use openmetrics::Live;
@@ -232,7 +232,7 @@ impl CiReport {
 
 impl CellFigures {
     pub fn name(&self) -> String {
-        format!("{}, {}", self.strategy, contenders(self.contenders))
+        cell_name(&self.strategy, self.contenders)
     }
 
     /// Its figures for those who keep numbers without what must be said of them: none where no repetition is sound, or

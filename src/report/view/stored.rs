@@ -9,7 +9,7 @@ use super::{Cell, View};
 use crate::results::record::{EnsembleInfo, Floor, RunEnding, Trial};
 use crate::results::{RunFile, StoredRun};
 use crate::words::measure::Measure;
-use crate::words::units::{contenders, counted, format_micros, listed, shown};
+use crate::words::units::{cell_name, counted, format_micros, listed, shown};
 
 impl<'a> View<'a> {
     /// The view of a stored run. Never fails: what is missing is not shown.
@@ -45,8 +45,8 @@ fn question(scenario: &str) -> Option<String> {
 /// What the verdict rests on in the trial in which that is the least.
 fn evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
-    let (label, contenders) = (&trial.spec.strategy.label, contenders(trial.spec.contenders));
-    Some(format!("in the trial where it is weakest ({label}, {contenders}), {}", trial.evidence.describe()))
+    let cell = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
+    Some(format!("in the trial where it is weakest ({cell}), {}", trial.evidence.describe()))
 }
 
 /// The labels of the strategies that ran, in the order in which the scenario names them.
@@ -118,8 +118,8 @@ fn no_floor(floor: &Floor) -> Option<String> {
 fn made_again(replaced: &[Trial]) -> Vec<String> {
     let told = |trial: &Trial| {
         let (spec, why) = (&trial.spec, trial.health.invalid.as_deref().unwrap_or_default());
-        let (name, number) = (&spec.strategy.label, spec.repetition);
-        format!("made again: {name}, {}, repetition {number}: {why}", contenders(spec.contenders))
+        let cell = cell_name(&spec.strategy.label, spec.contenders);
+        format!("made again: {cell}, repetition {}: {why}", spec.repetition)
     };
     replaced.iter().map(told).collect()
 }
