@@ -13,7 +13,7 @@ use crate::answer::compare::{
 };
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Figure, Missing, Reading, Unit, usual_samples};
-use crate::words::units::{contenders, counted};
+use crate::words::units::{cell_name, counted};
 use crate::words::verdict::Verdict;
 
 /// What is compared with what.
@@ -40,7 +40,7 @@ impl CellPair {
 impl Display for CellPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.a.contenders == self.b.contenders {
-            return write!(f, "{}, {}", self.strategy(), contenders(self.a.contenders));
+            return f.write_str(&cell_name(&self.strategy(), self.a.contenders));
         }
         write!(f, "{}, {} contenders", self.strategy(), self.contenders())
     }

@@ -14,7 +14,7 @@ use crate::scenario::gate::{
     Across, Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
 };
 use crate::words::measure::{Better, Figure, Measure};
-use crate::words::units::{contenders, counted, format_micros, number};
+use crate::words::units::{cell_name, counted, format_micros, number};
 use crate::words::verdict::Verdict;
 
 /// What a run was to show, and what it left.
@@ -420,7 +420,7 @@ fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
 
 impl Check {
     fn with_place(&self) -> Verdict {
-        let place = format!("{}, {}", self.strategy, contenders(self.contenders));
+        let place = cell_name(&self.strategy, self.contenders);
         self.verdict.clone().with_reasons(|reason| format!("{place}: {reason}"))
     }
 }
