@@ -10,7 +10,7 @@ use crate::report::document::{
 };
 use crate::report::table::ab::both_sides;
 use crate::words::measure::Measure;
-use crate::words::units::number;
+use crate::words::units::{distinct, number};
 
 pub fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
     let how_to_read = "Bar: interval of new / base, of each comparison alone. Upper dots: each repetition of the base, \
@@ -75,12 +75,7 @@ const SIDES: [&str; 2] = ["base", "new"];
 pub fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Result<Chart, String> {
     let mut rows: Vec<_> = compared.rows.iter().filter(|row| row.strategies.is_empty()).collect();
     rows.sort_by_key(|row| row.compared.verdict);
-    let mut cells: Vec<&CellUnderLoad> = Vec::new();
-    for row in rows {
-        if !cells.contains(&&row.cell) {
-            cells.push(&row.cell);
-        }
-    }
+    let cells = distinct(rows.iter().map(|row| &row.cell));
     let panels: Vec<(String, Lines)> =
         cells.into_iter().filter_map(|cell| panel(cell, [base, new])).collect();
     if panels.is_empty() {
