@@ -3,7 +3,7 @@
 use super::comparison::on_scale;
 use super::counts::{self, CountedRow};
 use super::layout::{bullets, escaped, fitted_above, folded, table};
-use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
+use super::{ExplainedTable, NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
 use crate::answer::compare::{self, StoredRatio};
 use crate::report::document::{Tone, Value};
@@ -21,9 +21,9 @@ pub fn ab(file: &AbFile, style: Style) -> String {
         return said.join("\n") + "\n";
     }
     said.extend(fitted_above(grid(file), style, |_| legend(file)));
-    if let Some((counted, legend)) = by_kind(file) {
+    if let Some(ExplainedTable { table, legend, .. }) = by_kind(file) {
         said.push(String::new());
-        said.extend(fitted_above(counted, style, |_| legend));
+        said.extend(fitted_above(table, style, |_| legend));
     }
     said.extend(notes(file).into_iter().map(|note| format!("! {note}")));
     said.join("\n") + "\n"
@@ -38,8 +38,8 @@ pub fn ab_markdown(file: &AbFile) -> String {
         return said.join("\n\n") + "\n";
     }
     said.push(table(&grid(file)));
-    if let Some((counted, legend)) = by_kind(file) {
-        said.extend([table(&counted), escaped(&legend)]);
+    if let Some(counted) = by_kind(file) {
+        said.extend([table(&counted.table), escaped(&counted.legend)]);
     }
     said.extend(bullets(notes(file)));
     let place = format!("Measured on: {}.", places(file));
@@ -168,8 +168,8 @@ pub(in crate::report) fn grid(file: &AbFile) -> Table {
     Table { columns, labels: 2, rows: file.comparisons.iter().map(row).collect() }
 }
 
-/// Requests by kind, the sides one below the other, and what that table shows; `None` where none were counted.
-pub(in crate::report) fn by_kind(file: &AbFile) -> Option<(Table, String)> {
+/// Requests by kind, the sides one below the other; `None` where none were counted.
+pub(in crate::report) fn by_kind(file: &AbFile) -> Option<ExplainedTable> {
     let rows = file.counted.iter().filter(|one| one.counting.is_there()).map(|one| CountedRow {
         labels: vec![
             one.turn.title().into(),
@@ -180,7 +180,7 @@ pub(in crate::report) fn by_kind(file: &AbFile) -> Option<(Table, String)> {
     });
     let rows: Vec<CountedRow<'_>> = rows.collect();
     let labels = vec![words("side"), words("strategy"), numbers("contenders", 0)];
-    (!rows.is_empty()).then(|| (counts::by_kind(labels, &rows), counts::by_kind_legend(&rows)))
+    counts::by_kind(labels, &rows)
 }
 
 fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
