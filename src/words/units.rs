@@ -87,6 +87,11 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A value as it is shown, with a sign where it is no more than a lower bound: `≥ 3 ms`.
+pub fn at_least(shown: String, is_bound: bool) -> String {
+    if is_bound { format!("≥ {shown}") } else { shown }
+}
+
 /// A share as people write it: `5 %` for 0.05.
 pub fn percent(share: f64) -> String {
     format!("{} %", number(100.0 * share))

@@ -17,7 +17,7 @@ use crate::report::{RunReport, View};
 use crate::results::StoredRun;
 use crate::results::record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
 use crate::words::measure::Measure;
-use crate::words::units::{cell_name, counted, format_micros, harmless, number};
+use crate::words::units::{self, cell_name, counted, format_micros, harmless, number};
 use crate::words::verdict::Verdict;
 
 pub use openmetrics::Live;
@@ -249,9 +249,8 @@ impl TrackedValue {
     pub fn shown(&self) -> String {
         let Aggregate { median, min, max, count, at_least, .. } = self.over;
         let show = |value| self.figure.unit().show(value);
-        let bound = if at_least { "≥ " } else { "" };
         let range = if count > 1 { format!(" ({} to {})", show(min), show(max)) } else { String::new() };
-        format!("{bound}{}{range}", show(median))
+        units::at_least(show(median), at_least) + &range
     }
 }
 

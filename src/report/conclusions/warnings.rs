@@ -7,7 +7,7 @@ use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::report::View;
 use crate::report::view::{Cell, UnderFault, gap_word};
 use crate::results::record::Trial;
-use crate::words::units::{capitalised, contenders, counted, format_micros, listed};
+use crate::words::units::{at_least, capitalised, contenders, counted, format_micros, listed};
 use crate::words::verdict::Verdict;
 
 pub(super) fn of(view: &View<'_>) -> Vec<Conclusion> {
@@ -207,8 +207,7 @@ fn aftermath(view: &View<'_>, label: &str) -> Vec<String> {
         .filter_map(|fault| fault.wait_p99)
         .max();
     let waits = waits.map(|wait| {
-        let at_least = if wait.at_least { "≥ " } else { "" };
-        format!("waits around it: 99th percentile {at_least}{}", format_micros(wait.us))
+        format!("waits around it: 99th percentile {}", at_least(format_micros(wait.us), wait.at_least))
     });
     let exclusion = trials.iter().map(|trial| trial.judged.exclusion.clone()).reduce(Verdict::and);
     let stuck = sum(|trial| trial.stuck.len() as u64);

@@ -184,9 +184,7 @@ pub(in crate::report) fn by_kind(file: &AbFile) -> Option<ExplainedTable> {
 }
 
 fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
-    let Some(value) = value else { return NOT_MEASURED.into() };
-    let shown = unit.show(value);
-    if at_least { format!("≥ {shown}") } else { shown }
+    value.map_or_else(|| NOT_MEASURED.into(), |value| units::at_least(unit.show(value), at_least))
 }
 
 pub(in crate::report) fn ratio(of: &Comparison, ratio: Option<StoredRatio>) -> String {

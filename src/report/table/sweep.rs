@@ -7,7 +7,7 @@ use crate::answer::sweep::{
     Saturation, State, SweepFile, Values, Variable,
 };
 use crate::report::document::Value;
-use crate::words::units::{counted, format_micros, number, percent, shown};
+use crate::words::units::{at_least, counted, format_micros, number, percent, shown};
 use crate::words::verdict::Verdict;
 
 /// What was found of each strategy, in words; each point; and what must be said beside the figures.
@@ -255,10 +255,8 @@ pub(in crate::report) fn grid(file: &SweepFile) -> Table {
             row.push(point.repetitions.to_string());
             row.push(interval(point.throughput, |value| format!("{}/s", number(value))));
             let time = |value: f64| format_micros(value.round() as u64);
-            let bounded =
-                |found, at_least| format!("{}{}", if at_least { "≥ " } else { "" }, interval(found, time));
-            row.push(bounded(point.wait_p50, point.wait_p50_at_least));
-            row.push(bounded(point.wait_p99, point.wait_p99_at_least));
+            row.push(at_least(interval(point.wait_p50, time), point.wait_p50_at_least));
+            row.push(at_least(interval(point.wait_p99, time), point.wait_p99_at_least));
             if file.objective.is_some() {
                 row.push(point.decision.map_or(NOT_MEASURED, Decision::word).to_owned());
             }
