@@ -13,7 +13,7 @@ use crate::words::measure::{Figure, Measure, Statistic, Unit};
 use crate::words::units::{capitalised, counted, number, shown};
 
 /// Both charts of a sweep; the one of a figure that was never measured is missing.
-pub fn over_what_was_swept(file: &SweepFile) -> Vec<Chart> {
+pub fn of_sweep(file: &SweepFile) -> Vec<Chart> {
     let throughput = Swept {
         id: "sweep-throughput",
         name: "throughput",
