@@ -1,5 +1,6 @@
 //! Quantities as people write them: parse and print, nothing else.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Parses a duration such as `20ms`, `1s` or `1m 30s`.
@@ -147,6 +148,11 @@ pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
             format!("{} and {}", first.join(", "), last.as_ref())
         }
     }
+}
+
+/// Each once, the least first.
+pub fn distinct_sorted<T: Ord>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    all.into_iter().collect::<BTreeSet<T>>().into_iter().collect()
 }
 
 /// Each once, in the order in which they come.

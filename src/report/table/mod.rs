@@ -13,7 +13,7 @@ pub(super) mod sweep;
 mod trend;
 
 use super::document::{ExplainedTable, Table, numbers, words};
-use crate::words::units::{grouped, listed, number, percent};
+use crate::words::units::{distinct_sorted, grouped, listed, number, percent};
 
 pub use ab::{ab, ab_headline, ab_markdown, sides};
 pub use calibration::{calibration, headline as calibration_headline};
@@ -43,10 +43,7 @@ fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
     groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let told = |(margin, figures): &(f64, Vec<String>)| {
-        let mut figures = figures.clone();
-        figures.sort_unstable();
-        figures.dedup();
-        format!("{} of {}", percent(*margin), listed(&figures))
+        format!("{} of {}", percent(*margin), listed(&distinct_sorted(figures)))
     };
     match groups.as_slice() {
         [] => String::new(),

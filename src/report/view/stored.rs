@@ -1,7 +1,6 @@
 //! From the stored run to the view.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use toml::Table;
 
@@ -9,7 +8,7 @@ use super::{Cell, View};
 use crate::results::record::{EnsembleInfo, Floor, RunEnding, Trial};
 use crate::results::{RunFile, StoredRun};
 use crate::words::measure::Measure;
-use crate::words::units::{cell_name, counted, format_micros, listed, shown};
+use crate::words::units::{cell_name, counted, distinct_sorted, format_micros, listed, shown};
 
 impl<'a> View<'a> {
     /// The view of a stored run. Never fails: what is missing is not shown.
@@ -91,7 +90,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
             workers.of, workers.run_id
         ));
     }
-    let hosts: BTreeSet<&str> = workers.parts.iter().map(|part| part.host.as_str()).collect();
+    let hosts = distinct_sorted(workers.parts.iter().map(|part| part.host.as_str()));
     let sum = |of: fn(&Trial) -> u64| stored.trials.iter().map(of).sum::<u64>();
     let handoffs = sum(|trial| trial.histograms.get(&Measure::Handoff).map_or(0, |samples| samples.len()));
     let acquired = sum(|trial| trial.measured.acquired());
@@ -209,13 +208,10 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
 /// Why the servers' counts are not beside the client's: one line for each server and reason.
 fn not_compared(trials: &[Trial]) -> Vec<String> {
     let servers = trials.iter().flat_map(|trial| &trial.servers);
-    let lines: BTreeSet<String> = servers
-        .filter_map(|server| {
-            let why = server.silent.as_ref()?;
-            Some(format!("not compared with the client's counts: {}: {why}", server.address))
-        })
-        .collect();
-    lines.into_iter().collect()
+    distinct_sorted(servers.filter_map(|server| {
+        let why = server.silent.as_ref()?;
+        Some(format!("not compared with the client's counts: {}: {why}", server.address))
+    }))
 }
 
 fn ensemble(ensemble: &EnsembleInfo) -> String {
@@ -224,9 +220,8 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
         servers => counted(servers, "server", "servers"),
     };
     let told = ensemble.servers.iter().map(|server| short(&server.version));
-    let versions: BTreeSet<&str> =
-        told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())).collect();
-    let version = match versions.into_iter().collect::<Vec<_>>().as_slice() {
+    let versions = distinct_sorted(told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())));
+    let version = match versions.as_slice() {
         [] if ensemble.servers.is_empty() => String::new(),
         [] => " (ZooKeeper's version not known)".to_owned(),
         some => format!(" (ZooKeeper {})", some.join(" and ")),
