@@ -308,12 +308,7 @@ fn excerpts(shown: &[ShownFinding<'_>]) -> String {
 
 fn page(path: &Path, verdict: &Verdict, sections: Vec<Section>) -> Document {
     let tone = document::Value::from(verdict).tone();
-    let found = |topic: &str, sentence: String| document::Finding {
-        topic: topic.to_owned(),
-        tone,
-        sentence,
-        shown_in: None,
-    };
+    let found = |topic: &str, sentence: String| document::Finding::new(topic, tone, sentence, None);
     Document {
         title: "Judgement".to_owned(),
         about: path.display().to_string(),

@@ -9,7 +9,7 @@ use super::Trial;
 use super::figures::FigureEntry;
 use crate::scenario::TrialSpec;
 use crate::words::measure::{Figure, Measure, Statistic};
-use crate::words::units::contenders;
+use crate::words::units::cell_name;
 
 /// A figure of one repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -120,8 +120,7 @@ impl CellKey {
         trial.spec.strategy.label == self.strategy && trial.spec.contenders == self.contenders
     }
 
-    /// As messages call it: `baton, 20 contenders`.
     pub fn name(&self) -> String {
-        format!("{}, {}", self.strategy, contenders(self.contenders))
+        cell_name(&self.strategy, self.contenders)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Floor, Timing, Workers};
 use crate::words::error::Exit;
-use crate::words::units::{as_utc, contenders, counted, format_micros, percent};
+use crate::words::units::{as_utc, cell_name, counted, format_micros, percent};
 use crate::words::verdict::Verdict;
 
 /// The machine that the generator ran on.
@@ -143,7 +143,7 @@ impl Precision {
     pub fn describe(&self) -> String {
         let asked = percent(self.asked);
         let widest = self.widest.as_ref().map_or_else(String::new, |widest| {
-            let of = format!("{}, {}", widest.strategy, contenders(widest.contenders));
+            let of = cell_name(&widest.strategy, widest.contenders);
             match widest.half_width {
                 Some(half) => format!("; the widest interval is ± {} ({of})", percent(half)),
                 None => format!("; {of} has too few valid repetitions with data"),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::scenario::TrialSpec;
 use crate::words::measure::{Counts, Histogram, Latency, Measure, Outcome, Samples, Second, Survival, Woken};
-use crate::words::units::{as_utc, contenders, counted};
+use crate::words::units::{as_utc, cell_name, counted};
 use crate::words::verdict::Verdict;
 
 /// One phase of a trial: `connect`, `ramp`, `warm-up`, `measure`, `drain`.
@@ -279,7 +279,7 @@ impl Trial {
 
     pub fn name(&self) -> String {
         let Self { spec, .. } = self;
-        format!("trial {} ({}, {})", spec.index, spec.strategy.label, contenders(spec.contenders))
+        format!("trial {} ({})", spec.index, cell_name(&spec.strategy.label, spec.contenders))
     }
 
     /// Why its figures do not count: it is invalid, or was cut short. `None` where they do.

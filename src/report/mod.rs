@@ -19,9 +19,9 @@ pub mod view;
 pub use run_report::{Gated, Headline, RunReport, Says};
 pub use summary::Summary;
 pub use table::{
-    Style, ab, ab_headline, ab_markdown, accounting_table, calibration, calibration_headline, comparison,
-    comparison_markdown, gates, gates_markdown, markdown, plan, plan_headline, power, sides, sweep,
-    sweep_headline, terminal, trend,
+    Style, ab, ab_headline, ab_markdown, calibration, calibration_headline, comparison, comparison_markdown,
+    gates, gates_markdown, markdown, plan, plan_headline, power, sides, sweep, sweep_headline, terminal,
+    trend,
 };
 pub use trend::{CheckedChange, CheckedTrends, Trend, TrendChange, TrendLine, TrendRun, date};
 pub use view::View;

@@ -16,7 +16,7 @@ use crate::results::StoredRun;
 use crate::results::record::Run;
 use crate::words::error::Error;
 use crate::words::measure::{Better, Figure, Unit};
-use crate::words::units::{as_utc, contenders, counted, grouped, number, shown};
+use crate::words::units::{as_utc, cell_name, counted, grouped, number, shown};
 use crate::words::verdict::Verdict;
 
 /// By which series are shuffled: the same runs always give the same answer.
@@ -119,9 +119,8 @@ impl TrendChange {
         let by_now =
             if self.is_last { String::new() } else { format!("; by now {} times", number(self.now)) };
         format!(
-            "{}, {}: {figure} is {} times what it was from {} of {} on (p {}){by_now}",
-            self.strategy,
-            contenders(self.contenders),
+            "{}: {figure} is {} times what it was from {} of {} on (p {}){by_now}",
+            cell_name(&self.strategy, self.contenders),
             number(self.times),
             shown(&self.commit, 12),
             date(self.started_at),
@@ -310,7 +309,7 @@ impl Trend {
 
 impl TrendLine {
     pub fn label(&self) -> String {
-        format!("{}, {}", self.strategy, contenders(self.contenders))
+        cell_name(&self.strategy, self.contenders)
     }
 }
 

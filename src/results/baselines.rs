@@ -25,7 +25,7 @@ use super::writer::write_json;
 use crate::record::RunEnding;
 use crate::words::disk::{self, Unreadable};
 use crate::words::error::Error;
-use crate::words::units::{as_utc, shown};
+use crate::words::units::{as_utc, distinct, shown};
 
 const FILE: &str = "baseline.json";
 
@@ -173,12 +173,7 @@ pub fn runs_of(dir: &Path, scenario: &str) -> Result<(Vec<PathBuf>, Vec<Error>),
 /// The directories of the runs of that scenario, those of one commit together, the newest commit first.
 pub fn by_commit(baselines: &[Baseline], scenario: &str) -> Vec<Vec<PathBuf>> {
     let of_scenario = || baselines.iter().filter(|one| one.run.scenario == scenario);
-    let mut commits: Vec<&str> = Vec::new();
-    for one in of_scenario().rev() {
-        if !commits.contains(&one.commit.as_str()) {
-            commits.push(&one.commit);
-        }
-    }
+    let commits = distinct(of_scenario().rev().map(|one| one.commit.as_str()));
     let runs_of =
         |commit: &str| of_scenario().filter(|one| one.commit == commit).map(|one| one.dir.clone()).collect();
     commits.into_iter().map(runs_of).collect()

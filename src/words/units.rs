@@ -1,5 +1,6 @@
 //! Quantities as people write them: parse and print, nothing else.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Parses a duration such as `20ms`, `1s` or `1m 30s`.
@@ -87,6 +88,11 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// A value as it is shown, with a sign where it is no more than a lower bound: `≥ 3 ms`.
+pub fn at_least(shown: String, is_bound: bool) -> String {
+    if is_bound { format!("≥ {shown}") } else { shown }
+}
+
 /// A share as people write it: `5 %` for 0.05.
 pub fn percent(share: f64) -> String {
     format!("{} %", number(100.0 * share))
@@ -110,6 +116,11 @@ pub fn counted(count: impl TryInto<u64>, one: &str, many: &str) -> String {
 
 pub fn contenders(count: usize) -> String {
     counted(count, "contender", "contenders")
+}
+
+/// A combination as messages call it: `baton, 20 contenders`.
+pub fn cell_name(strategy: &str, count: usize) -> String {
+    format!("{strategy}, {}", contenders(count))
 }
 
 pub fn capitalised(text: &str) -> String {
@@ -137,6 +148,22 @@ pub fn listed<T: AsRef<str>>(names: &[T]) -> String {
             format!("{} and {}", first.join(", "), last.as_ref())
         }
     }
+}
+
+/// Each once, the least first.
+pub fn distinct_sorted<T: Ord>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    all.into_iter().collect::<BTreeSet<T>>().into_iter().collect()
+}
+
+/// Each once, in the order in which they come.
+pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for one in all {
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+    }
+    distinct
 }
 
 /// Each key once, in the order in which they come, with all that it comes with.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use zklockbench::record::{Run, Trial};
 use zklockbench::report::ci::{github, junit};
-use zklockbench::report::{Gated, Style, View, accounting_table};
+use zklockbench::report::{Gated, Style, View};
 use zklockbench::results::{self, add_baseline};
 use zklockbench::words::units::harmless;
 use zklockbench::words::verdict::Verdict;
@@ -72,7 +72,6 @@ proptest! {
         for (place, text) in [
             ("terminal", shown::terminal(&view, Style::default())),
             ("narrow terminal", shown::terminal(&view, Style { colour: false, width: Some(60) })),
-            ("accounting", accounting_table(&view, Style::default())),
             ("markdown", shown::markdown(&view)),
             ("page", shown::page(&stored, &gated)),
             ("summary of a workflow", github::summary(&ci, 1 << 20)),

@@ -3,9 +3,11 @@
 use std::fs;
 
 use zklockbench::answer::sweep::{
-    Ask, At, Ending, FILE, KneeFigure, Over, RunRecord, Sample, State, SweepFile, VERSION, find, read, schema,
+    Ask, At, Bend, Ending, FILE, Knee, KneeFigure, Over, RunRecord, Sample, State, SweepFile, VERSION, find,
+    read, schema,
 };
 use zklockbench::record::Reading;
+use zklockbench::report::document::Chart;
 use zklockbench::report::{self, Style, chart, html, page};
 
 use crate::support::records;
@@ -192,6 +194,26 @@ fn both_charts_are_drawn() {
     assert_eq!(names, ["sweep-throughput.svg", "sweep-throughput.png", "sweep-wait.svg", "sweep-wait.png"]);
     let wait = fs::read_to_string(&files[2]).unwrap();
     assert!(wait.contains("wait.p99 &lt; 100ms"), "the objective is drawn");
+}
+
+#[test]
+fn knees_are_drawn_on_the_chart_of_the_figure_that_bends_and_on_no_other() {
+    let mut file = file();
+    file.findings[0].knee = Knee::Found(Bend { at: 30.0, low: 20.0, high: 40.0, before: 0.9, behind: 0.1 });
+    // What bends in a batch is the median wait, of which there is no chart
+    for (load, bends, drawn_on) in [
+        ("closed", "throughput", Some("sweep-throughput")),
+        ("batch", "wait p50", None),
+        ("open", "wait p99", Some("sweep-wait")),
+    ] {
+        file.load = load.into();
+        let charts = chart::of_sweep(&file);
+        let has_knees = |chart: &&Chart| chart.caption.iter().any(|line| line.contains("knees"));
+        let on: Vec<&str> = charts.iter().filter(has_knees).map(|chart| chart.id.as_str()).collect();
+        assert_eq!(on, Vec::from_iter(drawn_on), "{load}");
+        let text = report::sweep(&file, &[], Style { colour: false, width: None });
+        assert!(text.contains(&format!("Knee: {bends} bends at contenders = 30")), "{load}: {text}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::answer::compare::{
 };
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Figure, Missing, Reading, Unit, usual_samples};
-use crate::words::units::{contenders, counted};
+use crate::words::units::{cell_name, counted};
 use crate::words::verdict::Verdict;
 
 /// What is compared with what.
@@ -40,7 +40,7 @@ impl CellPair {
 impl Display for CellPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.a.contenders == self.b.contenders {
-            return write!(f, "{}, {}", self.strategy(), contenders(self.a.contenders));
+            return f.write_str(&cell_name(&self.strategy(), self.a.contenders));
         }
         write!(f, "{}, {} contenders", self.strategy(), self.contenders())
     }
@@ -194,7 +194,7 @@ pub struct Comparison {
     /// The figure's name.
     pub figure: String,
     /// Its unit: `us`, `per_s`, `amount`, `bytes` or `share`.
-    pub unit: String,
+    pub unit: Unit,
     /// Which way it is better: `lower`, `higher` or `neither`.
     pub better: String,
     /// The median of A over the pairs that are compared.
@@ -365,7 +365,7 @@ impl Measured {
         Comparison {
             cells: question.cells.clone(),
             figure: figure.to_string(),
-            unit: unit.name().into(),
+            unit,
             better: better_of(figure).name().into(),
             a: compared.base.median.filter(|median| median.is_finite()),
             b: compared.new.median.filter(|median| median.is_finite()),

@@ -11,7 +11,7 @@ use super::side::{CellUnderLoad, Loaded, Side, unsound_because};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Figure, Floor, Run, Timing, Trial};
-use crate::words::units::{counted, format_micros, percent, shown};
+use crate::words::units::{counted, distinct, format_micros, percent, shown};
 
 type Share = fn(&Trial) -> Option<f64>;
 
@@ -259,15 +259,7 @@ const QUESTION: [&str; 5] = ["locks", "read_ratio", "depth", "load", "acquire_ti
 fn of_cells(base: &Side, new: &Side) -> Vec<Difference> {
     let (base, mut new) = (asked(base), asked(new));
     let both = base.into_iter().filter_map(|(key, was)| Some((was, new.remove(&key)?)));
-    let mut found: Vec<Difference> = Vec::new();
-    for (was, is) in both {
-        for difference in apart(was, is) {
-            if !found.contains(&difference) {
-                found.push(difference);
-            }
-        }
-    }
-    found
+    distinct(both.flat_map(|(was, is)| apart(was, is)))
 }
 
 fn asked(side: &Side) -> BTreeMap<CellUnderLoad, Vec<ComparedFact>> {

@@ -14,7 +14,7 @@ use crate::scenario::gate::{
     Across, Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
 };
 use crate::words::measure::{Better, Figure, Measure};
-use crate::words::units::{contenders, counted, format_micros, number};
+use crate::words::units::{cell_name, counted, distinct, format_micros, number};
 use crate::words::verdict::Verdict;
 
 /// What a run was to show, and what it left.
@@ -55,14 +55,12 @@ impl Evaluation<'_> {
 
     /// How many figures of cells are compared with a baseline, each counted once.
     fn compared(&self) -> usize {
-        let mut all: Vec<(Figure, &CellKey)> = Vec::new();
-        for subject in self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline()) {
-            let Subject { figure, scope } = &subject.subject;
-            let cells = self.covered(scope).map(|cell| (*figure, cell));
-            let new: Vec<_> = cells.filter(|pair| !all.contains(pair)).collect();
-            all.extend(new);
-        }
-        all.len()
+        let conditions = self.gates.iter().map(|gate| &gate.condition).filter(|one| one.needs_baseline());
+        let cells = conditions.flat_map(|condition| {
+            let Subject { figure, scope } = &condition.subject;
+            self.covered(scope).map(move |cell| (*figure, cell))
+        });
+        distinct(cells).len()
     }
 
     fn covered<'s>(&'s self, scope: &'s Scope) -> impl Iterator<Item = &'s CellKey> {
@@ -420,7 +418,7 @@ fn exclusion(cell: &CellKey, trials: &[Trial]) -> Option<Check> {
 
 impl Check {
     fn with_place(&self) -> Verdict {
-        let place = format!("{}, {}", self.strategy, contenders(self.contenders));
+        let place = cell_name(&self.strategy, self.contenders);
         self.verdict.clone().with_reasons(|reason| format!("{place}: {reason}"))
     }
 }

@@ -33,6 +33,15 @@ pub enum KneeFigure {
 }
 
 impl KneeFigure {
+    /// What bends under a load of that name. An open one serves what comes, until it cannot: what bends is the wait.
+    pub fn under(load: &str) -> Self {
+        match load {
+            "open" => Self::WaitP99,
+            "batch" => Self::WaitP50,
+            _ => Self::Throughput,
+        }
+    }
+
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",

@@ -11,7 +11,7 @@ use crate::results::{self, layout};
 use crate::scenario::each_way;
 use crate::words::disk;
 use crate::words::error::Error;
-use crate::words::units::{format_duration, shown};
+use crate::words::units::{distinct_sorted, format_duration, shown};
 use crate::world::fault;
 
 /// How deep results lie below a directory that is named: a store has sweeps, a sweep has points, a point is a run.
@@ -197,10 +197,7 @@ impl StoredEvidence {
     }
 
     pub fn strategies(&self) -> Vec<String> {
-        let mut labels: Vec<String> = self.trials.iter().map(|trial| trial.strategy.clone()).collect();
-        labels.sort();
-        labels.dedup();
-        labels
+        distinct_sorted(self.trials.iter().map(|trial| trial.strategy.clone()))
     }
 
     pub fn evidence(&self, strategy: &str, watches: bool) -> Evidence {

@@ -16,7 +16,7 @@ use crate::report::document::violated_word;
 use crate::run::RunEvent;
 use crate::scenario::{TrialPlan, TrialSpec};
 use crate::words::measure::Measure;
-use crate::words::units::{contenders, counted, format_micros, whole_seconds};
+use crate::words::units::{cell_name, counted, format_micros, whole_seconds};
 use crate::words::verdict::Verdict;
 
 #[derive(Clone)]
@@ -99,7 +99,7 @@ impl Progress {
     fn trial_begins(&self, spec: &TrialSpec) {
         let mut now = self.now();
         now.number += 1;
-        now.name = format!("{}, {}", spec.strategy.label, contenders(spec.contenders));
+        now.name = cell_name(&spec.strategy.label, spec.contenders);
         now.began = Instant::now();
         now.estimate = spec.estimated_duration();
     }
@@ -189,9 +189,8 @@ fn line(trial: &Trial, number: usize, of: usize) -> String {
     let wait = trial.histograms.get(&Measure::Wait);
     let wait = wait.map_or("-".to_owned(), |wait| format_micros(wait.value_at_quantile(0.5)));
     let mut text = format!(
-        "[{number}/{of}] {}, {}, repetition {}: {rate}wait p50 {wait}",
-        trial.spec.strategy.label,
-        contenders(trial.spec.contenders),
+        "[{number}/{of}] {}, repetition {}: {rate}wait p50 {wait}",
+        cell_name(&trial.spec.strategy.label, trial.spec.contenders),
         trial.spec.repetition
     );
     if matches!(trial.judged.verdict, Verdict::Violated(_)) {

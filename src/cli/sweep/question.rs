@@ -135,12 +135,7 @@ impl SweepQuestion {
     }
 
     pub fn figure(&self) -> KneeFigure {
-        match (&self.scenario.load, self.over[0].variable) {
-            // An open load serves what comes, until it cannot: what bends is the wait.
-            (Load::Open(_), _) => KneeFigure::WaitP99,
-            (Load::Batch, _) => KneeFigure::WaitP50,
-            (Load::Closed, _) => KneeFigure::Throughput,
-        }
+        KneeFigure::under(self.scenario.load.name())
     }
 
     /// Whether the Universal Scalability Law speaks of it: of throughput over contenders that ask again and again.

@@ -10,7 +10,7 @@ use super::draw::LeftOut;
 use crate::check;
 use crate::lock;
 use crate::record::{RunEnding, Trial};
-use crate::report::document::{Block, Document, Finding, Link, Table, Value, numbers, words};
+use crate::report::document::{Block, Document, ExplainedTable, Finding, Link, Table, Value, numbers, words};
 use crate::report::page::section;
 use crate::results;
 use crate::run::series::DoneRun;
@@ -234,29 +234,21 @@ impl<'a> Tally<'a> {
             labels: 1,
             rows: self.faults.iter().map(fault).collect(),
         };
-        let table =
-            |caption: &str, table| Block::Table { caption: caption.to_owned(), table, legend: String::new() };
+        let table = |caption: &str, table| Block::Table(ExplainedTable::new(caption, table, ""));
         let left_out = left_out.iter().map(|LeftOut { what, why }| format!("{what}: {why}")).collect();
         let again = Block::Code { caption: "The same rounds again:".to_owned(), text: again.to_owned() };
-        let finding = |outcome: &RoundOutcome| Finding {
-            topic: format!("Round {}", outcome.number),
-            tone: Value::from(&outcome.verdict).tone(),
-            sentence: format!("{}: {}.", outcome.what, outcome.verdict.reasons().join("; ")),
-            shown_in: Some(ROUNDS),
+        let finding = |outcome: &RoundOutcome| {
+            let sentence = format!("{}: {}.", outcome.what, outcome.verdict.reasons().join("; "));
+            let tone = Value::from(&outcome.verdict).tone();
+            Finding::new(format!("Round {}", outcome.number), tone, sentence, Some(ROUNDS))
         };
         let verdict = Value::from(&self.verdict());
-        let all = Finding {
-            topic: "All rounds".to_owned(),
-            tone: verdict.tone(),
-            sentence: self.headline(seed),
-            shown_in: Some(ROUNDS),
-        };
         let others = self.outcomes.iter().filter(|one| one.verdict != Verdict::Held).map(finding);
         Document {
             title: "Rounds of random faults".to_owned(),
+            headline: Finding::new("All rounds", verdict.tone(), self.headline(seed), Some(ROUNDS)),
             verdict,
             about: "Random locks under random load and random faults.".to_owned(),
-            headline: all,
             comes_to: "Findings",
             findings: others.collect(),
             strategies: Vec::new(),

@@ -9,8 +9,9 @@ use crate::report::document::{
     Weight, float,
 };
 use crate::report::table::ab::both_sides;
+use crate::report::table::comparison::forced;
 use crate::words::measure::Measure;
-use crate::words::units::number;
+use crate::words::units::{distinct, number};
 
 pub fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
     let how_to_read = "Bar: interval of new / base, of each comparison alone. Upper dots: each repetition of the base, \
@@ -19,7 +20,8 @@ pub fn ratios_compared(compared: &Comparison) -> Result<Chart, String> {
     let sides = format!("base: {}; new: {}", compared.base.path, compared.new.path);
     let rows = compared.rows.iter().filter(|row| row.compared.p.is_some()).map(ratio_row).collect();
     let of = Ratios { of: "new / base", rows };
-    of_ratios("comparison", of, [how_to_read, sides].into_iter().chain(forced(compared)).collect())
+    let forced = forced(compared).map(|said| said + ".");
+    of_ratios("comparison", of, [how_to_read, sides].into_iter().chain(forced).collect())
 }
 
 /// A chart of these, the worst first; says why when there is none.
@@ -39,10 +41,6 @@ fn of_ratios(id: &str, mut ratios: Ratios, caption: Vec<String>) -> Result<Chart
         caption,
         kind: ChartKind::Ratios(ratios),
     })
-}
-
-fn forced(compared: &Comparison) -> impl Iterator<Item = String> + '_ {
-    compared.forced.iter().map(|why| format!("Forced, although it cannot be compared: {why}."))
 }
 
 fn ratio_row(row: &Row) -> RatioRow {
@@ -75,12 +73,7 @@ const SIDES: [&str; 2] = ["base", "new"];
 pub fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> Result<Chart, String> {
     let mut rows: Vec<_> = compared.rows.iter().filter(|row| row.strategies.is_empty()).collect();
     rows.sort_by_key(|row| row.compared.verdict);
-    let mut cells: Vec<&CellUnderLoad> = Vec::new();
-    for row in rows {
-        if !cells.contains(&&row.cell) {
-            cells.push(&row.cell);
-        }
-    }
+    let cells = distinct(rows.iter().map(|row| &row.cell));
     let panels: Vec<(String, Lines)> =
         cells.into_iter().filter_map(|cell| panel(cell, [base, new])).collect();
     if panels.is_empty() {
@@ -88,7 +81,8 @@ pub fn percentiles_compared(base: &Side, new: &Side, compared: &Comparison) -> R
     }
     let how_to_read = "Wait: from when the acquire should have started to its return. The samples of all sound repetitions of a \
          side are pooled; a line ends where fewer than ten samples remain beyond it, or only unserved waits.";
-    let caption = std::iter::once(how_to_read.to_owned()).chain(forced(compared)).collect();
+    let forced = forced(compared).map(|said| said + ".");
+    let caption = std::iter::once(how_to_read.to_owned()).chain(forced).collect();
     let keys = SIDES.iter().zip([&compared.base.path, &compared.new.path]);
     let keys = keys.map(|(side, path)| format!("{side}: {path}")).collect();
     Ok(of_panels("waits", "Wait by percentile, both sides", keys, panels, caption))

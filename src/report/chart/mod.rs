@@ -24,7 +24,7 @@ use crate::words::measure::Measure;
 use crate::words::units::{counted, grouped};
 
 pub use compared::{ab_blocks, ab_ratios, percentiles_compared, ratios_compared};
-pub use over_runs::over_what_was_swept as of_sweep;
+pub use over_runs::of_sweep;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drawn {
@@ -200,7 +200,7 @@ pub fn draw_ab(file: &AbFile, dir: &Path) -> Result<Drawn, Error> {
 }
 
 pub fn draw_sweep(file: &SweepFile, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let charts = over_runs::over_what_was_swept(file).into_iter().map(|chart| ("sweep", Ok(chart)));
+    let charts = of_sweep(file).into_iter().map(|chart| ("sweep", Ok(chart)));
     Ok(draw_each(charts.collect(), &over_runs::place(file), dir)?.files)
 }
 

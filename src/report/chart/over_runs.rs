@@ -13,7 +13,7 @@ use crate::words::measure::{Figure, Measure, Statistic, Unit};
 use crate::words::units::{capitalised, counted, number, shown};
 
 /// Both charts of a sweep; the one of a figure that was never measured is missing.
-pub fn over_what_was_swept(file: &SweepFile) -> Vec<Chart> {
+pub fn of_sweep(file: &SweepFile) -> Vec<Chart> {
     let throughput = Swept {
         id: "sweep-throughput",
         name: "throughput",
@@ -68,7 +68,7 @@ impl Swept {
             return None;
         }
         let limit = file.objective.as_ref().filter(|objective| objective.figure == self.figure);
-        let knees = if knee_of(file) == self.knee { knees(file) } else { Vec::new() };
+        let knees = if KneeFigure::under(&file.load) == self.knee { knees(file) } else { Vec::new() };
         let mut caption = vec![
             "Line: geometric mean of the repetitions that count; bars: intervals of 95 %; hollow: a lower bound, or \
              doubtful."
@@ -121,10 +121,6 @@ fn said(all: &[Curve]) -> String {
         Some(format!("{}: from {from} to {to}", series.label))
     };
     one_by_one(all.iter().filter_map(one))
-}
-
-fn knee_of(file: &SweepFile) -> KneeFigure {
-    if file.load == "closed" { KneeFigure::Throughput } else { KneeFigure::WaitP99 }
 }
 
 fn knees(file: &SweepFile) -> Vec<KneeMark> {

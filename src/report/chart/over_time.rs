@@ -8,7 +8,7 @@ use crate::report::document::{
 };
 use crate::report::view::Cell;
 use crate::results::record::{FaultRecord, Trial};
-use crate::words::units::{self, number};
+use crate::words::units::{self, distinct, number};
 
 fn lasted(cell: &Cell<'_>) -> bool {
     cell.over_time().is_some()
@@ -86,12 +86,7 @@ impl Shade {
         let shown = |cell: &'a Cell<'a>| cell.counting().next();
         let locks: Vec<Vec<Span>> =
             cells.map(|cell| shown(cell).map(|trial| spans(trial, end)).unwrap_or_default()).collect();
-        let mut labels: Vec<String> = Vec::new();
-        for span in locks.iter().flatten() {
-            if !labels.contains(&span.label) {
-                labels.push(span.label.clone());
-            }
-        }
+        let labels = distinct(locks.iter().flatten().map(|span| span.label.clone()));
         Self { locks, labels }
     }
 

@@ -17,7 +17,7 @@ use crate::report::{RunReport, View};
 use crate::results::StoredRun;
 use crate::results::record::{Figure, RunEnding, Statistic, Trial, Unit, figures};
 use crate::words::measure::Measure;
-use crate::words::units::{contenders, counted, format_micros, harmless, number};
+use crate::words::units::{self, cell_name, counted, format_micros, harmless, number};
 use crate::words::verdict::Verdict;
 
 pub use openmetrics::Live;
@@ -232,7 +232,7 @@ impl CiReport {
 
 impl CellFigures {
     pub fn name(&self) -> String {
-        format!("{}, {}", self.strategy, contenders(self.contenders))
+        cell_name(&self.strategy, self.contenders)
     }
 
     /// Its figures for those who keep numbers without what must be said of them: none where no repetition is sound, or
@@ -249,9 +249,8 @@ impl TrackedValue {
     pub fn shown(&self) -> String {
         let Aggregate { median, min, max, count, at_least, .. } = self.over;
         let show = |value| self.figure.unit().show(value);
-        let bound = if at_least { "≥ " } else { "" };
         let range = if count > 1 { format!(" ({} to {})", show(min), show(max)) } else { String::new() };
-        format!("{bound}{}{range}", show(median))
+        units::at_least(show(median), at_least) + &range
     }
 }
 

@@ -25,8 +25,11 @@ pub fn bencher(document: &CiReport) -> Result<String, String> {
         .map(|cell| (cell.name(), cell.plain().map(|value| (measure(value), metric(value))).collect()))
         .filter(|(_, measures): &(String, BTreeMap<_, _>)| !measures.is_empty())
         .collect();
-    let text = serde_json::to_string_pretty(&benchmarks).map_err(|error| error.to_string())?;
-    Ok(text + "\n")
+    pretty(&benchmarks)
+}
+
+fn pretty(figures: &impl Serialize) -> Result<String, String> {
+    serde_json::to_string_pretty(figures).map(|text| text + "\n").map_err(|error| error.to_string())
 }
 
 fn metric(TrackedValue { over, .. }: &TrackedValue) -> Metric {
@@ -66,10 +69,7 @@ struct Benchmark {
 /// figures of which more is better, then the others, as it wants them. What has no plain value is left out, because the action
 /// would take it for 0.
 pub fn benchmark_action(document: &CiReport) -> Result<[(&'static str, String); 2], String> {
-    let file = |better| {
-        let text = serde_json::to_string_pretty(&benchmarks(document, better));
-        text.map(|text| text + "\n").map_err(|error| error.to_string())
-    };
+    let file = |better| pretty(&benchmarks(document, better));
     Ok([(BIGGER, file(Better::Higher)?), (SMALLER, file(Better::Lower)?)])
 }
 

@@ -1,13 +1,13 @@
 //! What must be known before anything else: locks that broke a promise, what limits all other sentences, and what faults did
 //! to the lock as its users saw it: for how long nobody got it, and what was lost.
 
-use std::collections::BTreeSet;
-
 use super::{Certainty, Conclusion, Evidence, Topic};
 use crate::report::View;
 use crate::report::view::{Cell, UnderFault, gap_word};
 use crate::results::record::Trial;
-use crate::words::units::{capitalised, contenders, counted, format_micros, listed};
+use crate::words::units::{
+    at_least, capitalised, contenders, counted, distinct_sorted, format_micros, listed,
+};
 use crate::words::verdict::Verdict;
 
 pub(super) fn of(view: &View<'_>) -> Vec<Conclusion> {
@@ -57,8 +57,7 @@ fn named(view: &View<'_>, is: impl Fn(&Cell<'_>) -> bool) -> Vec<String> {
 fn other_systems(view: &View<'_>) -> Option<Conclusion> {
     let system = |cell: &Cell<'_>| cell.all().find_map(|one| one.spec.strategy.system.clone());
     let others = named(view, |cell| system(cell).is_some());
-    let systems: BTreeSet<String> = view.cells.iter().filter_map(system).collect();
-    let systems: Vec<String> = systems.into_iter().collect();
+    let systems = distinct_sorted(view.cells.iter().filter_map(system));
     let (is, locks) = if others.len() == 1 { ("is", "a lock") } else { ("are", "locks") };
     let sentence = format!(
         "{} {is} not ZooKeeper's but {locks} of {}: no server of the ensemble had a part in it, and what it promises is another \
@@ -207,8 +206,7 @@ fn aftermath(view: &View<'_>, label: &str) -> Vec<String> {
         .filter_map(|fault| fault.wait_p99)
         .max();
     let waits = waits.map(|wait| {
-        let at_least = if wait.at_least { "≥ " } else { "" };
-        format!("waits around it: 99th percentile {at_least}{}", format_micros(wait.us))
+        format!("waits around it: 99th percentile {}", at_least(format_micros(wait.us), wait.at_least))
     });
     let exclusion = trials.iter().map(|trial| trial.judged.exclusion.clone()).reduce(Verdict::and);
     let stuck = sum(|trial| trial.stuck.len() as u64);

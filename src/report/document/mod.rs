@@ -63,13 +63,7 @@ pub struct Section {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     Text(String),
-    /// A table, what it shows in a few words, and what its columns are.
-    Table {
-        caption: String,
-        table: Table,
-        /// How to read it; empty where it needs no words.
-        legend: String,
-    },
+    Table(ExplainedTable),
     Chart(Box<Chart>),
     NoChart {
         title: String,
@@ -83,6 +77,29 @@ pub enum Block {
         caption: String,
         text: String,
     },
+}
+
+/// A table, what it shows in a few words, and what its columns are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExplainedTable {
+    pub caption: String,
+    pub table: Table,
+    /// How to read it; empty where it needs no words.
+    pub legend: String,
+}
+
+impl ExplainedTable {
+    pub fn new(caption: impl Into<String>, table: Table, legend: impl Into<String>) -> Self {
+        Self { caption: caption.into(), table, legend: legend.into() }
+    }
+
+    /// Columns that are 0 everywhere are told instead of shown.
+    pub fn without_zeros(self) -> Self {
+        let (table, zeros) = self.table.without_zeros();
+        let zeros =
+            if zeros.is_empty() { String::new() } else { format!(" 0 in every row: {}.", zeros.join(", ")) };
+        Self { caption: self.caption, table, legend: self.legend + &zeros }
+    }
 }
 
 impl From<Chart> for Block {

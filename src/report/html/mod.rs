@@ -6,7 +6,7 @@ mod svg;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::document::{
-    Block, Chart, ChartKind, Document, Finding, Heat, Section, Shade, Table, Tile, Tone, Value,
+    Block, Chart, ChartKind, Document, ExplainedTable, Finding, Heat, Section, Shade, Tile, Tone, Value,
 };
 use super::draw::picture::dash;
 use crate::words::units::{contenders, one_line};
@@ -151,7 +151,7 @@ fn block(block: &Block, id: &str) -> Markup {
     html! {
         @match block {
             Block::Text(words) => p { (text(words)) },
-            Block::Table { caption, table, legend } => (self::table(caption, table, legend)),
+            Block::Table(table) => (self::table(table)),
             Block::Chart(chart) => (self::chart(chart, id)),
             Block::NoChart { title, why } => p.missing { (text(title)) ": no chart, because " (text(why)) "." },
             Block::Notes(notes) => ul.notes { @for note in notes { li { (text(note)) } } },
@@ -166,7 +166,7 @@ fn block(block: &Block, id: &str) -> Markup {
     }
 }
 
-fn table(caption: &str, table: &Table, legend: &str) -> Markup {
+fn table(ExplainedTable { caption, table, legend }: &ExplainedTable) -> Markup {
     html! {
         div.wide {
             div.scroll tabindex="0" role="region" aria-label=(text(caption)) {

@@ -65,7 +65,7 @@ fn finding(verdict: ComparisonVerdict, sentence: String) -> Option<Finding> {
 
 pub fn of_ab(file: &AbFile) -> Document {
     let figures = table("Each figure of each combination", ab::grid(file), ab::legend(file));
-    let counted = ab::by_kind(file).and_then(|(grid, legend)| table("Requests by kind", grid, legend));
+    let counted = ab::by_kind(file).map(Block::Table);
     let charts = [("Ratios", chart::ab_ratios(file)), ("Ratios block by block", chart::ab_blocks(file))];
     let (a, b) = (&file.sides.a, &file.sides.b);
     let same = a.ensemble.connect == b.ensemble.connect;

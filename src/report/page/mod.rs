@@ -13,9 +13,9 @@ pub use plan::of_plan;
 pub use sweep::of_sweep;
 
 use super::conclusions::{Certainty, Conclusion, Evidence, Topic};
-use super::document::{Block, Chart, Document, Finding, Link, Section, Table, Tone, Value};
+use super::document::{Block, Chart, Document, ExplainedTable, Finding, Link, Section, Table, Tone, Value};
 use super::table::grids::tables;
-use super::table::{ExplainedTable, basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
+use super::table::{basis, gates_not_passed, gates_sentence, gates_table, worth_showing};
 use super::{Gated, RunReport, Says, View, chart};
 use crate::results::StoredRun;
 
@@ -83,8 +83,8 @@ fn gates(gated: &Gated) -> Vec<Block> {
     let caption = format!("Gates: {}", gates_sentence(&gated.gates));
     let legend = "The worst first; each with what was observed where it did not pass or, where it passed, nearest to \
                   its limit.";
-    let table = Block::Table { caption, table, legend: legend.to_owned() };
-    against.map(Block::Text).into_iter().chain([table]).collect()
+    let table = ExplainedTable::new(caption, table, legend);
+    against.map(Block::Text).into_iter().chain([Block::Table(table)]).collect()
 }
 
 fn finding(one: &Conclusion) -> Finding {
@@ -121,11 +121,9 @@ pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
     table.columns.insert(0, super::document::words("run"));
     table.labels += 1;
     let table = Table { rows, ..table }.without_idle_columns();
-    let caption = "The main figures of each run".to_owned();
     let legend = "If the runs differ in ensemble, host or scenario, that alone makes their figures differ; \
-                  zklockbench compare says whether a difference is more than noise."
-        .to_owned();
-    let blocks = vec![Block::Table { caption, table, legend }];
+                  zklockbench compare says whether a difference is more than noise.";
+    let blocks = vec![Block::Table(ExplainedTable::new("The main figures of each run", table, legend))];
     (!others.is_empty()).then_some(Section { id: "runs", title: "The runs side by side".to_owned(), blocks })
 }
 
@@ -146,8 +144,7 @@ fn drawn(title: &str, chart: Result<Chart, String>) -> Block {
 }
 
 pub fn table(caption: &str, table: Table, legend: impl Into<String>) -> Option<Block> {
-    let is_empty = table.rows.is_empty();
-    (!is_empty).then(|| Block::Table { caption: caption.to_owned(), table, legend: legend.into() })
+    (!table.rows.is_empty()).then(|| Block::Table(ExplainedTable::new(caption, table, legend)))
 }
 
 fn figures(view: &View<'_>) -> Vec<Block> {
@@ -155,11 +152,7 @@ fn figures(view: &View<'_>) -> Vec<Block> {
         return vec![Block::Text("No trial ran, so there is nothing to show.".to_owned())];
     }
     let below = basis(view).into_iter().map(Block::Text);
-    tables(view).into_iter().map(block).chain(below).collect()
-}
-
-fn block(ExplainedTable { caption, table, legend }: ExplainedTable) -> Block {
-    Block::Table { caption: caption.to_owned(), table, legend }
+    tables(view).into_iter().map(Block::Table).chain(below).collect()
 }
 
 /// The charts of that section, and why some are missing.

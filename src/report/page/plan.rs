@@ -1,7 +1,7 @@
 //! The document of a plan.
 
 use super::facts::{fact, place, program};
-use super::{block, filled, noted, section};
+use super::{filled, noted, section};
 use crate::answer::plan::{Answer, CurvePoint, FailureCost, PlanFile, wait_of};
 use crate::report::document::{
     Axis, Block, Chart, ChartKind, Curve, Document, Ends, Finding, Guide, GuideCourse, Intervals, Lines,
@@ -19,18 +19,18 @@ const FIGURES: Link = Link { section: "figures", text: "figures" };
 const VERIFICATION: Link = Link { section: "verification", text: "verification" };
 
 pub fn of_plan(plan: &PlanFile) -> Document {
-    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(block);
+    let figures = [waits(plan), ensemble(plan), failures(plan)].into_iter().flatten().map(Block::Table);
     let verification = plan.verifications.iter().flat_map(|one| {
-        let failures = checked_failures(one).map(block);
-        let all = [Block::Text(verified(one)), block(checked(one))].into_iter().chain(failures);
+        let failures = checked_failures(one).map(Block::Table);
+        let all = [Block::Text(verified(one)), Block::Table(checked(one))].into_iter().chain(failures);
         all.chain(noted(one.notes.clone()))
     });
     let lacks = missing(plan).into_iter().chain(left_out(plan)).map(|note| capitalised(&note));
-    let basis = fits(plan).map(block).into_iter().chain(noted(sensitivities(plan)));
+    let basis = fits(plan).map(Block::Table).into_iter().chain(noted(sensitivities(plan)));
     let sections = [
         section(CURVE.section, "Waits over the rate", [curve(plan)]),
         section(FIGURES.section, "Figures", figures),
-        section("map", "At other rates", plan_map(plan).map(block)),
+        section("map", "At other rates", plan_map(plan).map(Block::Table)),
         section(VERIFICATION.section, "Verification", verification),
         section("missing", "What is missing", noted(lacks.collect())),
         section("basis", "Model inputs", basis),

@@ -4,7 +4,7 @@ use super::facts::{fact, place, program};
 use super::{filled, noted, section};
 use crate::answer::sweep::{Finding as Found, SweepFile};
 use crate::report::chart;
-use crate::report::document::{Block, Document, Finding, Link, Tone, Value};
+use crate::report::document::{Block, Document, ExplainedTable, Finding, Link, Tone, Value};
 use crate::report::table::sweep::{ending, extent, grid, headline, legend, sentences, title};
 use crate::words::units::capitalised;
 
@@ -14,11 +14,7 @@ pub fn of_sweep(sweep: &SweepFile) -> Document {
     let finding = |found: &Found| {
         Finding::new(title(sweep, found), Tone::Plain, sentences(sweep, found).join(" "), Some(CURVES))
     };
-    let table = Block::Table {
-        caption: "Each point of each strategy".to_owned(),
-        table: grid(sweep),
-        legend: legend(sweep),
-    };
+    let table = Block::Table(ExplainedTable::new("Each point of each strategy", grid(sweep), legend(sweep)));
     let notes = ending(sweep).iter().map(|note| capitalised(note)).collect();
     let measured = sweep.ensembles.first().map(|ensemble| Block::Facts(place(ensemble, &sweep.host)));
     let over: Vec<String> = sweep.over.iter().map(|over| format!(" --over {over}")).collect();

@@ -3,11 +3,12 @@
 use super::comparison::on_scale;
 use super::counts::{self, CountedRow};
 use super::layout::{bullets, escaped, fitted_above, folded, table};
-use super::{NOT_MEASURED, Style, Table, numbers, probability, words};
+use super::{ExplainedTable, NOT_MEASURED, Style, Table, numbers, probability, words};
 use crate::answer::ab::{AbFile, Comparison, Conclusion, Ending, Turn};
 use crate::answer::compare::{self, StoredRatio};
 use crate::report::document::{Tone, Value};
-use crate::words::units::{self, counted, format_micros, grouped, listed, number, percent};
+use crate::words::measure::Unit;
+use crate::words::units::{self, counted, grouped, listed, percent};
 use crate::words::verdict::Verdict;
 
 /// The conclusion first, then what was compared, each comparison, and what must be said of them.
@@ -20,9 +21,9 @@ pub fn ab(file: &AbFile, style: Style) -> String {
         return said.join("\n") + "\n";
     }
     said.extend(fitted_above(grid(file), style, |_| legend(file)));
-    if let Some((counted, legend)) = by_kind(file) {
+    if let Some(ExplainedTable { table, legend, .. }) = by_kind(file) {
         said.push(String::new());
-        said.extend(fitted_above(counted, style, |_| legend));
+        said.extend(fitted_above(table, style, |_| legend));
     }
     said.extend(notes(file).into_iter().map(|note| format!("! {note}")));
     said.join("\n") + "\n"
@@ -37,8 +38,8 @@ pub fn ab_markdown(file: &AbFile) -> String {
         return said.join("\n\n") + "\n";
     }
     said.push(table(&grid(file)));
-    if let Some((counted, legend)) = by_kind(file) {
-        said.extend([table(&counted), escaped(&legend)]);
+    if let Some(counted) = by_kind(file) {
+        said.extend([table(&counted.table), escaped(&counted.legend)]);
     }
     said.extend(bullets(notes(file)));
     let place = format!("Measured on: {}.", places(file));
@@ -143,8 +144,8 @@ pub(in crate::report) fn grid(file: &AbFile) -> Table {
             one.cells.strategy().into(),
             one.cells.contenders().into(),
             one.figure.as_str().into(),
-            value(&one.unit, one.a, one.a_at_least).into(),
-            value(&one.unit, one.b, one.b_at_least).into(),
+            value(one.unit, one.a, one.a_at_least).into(),
+            value(one.unit, one.b, one.b_at_least).into(),
             ratio(one, one.ratio).into(),
             Value::or_missing(one.p_adjusted, |p| probability(p).into()),
             Value::Count(one.pairs as u64),
@@ -167,8 +168,8 @@ pub(in crate::report) fn grid(file: &AbFile) -> Table {
     Table { columns, labels: 2, rows: file.comparisons.iter().map(row).collect() }
 }
 
-/// Requests by kind, the sides one below the other, and what that table shows; `None` where none were counted.
-pub(in crate::report) fn by_kind(file: &AbFile) -> Option<(Table, String)> {
+/// Requests by kind, the sides one below the other; `None` where none were counted.
+pub(in crate::report) fn by_kind(file: &AbFile) -> Option<ExplainedTable> {
     let rows = file.counted.iter().filter(|one| one.counting.is_there()).map(|one| CountedRow {
         labels: vec![
             one.turn.title().into(),
@@ -179,17 +180,11 @@ pub(in crate::report) fn by_kind(file: &AbFile) -> Option<(Table, String)> {
     });
     let rows: Vec<CountedRow<'_>> = rows.collect();
     let labels = vec![words("side"), words("strategy"), numbers("contenders", 0)];
-    (!rows.is_empty()).then(|| (counts::by_kind(labels, &rows), counts::by_kind_legend(&rows)))
+    counts::by_kind(labels, &rows)
 }
 
-fn value(unit: &str, value: Option<f64>, at_least: bool) -> String {
-    let Some(value) = value else { return NOT_MEASURED.into() };
-    let at_least = if at_least { "≥ " } else { "" };
-    match unit {
-        "us" => format!("{at_least}{}", format_micros(value.round() as u64)),
-        "per_s" => format!("{}/s", number(value)),
-        _ => number(value),
-    }
+fn value(unit: Unit, value: Option<f64>, at_least: bool) -> String {
+    value.map_or_else(|| NOT_MEASURED.into(), |value| units::at_least(unit.show(value), at_least))
 }
 
 pub(in crate::report) fn ratio(of: &Comparison, ratio: Option<StoredRatio>) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Table, numbers, words};
+use super::{ExplainedTable, Table, numbers, words};
 use crate::report::View;
 use crate::report::document::{Column, Tone, Value};
 use crate::report::view::{AccountingRow, CrossCheck, TwoCounts};
@@ -17,8 +17,13 @@ pub(super) struct CountedRow<'a> {
     pub counting: &'a Counting,
 }
 
-/// A row for each of these, with a column for each kind of request that occurs in any.
-pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Table {
+/// A row for each of these, with a column for each kind of request that occurs in any; `None` where nothing was counted.
+pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Option<ExplainedTable> {
+    (!rows.is_empty())
+        .then(|| ExplainedTable::new("Requests by kind", by_kind_table(labels, rows), by_kind_legend(rows)))
+}
+
+fn by_kind_table(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Table {
     let counts = || rows.iter().map(|row| &row.counting.counted);
     let kinds: Vec<RequestKind> = RequestKind::ALL
         .into_iter()
@@ -64,7 +69,7 @@ pub(super) fn by_kind(labels: Vec<Column>, rows: &[CountedRow<'_>]) -> Table {
     Table { columns, labels: places, rows: rows.iter().map(row).collect() }
 }
 
-pub(super) fn by_kind_legend(rows: &[CountedRow<'_>]) -> String {
+fn by_kind_legend(rows: &[CountedRow<'_>]) -> String {
     let turns: BTreeSet<&str> = rows.iter().map(|row| row.counting.turns.told()).collect();
     let all = rows.iter().filter(|row| row.counting.turns == CountedTurns::All).count();
     let told = match turns.len() {

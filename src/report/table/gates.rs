@@ -4,7 +4,7 @@ use super::super::document::{Table, Tone, Value, words};
 use super::Style;
 use super::layout::{escaped, painted};
 use crate::answer::gate::{Check, Outcome, overall};
-use crate::words::units::{contenders, harmless};
+use crate::words::units::{cell_name, harmless};
 use crate::words::verdict::Verdict;
 
 /// Where the gates are wider than this, what was observed is not put below each other.
@@ -124,5 +124,5 @@ fn found(outcome: &Outcome) -> Vec<String> {
 }
 
 pub(in crate::report) fn gate_check_told(check: &Check) -> String {
-    format!("{}, {}: {}", check.strategy, contenders(check.contenders), check.sentence)
+    format!("{}: {}", cell_name(&check.strategy, check.contenders), check.sentence)
 }

@@ -16,18 +16,12 @@ use crate::words::units::{format_micros, listed, number};
 /// open loads.
 pub(in crate::report) fn tables(view: &View<'_>) -> Vec<ExplainedTable> {
     let figures = (!view.cells.is_empty()).then(|| {
-        ExplainedTable::without_zeros(
-            "Each strategy with each number of contenders",
-            Table::whole(view).without_idle_columns(),
-            legend(view),
-        )
+        let table = Table::whole(view).without_idle_columns();
+        ExplainedTable::new("Each strategy with each number of contenders", table, legend(view))
+            .without_zeros()
     });
     let open = view.cells.iter().any(Cell::is_open).then(|| {
-        ExplainedTable::without_zeros(
-            "What became of the arrivals",
-            Table::open(view),
-            OPEN_LEGEND.to_owned(),
-        )
+        ExplainedTable::new("What became of the arrivals", Table::open(view), OPEN_LEGEND).without_zeros()
     });
     let all = [faults_table(view), figures, drivers_table(view), by_kind(view), open];
     all.into_iter().flatten().collect()
@@ -41,20 +35,13 @@ fn by_kind(view: &View<'_>) -> Option<ExplainedTable> {
     });
     let rows: Vec<CountedRow<'_>> = rows.collect();
     let labels = vec![words("strategy"), numbers("contenders", 0)];
-    (!rows.is_empty()).then(|| ExplainedTable {
-        caption: "Requests by kind",
-        legend: counts::by_kind_legend(&rows),
-        table: counts::by_kind(labels, &rows),
-    })
+    counts::by_kind(labels, &rows)
 }
 
 fn faults_table(view: &View<'_>) -> Option<ExplainedTable> {
     view.has_faults().then(|| {
-        ExplainedTable::without_zeros(
-            "Each strategy under each fault",
-            Table::faults(view),
-            faults_legend(view),
-        )
+        ExplainedTable::new("Each strategy under each fault", Table::faults(view), faults_legend(view))
+            .without_zeros()
     })
 }
 
@@ -103,20 +90,18 @@ impl Table {
 fn legend(view: &View<'_>) -> String {
     let repeated = view.cells.iter().any(|cell| cell.trials.len() > 1);
     let figures = if repeated { "Medians of the valid repetitions. " } else { "" };
-    let unserved = view.cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
-    let bound =
+    let has_unserved = view.cells.iter().any(|cell| cell.sum(Trial::unserved) > 0);
+    let has_bound =
         view.cells.iter().any(|cell| cell.longest(Measure::Wait).is_some_and(|longest| longest.at_least));
-    let unserved = match (unserved, bound) {
-        (false, _) => "",
-        (true, false) => "unserved: waits that ended without the lock, or were still going on at the end; ",
-        (true, true) => {
-            "unserved: waits that ended without the lock, or were still going on at the end; ≥: at least, because of them; "
-        }
+    let unserved = match has_unserved {
+        true => "unserved: waits that ended without the lock, or were still going on at the end; ",
+        false => "",
     };
+    let bound = if has_unserved && has_bound { "≥: at least, because of them; " } else { "" };
     let one_shot = view.cells.iter().flat_map(Cell::all).any(|one| one.total_us().is_some());
     let total = if one_shot { "total time: until everybody had made all of its acquisitions; " } else { "" };
     format!(
-        "{figures}acq: acquisition; {total}{}{unserved}{}{}-: not measured.",
+        "{figures}acq: acquisition; {total}{}{unserved}{bound}{}{}-: not measured.",
         floor(view),
         of_figures(view),
         on_the_wire(view)
@@ -438,16 +423,14 @@ const DRIVER_LEGEND: &str = "Drivers, and what the way to them costs. Pipe: what
                       the release before, by the driver's clock, and has no way to the driver in it.";
 
 fn drivers_table(view: &View<'_>) -> Option<ExplainedTable> {
-    let driven = |cell: &Cell<'_>| cell.all().find_map(|trial: &Trial| trial.driver.clone());
-    let rows: Vec<Vec<Value>> = view
-        .cells
-        .iter()
-        .filter_map(|cell| Some(driver_row(view.label(cell).into(), cell, &driven(cell)?)))
-        .collect();
-    (!rows.is_empty()).then(|| ExplainedTable {
-        caption: "Drivers",
-        legend: DRIVER_LEGEND.to_owned(),
-        table: Table { columns: DRIVER_COLUMNS.to_vec(), labels: 2, rows },
+    let row = |cell: &Cell<'_>| {
+        let driver = cell.all().find_map(|trial| trial.driver.as_ref())?;
+        Some(driver_row(view.label(cell).into(), cell, driver))
+    };
+    let rows: Vec<Vec<Value>> = view.cells.iter().filter_map(row).collect();
+    (!rows.is_empty()).then(|| {
+        let table = Table { columns: DRIVER_COLUMNS.to_vec(), labels: 2, rows };
+        ExplainedTable::new("Drivers", table, DRIVER_LEGEND)
     })
 }
 

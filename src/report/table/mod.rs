@@ -12,8 +12,8 @@ mod run;
 pub(super) mod sweep;
 mod trend;
 
-use super::document::{Table, numbers, words};
-use crate::words::units::{grouped, listed, number, percent};
+use super::document::{ExplainedTable, Table, numbers, words};
+use crate::words::units::{distinct_sorted, grouped, listed, number, percent};
 
 pub use ab::{ab, ab_headline, ab_markdown, sides};
 pub use calibration::{calibration, headline as calibration_headline};
@@ -25,7 +25,7 @@ pub use gates::{gates, gates_markdown};
 pub use layout::Style;
 pub use plan::{headline as plan_headline, plan};
 pub(super) use run::basis;
-pub use run::{accounting_table, markdown, terminal};
+pub use run::{markdown, terminal};
 pub(super) use sweep::title as sweep_title;
 pub use sweep::{headline as sweep_headline, sweep};
 pub use trend::trend;
@@ -43,31 +43,11 @@ fn margins(of_figures: impl IntoIterator<Item = (String, f64)>) -> String {
     let mut groups = grouped(of_figures.into_iter().map(|(figure, margin)| (margin, figure)));
     groups.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let told = |(margin, figures): &(f64, Vec<String>)| {
-        let mut figures = figures.clone();
-        figures.sort_unstable();
-        figures.dedup();
-        format!("{} of {}", percent(*margin), listed(&figures))
+        format!("{} of {}", percent(*margin), listed(&distinct_sorted(figures)))
     };
     match groups.as_slice() {
         [] => String::new(),
         [(margin, _)] => format!("Margin: {}.", percent(*margin)),
         some => format!("Margins: {}.", some.iter().map(told).collect::<Vec<_>>().join("; ")),
-    }
-}
-
-/// A table, what it shows in a few words, and what its columns are.
-pub(super) struct ExplainedTable {
-    pub caption: &'static str,
-    pub table: Table,
-    pub legend: String,
-}
-
-impl ExplainedTable {
-    /// Columns that are 0 everywhere are told instead of shown.
-    fn without_zeros(caption: &'static str, table: Table, legend: String) -> Self {
-        let (table, zeros) = table.without_zeros();
-        let zeros =
-            if zeros.is_empty() { String::new() } else { format!(" 0 in every row: {}.", zeros.join(", ")) };
-        Self { caption, table, legend: legend + &zeros }
     }
 }

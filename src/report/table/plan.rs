@@ -23,8 +23,10 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     }
     said.push(String::new());
     let tables = [waits(plan), ensemble(plan), failures(plan), fits(plan)];
-    for ExplainedTable { table, legend, .. } in tables.into_iter().flatten() {
-        said.extend([fitted(table, style).0, String::new(), legend, String::new()]);
+    let laid_out = |ExplainedTable { table, legend, .. }| [fitted(table, style).0, String::new(), legend];
+    for one in tables.into_iter().flatten() {
+        said.extend(laid_out(one));
+        said.push(String::new());
     }
     said.extend(sensitivities(plan));
     said.extend(plan.place().map(|place| format!("{place}.")));
@@ -32,11 +34,11 @@ pub fn plan(plan: &PlanFile, style: Style) -> String {
     said.extend(notes.map(|note| format!("! {note}")));
     said.extend(unverified(plan).into_iter().map(|note| format!("! {note}")));
     for one in &plan.verifications {
-        let ExplainedTable { table, legend, .. } = checked(one);
         said.extend([String::new(), format!("Verified with {}", verified(one)), String::new()]);
-        said.extend([fitted(table, style).0, String::new(), legend]);
-        if let Some(ExplainedTable { table, legend, .. }) = checked_failures(one) {
-            said.extend([String::new(), fitted(table, style).0, String::new(), legend]);
+        said.extend(laid_out(checked(one)));
+        if let Some(failures) = checked_failures(one) {
+            said.push(String::new());
+            said.extend(laid_out(failures));
         }
         said.extend(one.notes.iter().map(|note| format!("! {note}")));
     }
@@ -127,14 +129,14 @@ pub(in crate::report) fn waits(plan: &PlanFile) -> Option<ExplainedTable> {
         numbers("room", 0),
         numbers("locks needed", 3),
     ];
-    is_predicted(plan).then(|| ExplainedTable {
-        caption: "What is expected of each lock",
-        table: table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
-        legend: "wait: from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers \
-                 chance and what is not known about the service time. lock busy: share of time in which a lock is held or \
-                 being handed over. p99 if holds vary: as an exponential's do, as only their mean is known. room: the highest rate that meets the objective, with \
-                 its 90 % interval.".to_owned(),
-    })
+    is_predicted(plan).then(|| ExplainedTable::new(
+        "What is expected of each lock",
+        table(columns, plan.answers.iter().map(row).collect()).without_idle_columns(),
+        "wait: from requesting a lock to having it, with the 90 % interval for a trial of 20,000 arrivals: it covers \
+         chance and what is not known about the service time. lock busy: share of time in which a lock is held or \
+         being handed over. p99 if holds vary: as an exponential's do, as only their mean is known. room: the highest rate that meets the objective, with \
+         its 90 % interval.",
+    ))
 }
 
 pub(in crate::report) fn map(plan: &PlanFile) -> Option<ExplainedTable> {
@@ -157,12 +159,12 @@ pub(in crate::report) fn map(plan: &PlanFile) -> Option<ExplainedTable> {
         numbers("locks", 0),
         numbers("wait", 0),
     ];
-    (!plan.map.is_empty()).then(|| ExplainedTable {
-        caption: "What to take at other rates",
-        table: table(columns, plan.map.iter().map(row).collect()),
-        legend: "take: the lock that keeps the objective over the fewest locks and, of these, with the shortest wait. wait: about \
-                 how long, by the objective's figure. From the same measurements.".to_owned(),
-    })
+    (!plan.map.is_empty()).then(|| ExplainedTable::new(
+        "What to take at other rates",
+        table(columns, plan.map.iter().map(row).collect()),
+        "take: the lock that keeps the objective over the fewest locks and, of these, with the shortest wait. wait: about \
+         how long, by the objective's figure. From the same measurements.",
+    ))
 }
 
 fn is_predicted(plan: &PlanFile) -> bool {
@@ -196,14 +198,14 @@ pub(in crate::report) fn ensemble(plan: &PlanFile) -> Option<ExplainedTable> {
         numbers("server down", 0),
         numbers("wait p99 then", 0),
     ];
-    is_predicted(plan).then(|| ExplainedTable {
-        caption: "Load on the ensemble",
-        table: table(columns, plan.answers.iter().map(row).collect()),
-        legend: "sessions: the most in use at a time, in 19 of 20 simulations. waiting: for a lock, at a time, on average. \
-                 server down: the longest time that nobody acquired a lock that somebody wanted, when a server failed. wait p99 then: of \
-                 all who came around that time. ensemble busy: the \
-                 share of its write capacity that is used.".to_owned(),
-    })
+    is_predicted(plan).then(|| ExplainedTable::new(
+        "Load on the ensemble",
+        table(columns, plan.answers.iter().map(row).collect()),
+        "sessions: the most in use at a time, in 19 of 20 simulations. waiting: for a lock, at a time, on average. \
+         server down: the longest time that nobody acquired a lock that somebody wanted, when a server failed. wait p99 then: of \
+         all who came around that time. ensemble busy: the \
+         share of its write capacity that is used.",
+    ))
 }
 
 pub(in crate::report) fn failures(plan: &PlanFile) -> Option<ExplainedTable> {
@@ -240,15 +242,15 @@ pub(in crate::report) fn failures(plan: &PlanFile) -> Option<ExplainedTable> {
         numbers("of a year", 1),
         words("meanwhile"),
     ];
-    (!rows.is_empty()).then(|| ExplainedTable {
-        caption: "What failures cost",
-        table: table(columns, rows).without_idle_columns(),
-        legend: "Medians over the times, with the least and the most. no lock for: the longest time that nobody acquired a lock \
-                 that somebody wanted. requests: of your load, those that come each time until the queue is as short as before; \
-                 wait then, p99 then: how long they wait. drained after: how long that takes once the lock is acquired again. of a \
-                 year: the share of its requests that are delayed if it happens once a week. meanwhile: whether the objective \
-                 holds after that, while the server is still missing.".to_owned(),
-    })
+    (!rows.is_empty()).then(|| ExplainedTable::new(
+        "What failures cost",
+        table(columns, rows).without_idle_columns(),
+        "Medians over the times, with the least and the most. no lock for: the longest time that nobody acquired a lock \
+         that somebody wanted. requests: of your load, those that come each time until the queue is as short as before; \
+         wait then, p99 then: how long they wait. drained after: how long that takes once the lock is acquired again. of a \
+         year: the share of its requests that are delayed if it happens once a week. meanwhile: whether the objective \
+         holds after that, while the server is still missing.",
+    ))
 }
 
 fn measured(range: MeasuredRange) -> Value {
@@ -286,12 +288,12 @@ pub(in crate::report) fn fits(plan: &PlanFile) -> Option<ExplainedTable> {
         numbers("measured at", 1),
         numbers("waiting", 2),
     ];
-    plan.answers.iter().any(|answer| answer.fit.is_some()).then(|| ExplainedTable {
-        caption: "What it was predicted from",
-        table: table(columns, plan.answers.iter().map(row).collect()),
-        legend: "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials; ±: standard error; \
-                 -: not significantly different from zero. off: how far trials lie from it (standard deviation).".to_owned(),
-    })
+    plan.answers.iter().any(|answer| answer.fit.is_some()).then(|| ExplainedTable::new(
+        "What it was predicted from",
+        table(columns, plan.answers.iter().map(row).collect()),
+        "handoff = first + more × (waiting − 1) + load × acquisitions a second, fitted over trials; ±: standard error; \
+         -: not significantly different from zero. off: how far trials lie from it (standard deviation).",
+    ))
 }
 
 fn part(part: Part) -> Value {
@@ -397,12 +399,11 @@ pub(in crate::report) fn checked(one: &Verification) -> ExplainedTable {
         numbers("by its own service", 0),
         words("within 15 %"),
     ];
-    ExplainedTable {
-        caption: "Predicted and measured",
-        table: table(columns, one.figures.iter().map(row).collect()),
-        legend: "by its own service: the simulation with the handoffs of the verifying trial itself."
-            .to_owned(),
-    }
+    ExplainedTable::new(
+        "Predicted and measured",
+        table(columns, one.figures.iter().map(row).collect()),
+        "by its own service: the simulation with the handoffs of the verifying trial itself.",
+    )
 }
 
 pub(in crate::report) fn checked_failures(one: &Verification) -> Option<ExplainedTable> {
@@ -425,11 +426,10 @@ pub(in crate::report) fn checked_failures(one: &Verification) -> Option<Explaine
         numbers("p99 measured", 0),
         words("within 30 %"),
     ];
-    (!one.failures.is_empty()).then(|| ExplainedTable {
-        caption: "Failures, predicted and measured",
-        table: table(columns, one.failures.iter().map(row).collect()),
-        legend: "p99: of the waits of those that came around a failure, on servers started anew. Medians over the times, with \
-                 the least and the most."
-            .to_owned(),
-    })
+    (!one.failures.is_empty()).then(|| ExplainedTable::new(
+        "Failures, predicted and measured",
+        table(columns, one.failures.iter().map(row).collect()),
+        "p99: of the waits of those that came around a failure, on servers started anew. Medians over the times, with \
+         the least and the most.",
+    ))
 }

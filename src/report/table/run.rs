@@ -67,11 +67,6 @@ fn cross_check(view: &View<'_>, style: Style) -> String {
     fitted(grid, style).0 + "\n"
 }
 
-pub fn accounting_table(view: &View<'_>, style: Style) -> String {
-    let grid = Table::accounting(view);
-    if grid.rows.is_empty() { String::new() } else { fitted(grid, style).0 + "\n" }
-}
-
 fn conclusions_list(conclusions: &[Conclusion], style: Style) -> Option<String> {
     let line = |one: &Conclusion| wrapped(&one_line(&one.sentence), "  - ", style);
     let lines: Vec<String> = conclusions.iter().map(line).collect();

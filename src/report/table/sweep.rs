@@ -7,7 +7,7 @@ use crate::answer::sweep::{
     Saturation, State, SweepFile, Values, Variable,
 };
 use crate::report::document::Value;
-use crate::words::units::{counted, format_micros, number, percent, shown};
+use crate::words::units::{at_least, counted, format_micros, number, percent, shown};
 use crate::words::verdict::Verdict;
 
 /// What was found of each strategy, in words; each point; and what must be said beside the figures.
@@ -143,7 +143,7 @@ pub(in crate::report) fn sentences(file: &SweepFile, finding: &Finding) -> Vec<S
     said.extend(has_knee.then(|| match &finding.knee {
         Knee::Found(bend) => format!(
             "Knee: {} bends at {name} = {} (95 %: {} to {}); its slope changes from {} to {}.",
-            figure(file).name(),
+            KneeFigure::under(&file.load).name(),
             show(variable(file).round(bend.at)),
             show(variable(file).round(bend.low)),
             show(variable(file).round(bend.high)),
@@ -228,14 +228,6 @@ fn short(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-3 { format!("{value:.1e}") } else { number(value) }
 }
 
-fn figure(file: &SweepFile) -> KneeFigure {
-    match file.load.as_str() {
-        "open" => KneeFigure::WaitP99,
-        "batch" => KneeFigure::WaitP50,
-        _ => KneeFigure::Throughput,
-    }
-}
-
 pub(in crate::report) fn grid(file: &SweepFile) -> Table {
     let second = file.over.get(1);
     let mut columns = vec![words("strategy")];
@@ -263,10 +255,8 @@ pub(in crate::report) fn grid(file: &SweepFile) -> Table {
             row.push(point.repetitions.to_string());
             row.push(interval(point.throughput, |value| format!("{}/s", number(value))));
             let time = |value: f64| format_micros(value.round() as u64);
-            let bounded =
-                |found, at_least| format!("{}{}", if at_least { "≥ " } else { "" }, interval(found, time));
-            row.push(bounded(point.wait_p50, point.wait_p50_at_least));
-            row.push(bounded(point.wait_p99, point.wait_p99_at_least));
+            row.push(at_least(interval(point.wait_p50, time), point.wait_p50_at_least));
+            row.push(at_least(interval(point.wait_p99, time), point.wait_p99_at_least));
             if file.objective.is_some() {
                 row.push(point.decision.map_or(NOT_MEASURED, Decision::word).to_owned());
             }

@@ -8,7 +8,7 @@ use crate::answer::stats::median;
 use crate::results::record::figures::REQUESTS_PER_ACQUISITION;
 use crate::results::record::{Counting, EnsembleOrder, FigureEntry, Steady, Trial};
 use crate::words::measure::{Histogram, Measure, Quantile, RequestKind, Survival, Woken};
-use crate::words::units::format_micros;
+use crate::words::units::{at_least, format_micros};
 use crate::words::verdict::Verdict;
 
 /// One strategy at one contender count.
@@ -51,8 +51,7 @@ pub struct Percentile {
 impl Percentile {
     /// As tables show it: `12 ms`, or `≥ 12 ms`.
     pub fn shown(&self) -> String {
-        let text = format_micros(self.us.round() as u64);
-        if self.at_least { format!("≥ {text}") } else { text }
+        at_least(format_micros(self.us.round() as u64), self.at_least)
     }
 }
 

@@ -7,7 +7,7 @@ use super::cell::verdict_word;
 use super::{Cell, EntryOrder, View};
 use crate::answer::stats::median;
 use crate::results::record::{FaultRecord, Trial};
-use crate::words::units::format_micros;
+use crate::words::units::{distinct, format_micros};
 
 /// One label, or several that one trial had together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,33 +46,19 @@ impl View<'_> {
         self.broken().next().is_some()
     }
 
-    /// The labels of all faults, in the order in which they are met.
-    fn fault_labels(&self) -> Vec<&str> {
-        let mut labels: Vec<&str> = Vec::new();
-        for fault in self.broken().flat_map(|trial| &trial.faults) {
-            if !labels.contains(&fault.label.as_str()) {
-                labels.push(&fault.label);
-            }
-        }
-        labels
-    }
-
     /// Each label by itself, then the combinations of several that trials had.
     pub fn fault_sets(&self) -> Vec<FaultSet> {
-        let labels = self.fault_labels();
+        let faults = self.broken().flat_map(|trial| &trial.faults);
+        let labels = distinct(faults.map(|fault| fault.label.as_str()));
         let set = |chosen: &dyn Fn(&str) -> bool| {
             let kept: Vec<String> =
                 labels.iter().filter(|label| chosen(label)).map(|&l| l.to_owned()).collect();
             FaultSet { all: kept.len() == labels.len(), labels: kept }
         };
-        let mut sets: Vec<FaultSet> = labels.iter().map(|one| set(&|label| label == *one)).collect();
-        for trial in self.broken() {
-            let met = set(&|label| trial.faults.iter().any(|fault| fault.label == label));
-            if met.labels.len() > 1 && !sets.contains(&met) {
-                sets.push(met);
-            }
-        }
-        sets
+        let single = labels.iter().map(|one| set(&|label| label == *one));
+        let met = |trial: &Trial| set(&|label| trial.faults.iter().any(|fault| fault.label == label));
+        let together = self.broken().map(met).filter(|met| met.labels.len() > 1);
+        distinct(single.chain(together))
     }
 
     pub(in crate::report) fn broken(&self) -> impl Iterator<Item = &Trial> {

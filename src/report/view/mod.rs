@@ -14,10 +14,9 @@ pub use faults::{
     Fate, FaultFigures, FaultSet, Recovery, SHORTEST_US, TrialFigures, UnderFault, gap_word, recovery_word,
 };
 
-use std::collections::BTreeSet;
-
 use crate::results::record::{Floor, Judged};
 use crate::words::measure::Measure;
+use crate::words::units::distinct_sorted;
 
 /// A stored run as the renderers see it.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,8 +67,7 @@ impl<'a> View<'a> {
     }
 
     pub fn contender_counts(&self) -> Vec<usize> {
-        let counts: BTreeSet<usize> = self.cells.iter().map(|cell| cell.contenders).collect();
-        counts.into_iter().collect()
+        distinct_sorted(self.cells.iter().map(|cell| cell.contenders))
     }
 
     /// The contender count at which most strategies have that: the largest, if several have it at as many.

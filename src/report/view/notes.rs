@@ -4,7 +4,7 @@ use super::{Cell, View};
 use crate::results::record::figures::{OFFERED, THROUGHPUT};
 use crate::results::record::{Arrived, Disagreement, Election, FaultRecord, Stuck, Trial};
 use crate::words::measure::{HIGHEST_US, Measure};
-use crate::words::units::{contenders, counted, format_micros, number, percent};
+use crate::words::units::{cell_name, counted, format_micros, number, percent};
 
 /// Reasons for which a lock with that many contenders was violated that are told one by one.
 const REASONS_TOLD: usize = 3;
@@ -104,9 +104,8 @@ impl View<'_> {
         let rows = self.accounting().into_iter().filter(|row| row.agrees == Some(false));
         rows.map(|row| {
             format!(
-                "counts disagree: {}, {}: {}: client {}, cost model {}, servers {}",
-                row.strategy,
-                contenders(row.contenders),
+                "counts disagree: {}: {}: client {}, cost model {}, servers {}",
+                cell_name(&row.strategy, row.contenders),
                 row.line.what.name(),
                 shown(row.line.client),
                 shown(row.line.expected),
@@ -155,7 +154,7 @@ impl View<'_> {
     }
 
     fn name(&self, cell: &Cell<'_>) -> String {
-        format!("{}, {}", self.label(cell), contenders(cell.contenders))
+        cell_name(self.label(cell), cell.contenders)
     }
 
     fn repetition(&self, cell: &Cell<'_>, trial: &Trial) -> String {

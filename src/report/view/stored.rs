@@ -1,7 +1,6 @@
 //! From the stored run to the view.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use toml::Table;
 
@@ -9,7 +8,7 @@ use super::{Cell, View};
 use crate::results::record::{EnsembleInfo, Floor, RunEnding, Trial};
 use crate::results::{RunFile, StoredRun};
 use crate::words::measure::Measure;
-use crate::words::units::{contenders, counted, format_micros, listed, shown};
+use crate::words::units::{cell_name, counted, distinct_sorted, format_micros, listed, shown};
 
 impl<'a> View<'a> {
     /// The view of a stored run. Never fails: what is missing is not shown.
@@ -45,8 +44,8 @@ fn question(scenario: &str) -> Option<String> {
 /// What the verdict rests on in the trial in which that is the least.
 fn evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
-    let (label, contenders) = (&trial.spec.strategy.label, contenders(trial.spec.contenders));
-    Some(format!("in the trial where it is weakest ({label}, {contenders}), {}", trial.evidence.describe()))
+    let cell = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
+    Some(format!("in the trial where it is weakest ({cell}), {}", trial.evidence.describe()))
 }
 
 /// The labels of the strategies that ran, in the order in which the scenario names them.
@@ -91,7 +90,7 @@ fn of_workers(stored: &StoredRun) -> Option<String> {
             workers.of, workers.run_id
         ));
     }
-    let hosts: BTreeSet<&str> = workers.parts.iter().map(|part| part.host.as_str()).collect();
+    let hosts = distinct_sorted(workers.parts.iter().map(|part| part.host.as_str()));
     let sum = |of: fn(&Trial) -> u64| stored.trials.iter().map(of).sum::<u64>();
     let handoffs = sum(|trial| trial.histograms.get(&Measure::Handoff).map_or(0, |samples| samples.len()));
     let acquired = sum(|trial| trial.measured.acquired());
@@ -118,8 +117,8 @@ fn no_floor(floor: &Floor) -> Option<String> {
 fn made_again(replaced: &[Trial]) -> Vec<String> {
     let told = |trial: &Trial| {
         let (spec, why) = (&trial.spec, trial.health.invalid.as_deref().unwrap_or_default());
-        let (name, number) = (&spec.strategy.label, spec.repetition);
-        format!("made again: {name}, {}, repetition {number}: {why}", contenders(spec.contenders))
+        let cell = cell_name(&spec.strategy.label, spec.contenders);
+        format!("made again: {cell}, repetition {}: {why}", spec.repetition)
     };
     replaced.iter().map(told).collect()
 }
@@ -209,13 +208,10 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
 /// Why the servers' counts are not beside the client's: one line for each server and reason.
 fn not_compared(trials: &[Trial]) -> Vec<String> {
     let servers = trials.iter().flat_map(|trial| &trial.servers);
-    let lines: BTreeSet<String> = servers
-        .filter_map(|server| {
-            let why = server.silent.as_ref()?;
-            Some(format!("not compared with the client's counts: {}: {why}", server.address))
-        })
-        .collect();
-    lines.into_iter().collect()
+    distinct_sorted(servers.filter_map(|server| {
+        let why = server.silent.as_ref()?;
+        Some(format!("not compared with the client's counts: {}: {why}", server.address))
+    }))
 }
 
 fn ensemble(ensemble: &EnsembleInfo) -> String {
@@ -224,9 +220,8 @@ fn ensemble(ensemble: &EnsembleInfo) -> String {
         servers => counted(servers, "server", "servers"),
     };
     let told = ensemble.servers.iter().map(|server| short(&server.version));
-    let versions: BTreeSet<&str> =
-        told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())).collect();
-    let version = match versions.into_iter().collect::<Vec<_>>().as_slice() {
+    let versions = distinct_sorted(told.filter(|told| told.starts_with(|c: char| c.is_ascii_digit())));
+    let version = match versions.as_slice() {
         [] if ensemble.servers.is_empty() => String::new(),
         [] => " (ZooKeeper's version not known)".to_owned(),
         some => format!(" (ZooKeeper {})", some.join(" and ")),
