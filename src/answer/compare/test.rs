@@ -1,5 +1,7 @@
 //! Two samples of one figure, tested: what is the unit, which test that takes, and what its verdict lacks.
 
+use std::collections::BTreeMap;
+
 use super::figures::better_of;
 use super::judge::{Compared, ComparisonVerdict, Judged, Limits, Method, Sample, Scale, SideRatio};
 use crate::answer::stats::{
@@ -13,6 +15,27 @@ use crate::words::units::{counted, number, percent};
 pub struct Block {
     pub base: Reading,
     pub new: Reading,
+}
+
+impl Block {
+    /// The repetitions that both sides have a reading of, by what names a repetition. Of one that was made again because a
+    /// trial was spoiled, the first reading counts: the caller leaves out trials that are not sound.
+    pub fn of_repetitions<K: Ord>(
+        base: impl IntoIterator<Item = (K, Reading)>,
+        new: impl IntoIterator<Item = (K, Reading)>,
+    ) -> Vec<Self> {
+        let mut new = first_of_each(new);
+        let both = first_of_each(base).into_iter();
+        both.filter_map(|(name, base)| Some(Self { base, new: new.remove(&name)? })).collect()
+    }
+}
+
+fn first_of_each<K: Ord>(readings: impl IntoIterator<Item = (K, Reading)>) -> BTreeMap<K, Reading> {
+    let mut first = BTreeMap::new();
+    for (name, reading) in readings {
+        first.entry(name).or_insert(reading);
+    }
+    first
 }
 
 #[derive(Debug, Clone, PartialEq)]
