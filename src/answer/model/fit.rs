@@ -120,10 +120,15 @@ impl Fit {
         self.each_more.is_some() && waiting > BEYOND * self.range.waiting_to
     }
 
+    /// The highest rate of which something can be said.
+    pub fn rate_at_most(&self) -> f64 {
+        BEYOND * self.range.rate_to
+    }
+
     /// Why nothing can be said of so high a rate; `None` where it can.
     pub fn beyond(&self, rate: f64) -> Option<String> {
-        let most = self.range.rate_to;
-        (rate > BEYOND * most).then(|| {
+        (rate > self.rate_at_most()).then(|| {
+            let most = self.range.rate_to;
             format!(
                 "{rate:.0} acquisitions a second are more than was measured: {most:.0} at most, and a prediction reaches \
                  {BEYOND} times as far"

@@ -617,8 +617,7 @@ impl Search<'_> {
                 return Last { factor: holds, is_open: true };
             }
             if !self.load.is_closed() && self.fit.beyond(self.load.rate() * breaks).is_some() {
-                // The last rate of which something can be said.
-                breaks = 1.3 * self.fit.range.rate_to / self.load.rate();
+                breaks = self.fit.rate_at_most() / self.load.rate();
                 if breaks <= holds {
                     return Last { factor: holds, is_open: true };
                 }
