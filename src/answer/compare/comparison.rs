@@ -134,7 +134,7 @@ pub struct Row {
     pub compared: Compared,
     /// The same unit, for renderers.
     #[serde(skip)]
-    pub measured_in: Option<Unit>,
+    pub measured_in: Unit,
 }
 
 /// A figure that was not compared in a cell.
@@ -347,7 +347,7 @@ impl PlannedRow {
             better: better_of(figure).name(),
             role,
             compared: self.caveats.allow(figure, compared),
-            measured_in: Some(unit),
+            measured_in: unit,
         }
     }
 }
