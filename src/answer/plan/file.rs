@@ -93,9 +93,6 @@ impl PlanFile {
     /// On what it was measured, in a sentence without a full stop; `None` where that is not known.
     pub fn place(&self) -> Option<String> {
         let ensemble = self.ensemble.as_ref()?;
-        let mut versions: Vec<&str> = ensemble.servers.iter().map(|server| server.version.as_str()).collect();
-        versions.sort_unstable();
-        versions.dedup();
         let servers = counted(ensemble.servers.len() as u64, "server", "servers");
         let host = if ensemble.shares_host { " on the load generator's own host" } else { "" };
         let data = match ensemble.is_in_memory() {
@@ -103,7 +100,7 @@ impl PlanFile {
             Some(false) => ", their data on disk",
             None => "",
         };
-        Some(format!("Measured on {servers} (ZooKeeper {}){host}{data}", versions.join(", ")))
+        Some(format!("Measured on {servers} (ZooKeeper {}){host}{data}", ensemble.versions().join(", ")))
     }
 
     /// What must be known of that place, in full sentences.
