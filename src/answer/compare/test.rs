@@ -83,9 +83,7 @@ impl RunMedians {
             let middle = |of: &dyn Fn(&Reading) -> f64| median(&run.iter().map(of).collect::<Vec<_>>());
             let known = middle(&|reading| scale.of(reading.value))?;
             // Lower bounds leave it as it is where they lie above it whatever they really are.
-            let most = middle(&|reading| {
-                if reading.at_least { f64::INFINITY } else { scale.of(reading.value) }
-            })?;
+            let most = middle(&|reading| scale.of(reading.at_most()))?;
             (known == most && known > 0.0 && known.is_finite()).then_some(known)
         };
         let medians = |side: &[Vec<Reading>]| side.iter().map(middle).collect::<Option<Vec<f64>>>();
@@ -325,10 +323,7 @@ fn between(
     test: impl Fn(&[f64], &[f64]) -> Option<OneTest>,
 ) -> Option<OneTest> {
     let known = |side: &[Reading]| side.iter().map(|one| one.value).collect::<Vec<_>>();
-    let longest = |side: &[Reading]| {
-        let longest = |one: &Reading| if one.at_least { f64::INFINITY } else { one.value };
-        side.iter().map(longest).collect::<Vec<_>>()
-    };
+    let longest = |side: &[Reading]| side.iter().map(Reading::at_most).collect::<Vec<_>>();
     let as_known = test(&known(base), &known(new))?;
     if !base.iter().chain(new).any(|one| one.at_least) {
         return Some(as_known);
