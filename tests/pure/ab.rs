@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::support::records;
 use zklockbench::answer::ab::{
-    AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending,
-    FigureQuestion, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
+    AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, FILE,
+    FigureQuestion, RunRecord, SideRecord, Sides, Silence, Turn, compare, schema,
 };
 use zklockbench::answer::compare::{ComparisonVerdict as Found, Regression, Terms};
 use zklockbench::record::figures;
@@ -354,7 +354,7 @@ pub fn file() -> AbFile {
     };
     AbFile {
         resumed_after: Vec::new(),
-        schema_version: VERSION,
+        schema_version: FILE.version,
         tool_version: "0.1.0".into(),
         tool_commit: None,
         scenario: "quick".into(),

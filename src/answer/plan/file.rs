@@ -14,15 +14,13 @@ use crate::words::error::Error;
 use crate::words::units::{as_utc, counted};
 use crate::words::verdict::Verdict;
 
-pub const FILE: &str = "plan.json";
 pub const RUNS: &str = "runs";
-/// The version of the layout. A field may be added without a new one.
-pub const VERSION: u32 = 1;
 
-const PLAN_FILE: VersionedFile = VersionedFile {
+/// A field may be added without a new version.
+pub const FILE: VersionedFile = VersionedFile {
     of: "plan",
-    name: FILE,
-    version: VERSION,
+    name: "plan.json",
+    version: 1,
     remedy: "the file is incomplete or damaged: plan again",
 };
 
@@ -116,12 +114,12 @@ impl PlanFile {
     }
 
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        results::replace_json(&dir.join(FILE), self)
+        results::replace_json(&dir.join(FILE.name), self)
     }
 }
 
 pub fn read(dir: &Path) -> Result<PlanFile, Error> {
-    PLAN_FILE.read(dir)
+    FILE.read(dir)
 }
 
 pub fn schema() -> Schema {

@@ -11,7 +11,7 @@ mod verification;
 
 pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity, VariableHolds};
 pub use failure::{FailureCost, MeasuredFailure, MeasuredRange};
-pub use file::{FILE, PlanFile, RUNS, VERSION, read, schema};
+pub use file::{FILE, PlanFile, RUNS, read, schema};
 pub use load::{PlannedLoad, SIMULATED};
 pub use question::{Question, QuestionLoad, objective, rate, wait_of};
 pub use recommendation::{Because, Candidate, MapCell, MapChoice, Recommendation, map, recommend};

@@ -19,16 +19,14 @@ use crate::words::error::Error;
 use crate::words::units::{as_utc, shown};
 use crate::words::verdict::Verdict;
 
-pub const FILE: &str = "sweep.json";
 const CSV: &str = "sweep.csv";
 pub const POINTS: &str = "points";
-/// The version of the layout. A field may be added without a new one.
-pub const VERSION: u32 = 1;
 
-const SWEEP_FILE: VersionedFile = VersionedFile {
+/// A field may be added without a new version.
+pub const FILE: VersionedFile = VersionedFile {
     of: "sweep",
-    name: FILE,
-    version: VERSION,
+    name: "sweep.json",
+    version: 1,
     remedy: "the file is incomplete or damaged: start the sweep again without --resume",
 };
 
@@ -152,7 +150,7 @@ impl SweepFile {
     }
 
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
-        results::replace_json(&directory.join(FILE), self)?;
+        results::replace_json(&directory.join(FILE.name), self)?;
         let (rows, path) = (&mut Vec::new(), directory.join(CSV));
         write_csv(self, &mut *rows).map_err(Error::cannot("write", &path))?;
         results::replace(&path, rows)
@@ -160,8 +158,8 @@ impl SweepFile {
 }
 
 pub fn read(directory: &Path) -> Result<SweepFile, Error> {
-    let file: SweepFile = SWEEP_FILE.read(directory)?;
-    contradiction(&file).map_or(Ok(()), |why| Err(SWEEP_FILE.broken(&directory.join(FILE), &why)))?;
+    let file: SweepFile = FILE.read(directory)?;
+    contradiction(&file).map_or(Ok(()), |why| Err(FILE.broken(&directory.join(FILE.name), &why)))?;
     Ok(file)
 }
 

@@ -15,8 +15,8 @@ use super::run::tool_commit;
 use super::runs::{ReadyEnsemble, command_line, how_to_resume, leading, tell_resumed, to_resume};
 use super::{drivers, output};
 use crate::answer::plan::{
-    Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FailureCost, PlanFile, PlannedLoad,
-    Question, QuestionLoad, RUNS, SIMULATED, Unverified, VERSION, Verification, map, recommend, verify,
+    Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FILE, FailureCost, PlanFile, PlannedLoad,
+    Question, QuestionLoad, RUNS, SIMULATED, Unverified, Verification, map, recommend, verify,
 };
 use crate::answer::queueing::Order;
 use crate::lock::{self, DrivenLocks};
@@ -94,7 +94,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     let map = map(&candidates, &question.objective, effort);
     let (host, ensemble) = stored_evidence.place.clone().unzip();
     let mut plan = PlanFile {
-        schema_version: VERSION,
+        schema_version: FILE.version,
         tool_version: env!("CARGO_PKG_VERSION").into(),
         tool_commit: tool_commit(),
         asked_at: series.started_at(),
