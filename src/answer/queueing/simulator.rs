@@ -110,7 +110,6 @@ pub struct SimulationOutcome {
     /// The most sessions in use at the same time.
     pub sessions: usize,
     pub starved: usize,
-    pub handoffs: usize,
 }
 
 impl SimulationOutcome {
@@ -418,7 +417,6 @@ impl<'a> Simulation<'a> {
         };
         let handoff = self.locks.handoff.draw(waiting, &mut self.rng) * self.locks.pace.at(now);
         if self.counts(now) {
-            self.outcome.handoffs += 1;
             self.outcome.busy += handoff;
         }
         self.lock[at].state = LockPhase::HandedTo { client: next, enters: now + handoff };
