@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::over::Variable;
 use super::series::{Estimate, Point, Sample, Series, State};
-use crate::answer::stats::median;
+use crate::answer::stats::{eliminate, median};
 
 /// Which figure bends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -215,22 +215,7 @@ fn least_squares(rows: &[[f64; 3]], wanted: &[f64], weights: &[f64]) -> Option<[
             }
         }
     }
-    for step in 0..3 {
-        let pivot = (step..3).max_by(|a, b| matrix[*a][step].abs().total_cmp(&matrix[*b][step].abs()))?;
-        matrix.swap(step, pivot);
-        let scale = matrix[step][step];
-        if scale.abs() < 1e-12 {
-            return None;
-        }
-        let top = matrix[step].map(|cell| cell / scale);
-        matrix[step] = top;
-        for (_, line) in matrix.iter_mut().enumerate().filter(|(at, _)| *at != step) {
-            let factor = line[step];
-            for (cell, from) in line.iter_mut().zip(top) {
-                *cell -= factor * from;
-            }
-        }
-    }
+    eliminate(&mut matrix, 1e-12)?;
     Some([matrix[0][3], matrix[1][3], matrix[2][3]])
 }
 
