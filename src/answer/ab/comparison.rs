@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::Turn;
 use crate::answer::compare::{
-    self, Compared, ComparisonVerdict, Regression, Scale, StoredRatio, Terms, Test, better_of, counts_losses,
-    judge_family, reading,
+    self, Compared, ComparisonVerdict, Regression, Scale, StoredRatio, Terms, Test, better_of, judge_family,
+    reading, unit_of,
 };
 use crate::results::StoredRun;
-use crate::results::record::{CellKey, Figure, Missing, Reading, Unit, usual_samples};
+use crate::results::record::{CellKey, Figure, Missing, Reading, usual_samples};
 use crate::words::units::{contenders, counted};
 use crate::words::verdict::Verdict;
 
@@ -361,11 +361,10 @@ impl Measured {
     fn judge(self, question: &FigureQuestion, compared: Compared) -> Comparison {
         let (verdict, regression, why) = self.conclude(&compared);
         let figure = question.figure;
-        let unit = if counts_losses(figure) { Unit::Share } else { figure.unit() };
         Comparison {
             cells: question.cells.clone(),
             figure: figure.to_string(),
-            unit: unit.name().into(),
+            unit: unit_of(figure).name().into(),
             better: better_of(figure).name().into(),
             a: compared.base.median.filter(|median| median.is_finite()),
             b: compared.new.median.filter(|median| median.is_finite()),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::both_sides::{BothSides, Caveats, Planned, Together, together};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
-use super::figures::{Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, counts_losses, readings};
+use super::figures::{Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, readings, unit_of};
 use super::judge::{
     Compared, ComparisonVerdict, Method, Regression, Scale, Terms, farthest_from_one, more_lost,
 };
@@ -338,7 +338,7 @@ impl PlannedRow {
             Planned::Done(compared) => *compared,
             Planned::Tested(test) => test.conclude(adjusted, correction.size),
         };
-        let unit = if counts_losses(figure) { Unit::Share } else { figure.unit() };
+        let unit = unit_of(figure);
         Row {
             cell: self.cell,
             strategies: self.strategies,
