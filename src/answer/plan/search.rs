@@ -232,17 +232,15 @@ impl Search<'_> {
             if self.load.is_closed() && breaks > CLIENTS_MOST {
                 return Last { factor: holds, is_open: true };
             }
-            if !self.load.is_closed() && self.fit.beyond(self.load.rate() * breaks).is_some() {
+            let is_last = !self.load.is_closed() && self.fit.beyond(self.load.rate() * breaks).is_some();
+            if is_last {
                 breaks = self.fit.rate_at_most() / self.load.rate();
-                if breaks <= holds {
-                    return Last { factor: holds, is_open: true };
-                }
-                match keeps_at(breaks) {
-                    Some(true) => return Last { factor: breaks, is_open: true },
-                    other => break other.is_some(),
-                }
+            }
+            if breaks <= holds {
+                return Last { factor: holds, is_open: true };
             }
             match keeps_at(breaks) {
+                Some(true) if is_last => return Last { factor: breaks, is_open: true },
                 Some(true) => (holds, breaks) = (breaks, 2.0 * breaks),
                 other => break other.is_some(),
             }
