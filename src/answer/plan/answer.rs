@@ -33,7 +33,7 @@ impl Evidence {
 
     /// The trials that count, if there are enough of them; otherwise all, which still say more than none, although no
     /// verdict rests on them. Whether they count.
-    fn usable(&self) -> (Vec<Observation>, bool) {
+    pub fn usable(&self) -> (Vec<Observation>, bool) {
         let sound: Vec<Observation> =
             self.trials.iter().filter(|trial| trial.unsound.is_none()).cloned().collect();
         let counts = fit(&sound).is_ok() || sound.len() == self.trials.len();
@@ -188,11 +188,6 @@ impl Answer {
         }
         (answer.verdict, answer.prediction) = (verdict, Some(prediction));
         answer
-    }
-
-    /// The trials that it was predicted from.
-    pub fn rests_on(&self, evidence: &Evidence) -> Vec<Observation> {
-        evidence.usable().0
     }
 
     fn nothing(strategy: &str, evidence: &Evidence, trials: &[Observation]) -> Self {

@@ -294,7 +294,7 @@ async fn prove_one(
     let args = runs.args;
     let nothing = |why: &str| Error::environment(why);
     let answer = plan.answers.iter().find(|answer| answer.strategy == strategy);
-    let Some((answer, fit)) = answer.and_then(|answer| Some((answer, answer.fit.as_ref()?))) else {
+    let Some(fit) = answer.and_then(|answer| answer.fit.as_ref()) else {
         return Err(nothing("nothing was predicted of it"));
     };
     let name = format!("{VERIFIES}{number}");
@@ -308,7 +308,7 @@ async fn prove_one(
     let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
     let order = card(strategy).as_ref().map_or(Order::Fifo, order);
     let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
-    let fitted = answer.rests_on(&stored_evidence.evidence(strategy, false));
+    let (fitted, _) = stored_evidence.evidence(strategy, false).usable();
     let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
     let mut verified = verify(attempt, &plan.question, args.seed).map_err(Error::Environment)?;
     verified.notes.extend(stored_evidence.differs_from(&stored.run.ensemble));
