@@ -259,10 +259,8 @@ impl Conclusion {
     /// As a verdict: a regression is a broken promise, and nothing is green that is not known.
     pub fn verdict(self) -> Verdict {
         match self {
-            Self::Regressed => Verdict::Violated(vec!["something is worse".to_owned()]),
-            Self::Unknown => {
-                Verdict::Unknown(vec!["of something it is not known whether it is worse".to_owned()])
-            }
+            Self::Regressed => Verdict::violated("something is worse"),
+            Self::Unknown => Verdict::unknown("of something it is not known whether it is worse"),
             Self::Improved | Self::NotWorse | Self::Same => Verdict::Held,
         }
     }

@@ -79,7 +79,7 @@ impl Evaluation<'_> {
             by_verdict.then(b.weight.total_cmp(&a.weight))
         });
         let verdict = checks.iter().map(|weighed| weighed.check.with_place()).reduce(Verdict::and);
-        let about_nothing = || Verdict::Unknown(vec!["the scenario has nothing that it is about".to_owned()]);
+        let about_nothing = || Verdict::unknown("the scenario has nothing that it is about");
         Outcome {
             gate: gate.condition.to_string(),
             name: gate.name.clone(),
@@ -181,7 +181,7 @@ impl Evaluation<'_> {
             }
             None => {
                 let sentence = said(doubts.join("; "));
-                (Verdict::Unknown(vec![sentence.clone()]), sentence, 0.0)
+                (Verdict::unknown(sentence.clone()), sentence, 0.0)
             }
         };
         Weighed { check: check(cell, verdict, seen.observed, None, sentence), weight }
@@ -345,8 +345,8 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
 fn verdict(holds: Option<bool>, sentence: &str) -> Verdict {
     match holds {
         Some(true) => Verdict::Held,
-        Some(false) => Verdict::Violated(vec![sentence.to_owned()]),
-        None => Verdict::Unknown(vec![sentence.to_owned()]),
+        Some(false) => Verdict::violated(sentence),
+        None => Verdict::unknown(sentence),
     }
 }
 

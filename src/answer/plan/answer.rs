@@ -141,7 +141,7 @@ impl Answer {
         let fitted = match fit(trials) {
             Ok(fitted) => fitted,
             Err(unfit) => {
-                answer.verdict = Verdict::Unknown(vec![unfit.to_string()]);
+                answer.verdict = Verdict::unknown(unfit.to_string());
                 return answer;
             }
         };
@@ -173,7 +173,7 @@ impl Answer {
         if search.keeps(&prediction, By::Middle) && !demand.grows() {
             match search.room() {
                 Ok(room) => answer.headroom = Some(room),
-                Err(doubt) => verdict = verdict.and(Verdict::Unknown(vec![doubt])),
+                Err(doubt) => verdict = verdict.and(Verdict::unknown(doubt)),
             }
         } else {
             answer.locks_needed = search.spread_over(SPREAD_MOST);
@@ -204,7 +204,7 @@ impl Answer {
         }
         Self {
             strategy: strategy.to_owned(),
-            verdict: Verdict::Unknown(vec!["nothing is known of it".into()]),
+            verdict: Verdict::unknown("nothing is known of it"),
             prediction: None,
             if_variable: None,
             fit: None,
@@ -333,21 +333,21 @@ impl Demand {
 
     fn verdict(self) -> Verdict {
         if self.low >= 1.0 {
-            return Verdict::Violated(vec![format!(
+            return Verdict::violated(format!(
                 "{} would have to be busy for {} of the time, so its queue grows for as long as the load lasts",
                 self.lock,
                 percent(self.middle)
-            )]);
+            ));
         }
         let may_grow = self.grows() || self.depends_on_time() && self.high >= ALL_OF_THE_TIME;
         if !may_grow {
             return Verdict::Held;
         }
-        Verdict::Unknown(vec![format!(
+        Verdict::unknown(format!(
             "{} would have to be busy for about {} of the time, perhaps for more than there is, and then its queue grows",
             self.lock,
             percent(self.middle)
-        )])
+        ))
     }
 }
 
@@ -358,9 +358,7 @@ fn unsound(trials: &[Observation], counts: bool) -> Verdict {
     let why = trials.iter().find_map(|trial| trial.unsound.clone()).unwrap_or_default();
     let count = trials.iter().filter(|trial| trial.unsound.is_some()).count();
     let all = trials.len();
-    Verdict::Unknown(vec![format!(
-        "{count} of {all} trials do not count, the first of them because it is {why}"
-    )])
+    Verdict::unknown(format!("{count} of {all} trials do not count, the first of them because it is {why}"))
 }
 
 /// What holds if holds are constant and if they vary: where that is not the same, it is not known.
@@ -368,10 +366,10 @@ fn whichever_holds(constant: Verdict, varied: &Verdict) -> Verdict {
     match (constant, varied) {
         (Verdict::Held, Verdict::Violated(why) | Verdict::Unknown(why)) => {
             let why = why.first().cloned().unwrap_or_default();
-            Verdict::Unknown(vec![format!(
+            Verdict::unknown(format!(
                 "it meets the objective if every hold takes the same, and perhaps not if holds vary as an exponential's \
                  do ({why}): say how they vary, with --hold or --holds"
-            )])
+            ))
         }
         (constant, _) => constant,
     }

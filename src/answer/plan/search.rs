@@ -132,11 +132,11 @@ impl Search<'_> {
         if !self.fit.guesses_queue(waiting) {
             return Verdict::Held;
         }
-        Verdict::Unknown(vec![format!(
+        Verdict::unknown(format!(
             "{} would wait at a lock, {} at most were measured, and each of them makes a handoff longer",
             number(waiting),
             number(self.fit.range.waiting_to)
-        )])
+        ))
     }
 
     fn holds(&self, load: PlannedLoad, by: By) -> bool {

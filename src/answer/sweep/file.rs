@@ -138,13 +138,10 @@ impl SweepFile {
     /// Whether the locks held, as far as their points are known.
     pub fn judged(&self) -> Verdict {
         let any = |state| self.samples.iter().any(|sample| sample.state == state);
-        let unknown = |why: &str| Verdict::Unknown(vec![why.to_owned()]);
         match self.ending {
-            _ if any(State::Violated) => {
-                Verdict::Violated(vec!["a lock broke its promise at a point".to_owned()])
-            }
-            Ending::NotCovered => unknown("the time was up before the range was covered"),
-            _ if !any(State::Sound) => unknown("no point counts"),
+            _ if any(State::Violated) => Verdict::violated("a lock broke its promise at a point"),
+            Ending::NotCovered => Verdict::unknown("the time was up before the range was covered"),
+            _ if !any(State::Sound) => Verdict::unknown("no point counts"),
             _ => Verdict::Held,
         }
     }
