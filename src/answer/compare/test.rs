@@ -109,7 +109,6 @@ impl Design {
         }
     }
 
-    /// How many there are, of the side with the fewer.
     fn count(&self, base: &[Reading], new: &[Reading]) -> usize {
         match self {
             Self::Unpaired | Self::Paired => base.len().min(new.len()),
@@ -352,7 +351,6 @@ struct Doubt<'a> {
 }
 
 impl Doubt<'_> {
-    /// Repetitions of the side with the fewer, pairs, or runs.
     fn count(&self) -> usize {
         self.data.design.count(&self.data.base, &self.data.new)
     }
