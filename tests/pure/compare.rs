@@ -420,7 +420,7 @@ fn the_figures_can_be_chosen_and_one_that_nobody_measured_is_not_measured() {
 
 #[test]
 fn what_is_printed_as_json_is_as_its_schema_says_and_has_no_number_that_is_none() {
-    let schema = serde_json::to_value(zklockbench::answer::compare::comparison_schema()).unwrap();
+    let schema = serde_json::to_value(schemars::schema_for!(Comparison)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let steady = |at: usize| Trial { steady: None, ..records::overloaded(at) };
     let open = [

@@ -3,7 +3,7 @@
 use std::fs;
 
 use zklockbench::answer::sweep::{
-    Ask, At, Ending, FILE, KneeFigure, Over, RunRecord, Sample, State, SweepFile, find, read, schema,
+    Ask, At, Ending, FILE, KneeFigure, Over, RunRecord, Sample, State, SweepFile, find, read,
 };
 use zklockbench::record::Reading;
 use zklockbench::report::{self, Style, chart, html, page};
@@ -98,7 +98,7 @@ fn what_is_written_is_read_again_and_is_as_the_schema_says() {
     file.write(place.path()).unwrap();
     assert_eq!(read(place.path()).unwrap(), file);
     let text = fs::read_to_string(place.path().join(FILE.name)).unwrap();
-    let schema = jsonschema::validator_for(schema().as_value()).unwrap();
+    let schema = jsonschema::validator_for(schemars::schema_for!(SweepFile).as_value()).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(
         schema.is_valid(&value),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Turn;
@@ -221,8 +221,4 @@ impl AbFile {
 
 pub fn read(directory: &Path) -> Result<AbFile, Error> {
     FILE.read(directory)
-}
-
-pub fn schema() -> Schema {
-    schema_for!(AbFile)
 }

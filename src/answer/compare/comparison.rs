@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::both_sides::{BothSides, Caveats, Planned, Together, together};
@@ -146,10 +146,6 @@ pub struct LeftOut {
     pub figure: String,
     /// Why, in a sentence without a full stop.
     pub why: String,
-}
-
-pub fn comparison_schema() -> Schema {
-    schema_for!(Comparison)
 }
 
 /// Compares two sides.

@@ -15,9 +15,7 @@ mod side;
 mod test;
 
 pub use both_sides::BothSides;
-pub use comparison::{
-    About, Ask, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare, comparison_schema,
-};
+pub use comparison::{About, Ask, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare};
 pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;
 pub use figures::{Role, better_of, losses, losses_under, reading, unit_of, without_twins};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, MapCell, Question, Recommendation, Unverified, Verification};
@@ -120,8 +120,4 @@ impl PlanFile {
 
 pub fn read(dir: &Path) -> Result<PlanFile, Error> {
     FILE.read(dir)
-}
-
-pub fn schema() -> Schema {
-    schema_for!(PlanFile)
 }

@@ -12,7 +12,7 @@ mod verification;
 
 pub use answer::{Answer, Evidence, VariableHolds};
 pub use failure::{FailureCost, MeasuredFailure, MeasuredRange};
-pub use file::{FILE, PlanFile, RUNS, read, schema};
+pub use file::{FILE, PlanFile, RUNS, read};
 pub use load::{PlannedLoad, SIMULATED};
 pub use question::{Question, QuestionLoad, objective, rate, wait_of};
 pub use recommendation::{Because, Candidate, MapCell, MapChoice, Recommendation, map, recommend};

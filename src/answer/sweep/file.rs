@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::findings::Finding;
@@ -179,10 +179,6 @@ fn contradiction(file: &SweepFile) -> Option<String> {
     }
     let positive = file.samples.iter().all(|sample| sample.at.x > 0.0) && file.grid.iter().all(|x| *x > 0.0);
     (!positive).then(|| "it has a point at a value that is not positive".to_owned())
-}
-
-pub fn schema() -> Schema {
-    schema_for!(SweepFile)
 }
 
 /// Writes a row for each point: its values, intervals, decision and state. An empty cell means: not measured.
