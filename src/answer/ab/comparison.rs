@@ -12,7 +12,7 @@ use crate::answer::compare::{
     reading, unit_of,
 };
 use crate::results::StoredRun;
-use crate::results::record::{CellKey, Figure, Missing, Reading, usual_samples};
+use crate::results::record::{CellKey, Figure, Missing, Reading, Unit, usual_samples};
 use crate::words::units::{contenders, counted};
 use crate::words::verdict::Verdict;
 
@@ -359,10 +359,11 @@ impl Measured {
     fn judge(self, question: &FigureQuestion, compared: Compared) -> Comparison {
         let (verdict, regression, why) = self.conclude(&compared);
         let figure = question.figure;
+        let unit: Unit = unit_of(figure);
         Comparison {
             cells: question.cells.clone(),
             figure: figure.to_string(),
-            unit: unit_of(figure).name().into(),
+            unit: unit.name().into(),
             better: better_of(figure).name().into(),
             a: compared.base.median.filter(|median| median.is_finite()),
             b: compared.new.median.filter(|median| median.is_finite()),
