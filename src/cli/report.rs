@@ -51,13 +51,13 @@ enum Stored {
 impl Stored {
     fn read(path: &Path) -> Result<Self, Error> {
         let other = |document| Ok(Self::Other(Box::new(document)));
-        if disk::has(path, plan::FILE) {
+        if disk::has(path, plan::FILE.name) {
             return other(of_plan(&plan::read(path)?));
         }
-        if disk::has(path, sweep::FILE) {
+        if disk::has(path, sweep::FILE.name) {
             return other(of_sweep(&sweep::read(path)?));
         }
-        if disk::has(path, ab::FILE) {
+        if disk::has(path, ab::FILE.name) {
             return other(of_ab(&ab::read(path)?));
         }
         if disk::has(path, layout::CALIBRATION) {

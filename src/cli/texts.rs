@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap_complete::Shell;
 use clap_mangen::Man;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::{JsonSchema, SchemaGenerator, schema_for};
 use serde_json::{Map, Value, json};
 
 use super::args::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
@@ -18,7 +18,8 @@ use super::output::{self, Envelope};
 use super::scenario_source::SHIPPED;
 use crate::answer::ab::AbFile;
 use crate::answer::compare::{Comparison, Power};
-use crate::answer::{ab, compare, plan, sweep};
+use crate::answer::plan::PlanFile;
+use crate::answer::sweep::SweepFile;
 use crate::record::Judged;
 use crate::report::{CheckedChange, Summary, Trend};
 use crate::results::{CalibrationFile, RunFile, TrialFile};
@@ -147,14 +148,14 @@ pub fn schema(args: &SchemaArgs) -> Result<Exit, Error> {
     match args.of {
         SchemaOf::Scenario => output::json(&scenario::schema(&lock::cards(), &fault::cards()))?,
         SchemaOf::Answer => output::json(&answer_schema())?,
-        SchemaOf::Comparison => output::json(&compare::comparison_schema())?,
+        SchemaOf::Comparison => output::json(&schema_for!(Comparison))?,
         SchemaOf::Calibration => output::json(&results::calibration_schema())?,
         SchemaOf::Run => output::json(&serde_json::Map::from_iter(
             results::schemas().map(|(file, schema)| (file.to_owned(), schema.to_value())),
         ))?,
-        SchemaOf::Ab => output::json(ab::schema().as_value())?,
-        SchemaOf::Sweep => output::json(sweep::schema().as_value())?,
-        SchemaOf::Plan => output::json(plan::schema().as_value())?,
+        SchemaOf::Ab => output::json(schema_for!(AbFile).as_value())?,
+        SchemaOf::Sweep => output::json(schema_for!(SweepFile).as_value())?,
+        SchemaOf::Plan => output::json(schema_for!(PlanFile).as_value())?,
         SchemaOf::Summary => output::json(report::summary::schema().as_value())?,
         SchemaOf::Driver => output::json(&protocol::schemas())?,
     }

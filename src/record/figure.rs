@@ -26,6 +26,11 @@ impl Reading {
     pub const fn exact(value: f64) -> Self {
         Self { value, at_least: false, samples: None }
     }
+
+    /// What it may come to: of a lower bound, anything.
+    pub const fn at_most(&self) -> f64 {
+        if self.at_least { f64::INFINITY } else { self.value }
+    }
 }
 
 /// The median of how many samples the repetitions have. One that was slow has fewer, and counts all the same: to leave it

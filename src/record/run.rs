@@ -48,6 +48,14 @@ impl EnsembleInfo {
             (false, false) => None,
         }
     }
+
+    /// The versions of its servers, each once.
+    pub fn versions(&self) -> Vec<&str> {
+        let mut versions: Vec<&str> = self.servers.iter().map(|server| server.version.as_str()).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        versions
+    }
 }
 
 /// The ensemble that was measured.

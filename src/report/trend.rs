@@ -145,13 +145,11 @@ struct Conditions {
 
 impl Conditions {
     fn of(run: &Run) -> Self {
-        let versions: BTreeSet<&str> =
-            run.ensemble.servers.iter().map(|server| server.version.as_str()).collect();
         let host = &run.host;
         let cpu = if host.cpu.is_empty() { "an unknown processor" } else { host.cpu.as_str() };
         Self {
             host: format!("{} ({} x {cpu})", host.hostname, host.cores),
-            zookeeper: versions.into_iter().collect::<Vec<_>>().join(", "),
+            zookeeper: run.ensemble.versions().join(", "),
             placement: run.ensemble.placement.clone(),
             tool: run.tool_version.clone(),
             scenario: without_gates(&run.scenario_text),

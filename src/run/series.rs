@@ -28,18 +28,15 @@ use crate::words::error::Error;
 use crate::words::units::as_utc;
 use crate::world::ensemble::spawn_mortal;
 
-pub const FILE: &str = "series.json";
-const VERSION: u32 = 1;
-
 /// Poll interval; long, so that polling does not disturb the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a run may take to end in order once it was asked to.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
-const SERIES_FILE: VersionedFile = VersionedFile {
+const FILE: VersionedFile = VersionedFile {
     of: "series of runs",
-    name: FILE,
-    version: VERSION,
+    name: "series.json",
+    version: 1,
     remedy: "the file is incomplete or damaged: start again without --resume",
 };
 
@@ -349,7 +346,7 @@ impl Series {
 
     fn write(&mut self) -> Result<(), Error> {
         self.file.spent_us = micros(self.spent());
-        results::replace_json(&self.path().join(FILE), &self.file)
+        results::replace_json(&self.path().join(FILE.name), &self.file)
     }
 }
 
@@ -363,7 +360,7 @@ impl Drop for Series {
 
 fn begun(opening: &Opening<'_>, started_at: SystemTime) -> SeriesFile {
     SeriesFile {
-        schema_version: VERSION,
+        schema_version: FILE.version,
         tool_version: env!("CARGO_PKG_VERSION").into(),
         command: opening.command.into(),
         asked: opening.asked.clone(),
@@ -376,8 +373,8 @@ fn begun(opening: &Opening<'_>, started_at: SystemTime) -> SeriesFile {
 
 /// The list of a series that is to go on.
 fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
-    let file: SeriesFile = SERIES_FILE.read(path)?;
-    let refuse = |why: &str| Err(Error::usage(format!("{}: {why}", path.join(FILE).display())));
+    let file: SeriesFile = FILE.read(path)?;
+    let refuse = |why: &str| Err(Error::usage(format!("{}: {why}", path.join(FILE.name).display())));
     if file.command != opening.command {
         return refuse(&format!("it is of another command: resume it by `zklockbench {}`", file.command));
     }
@@ -390,7 +387,7 @@ fn listed(path: &Path, opening: &Opening<'_>) -> Result<SeriesFile, Error> {
     }
     let is_name = |name: &str| layout::check_name(name).is_ok();
     match file.runs.values().find(|run| !is_name(&run.directory)) {
-        Some(_) => Err(SERIES_FILE.broken(&path.join(FILE), "a run has a directory elsewhere")),
+        Some(_) => Err(FILE.broken(&path.join(FILE.name), "a run has a directory elsewhere")),
         None => Ok(file),
     }
 }
@@ -536,7 +533,7 @@ mod tests {
         let asked = opening(parent.path(), None, "x");
         let file =
             SeriesFile { runs: [("001".to_owned(), run)].into(), ..begun(&asked, SystemTime::UNIX_EPOCH) };
-        fs::write(parent.path().join(FILE), serde_json::to_vec(&file).unwrap()).unwrap();
+        fs::write(parent.path().join(FILE.name), serde_json::to_vec(&file).unwrap()).unwrap();
         let told = listed(parent.path(), &asked).unwrap_err().to_string();
         assert!(told.contains("a run has a directory elsewhere"), "{told}");
     }

@@ -51,6 +51,14 @@ impl Verdict {
         }
     }
 
+    pub fn violated(why: impl Into<String>) -> Self {
+        Self::Violated(vec![why.into()])
+    }
+
+    pub fn unknown(why: impl Into<String>) -> Self {
+        Self::Unknown(vec![why.into()])
+    }
+
     pub fn unknown_if(reasons: Vec<String>) -> Self {
         if reasons.is_empty() { Self::Held } else { Self::Unknown(reasons) }
     }

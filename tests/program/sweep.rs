@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use zklockbench::answer::sweep::{Ending, Over, State, SweepFile, VERSION, read};
+use zklockbench::answer::sweep::{Ending, FILE, Over, State, SweepFile, read};
 use zklockbench::record::HostInfo;
 
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
@@ -54,7 +54,7 @@ fn a_sweep_that_others_may_have_written_goes_on_only_where_the_command_line_says
         let text = SHORT.replace("servers = 1", ensemble);
         let now = std::time::SystemTime::UNIX_EPOCH;
         let file = SweepFile {
-            schema_version: VERSION,
+            schema_version: FILE.version,
             tool_version: String::new(),
             tool_commit: None,
             scenario: "short".into(),

@@ -5,8 +5,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::support::records;
 use zklockbench::answer::ab::{
-    AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending,
-    FigureQuestion, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare, schema,
+    AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, FILE,
+    FigureQuestion, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
 use zklockbench::answer::compare::{ComparisonVerdict as Found, Regression, Terms};
 use zklockbench::record::figures;
@@ -354,7 +354,7 @@ pub fn file() -> AbFile {
     };
     AbFile {
         resumed_after: Vec::new(),
-        schema_version: VERSION,
+        schema_version: FILE.version,
         tool_version: "0.1.0".into(),
         tool_commit: None,
         scenario: "quick".into(),
@@ -459,7 +459,7 @@ fn the_file_is_as_its_schema_says_and_is_replaced_as_a_whole() {
     assert_eq!(names, ["ab.json"]);
     let text = std::fs::read_to_string(directory.path().join("ab.json")).unwrap();
     assert_eq!(serde_json::from_str::<AbFile>(&text).unwrap(), file);
-    let validator = jsonschema::validator_for(schema().as_value()).unwrap();
+    let validator = jsonschema::validator_for(schemars::schema_for!(AbFile).as_value()).unwrap();
     let value = serde_json::from_str(&text).unwrap();
     let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
     assert_eq!(errors, Vec::<String>::new());

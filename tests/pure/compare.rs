@@ -131,6 +131,24 @@ fn a_cell_that_the_new_run_lacks_is_not_measured_and_never_green() {
 }
 
 #[test]
+fn a_repetition_that_was_made_again_after_a_spoiled_trial_has_its_pair() {
+    // Given a strategy that takes twice as long as another beside it, and a trial of it that was spoiled and made again
+    let slower = |at: usize| {
+        let mut trial = records::trial_taking(at, 2.0 * NOISE[at]);
+        trial.spec.strategy.label = "slower".into();
+        trial
+    };
+    let both: Vec<Trial> =
+        (0..10).flat_map(|at| [records::trial_taking(at, NOISE[at]), slower(at)]).collect();
+    let mut spoiled = slower(3);
+    spoiled.health.invalid = Some("the generator was late".into());
+    let with_spoiled: Vec<Trial> = [spoiled].into_iter().chain(both.clone()).collect();
+    // Then all ten repetitions show which of the two is faster
+    let found = compared(&side("base", &both), &side("new", &with_spoiled));
+    assert_eq!(found.faster.iter().map(|faster| faster.repetitions).collect::<Vec<_>>(), [10]);
+}
+
+#[test]
 fn trials_that_are_invalid_or_partial_do_not_count_and_are_told() {
     let mut new: Vec<Trial> = (0..10).map(|at| records::trial_taking(at, NOISE[at])).collect();
     new[3].health.invalid = Some("the generator was late".into());
@@ -402,7 +420,7 @@ fn the_figures_can_be_chosen_and_one_that_nobody_measured_is_not_measured() {
 
 #[test]
 fn what_is_printed_as_json_is_as_its_schema_says_and_has_no_number_that_is_none() {
-    let schema = serde_json::to_value(zklockbench::answer::compare::comparison_schema()).unwrap();
+    let schema = serde_json::to_value(schemars::schema_for!(Comparison)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let steady = |at: usize| Trial { steady: None, ..records::overloaded(at) };
     let open = [

@@ -135,7 +135,8 @@ fn services_drawn_from_a_measured_list_wait_as_pollaczek_and_khinchine_say() {
     for &utilisation in utilisations() {
         let arrivals = arrivals(utilisation, |rng| measured.draw(rng));
         let ((rate, service), outcome) = (drawn(&arrivals), served(&arrivals));
-        let expected = formulas::mg1(rate, service, measured.square()).unwrap();
+        let square = (1.0 + measured.relative_variance()) * measured.mean().powi(2);
+        let expected = formulas::mg1(rate, service, square).unwrap();
         within(outcome.mean().unwrap(), expected, 0.02, &format!("M/G/1 at {utilisation}"));
     }
 }
@@ -201,7 +202,7 @@ fn a_handoff_grows_with_the_queue_and_the_first_entry_has_its_own_time() {
     let outcome = open(&locks, Open { arrivals: &arrivals, sessions: 10, from: 0.0, to: 1e6 }, 1);
     // Then handoffs take 16, 13 and 10, as three, two and one wait
     assert_eq!(outcome.waits, [5.0, 120.0, 232.0, 341.0]);
-    assert_eq!((outcome.handoffs, outcome.sessions, outcome.starved), (3, 4, 0));
+    assert_eq!((outcome.sessions, outcome.starved), (4, 0));
 }
 
 #[test]

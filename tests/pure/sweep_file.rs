@@ -3,8 +3,7 @@
 use std::fs;
 
 use zklockbench::answer::sweep::{
-    Ask, At, Bend, Ending, FILE, Knee, KneeFigure, Over, RunRecord, Sample, State, SweepFile, VERSION, find,
-    read, schema,
+    Ask, At, Bend, Ending, FILE, Knee, KneeFigure, Over, RunRecord, Sample, State, SweepFile, find, read,
 };
 use zklockbench::record::Reading;
 use zklockbench::report::document::Chart;
@@ -66,7 +65,7 @@ pub fn file() -> SweepFile {
         precise: 0.1,
     };
     SweepFile {
-        schema_version: VERSION,
+        schema_version: FILE.version,
         tool_version: "0.1.0".into(),
         tool_commit: None,
         scenario: "crowd".into(),
@@ -99,8 +98,8 @@ fn what_is_written_is_read_again_and_is_as_the_schema_says() {
     let file = file();
     file.write(place.path()).unwrap();
     assert_eq!(read(place.path()).unwrap(), file);
-    let text = fs::read_to_string(place.path().join(FILE)).unwrap();
-    let schema = jsonschema::validator_for(schema().as_value()).unwrap();
+    let text = fs::read_to_string(place.path().join(FILE.name)).unwrap();
+    let schema = jsonschema::validator_for(schemars::schema_for!(SweepFile).as_value()).unwrap();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(
         schema.is_valid(&value),
@@ -119,7 +118,7 @@ fn what_is_written_is_read_again_and_is_as_the_schema_says() {
 fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
     let place = tempfile::tempdir().unwrap();
     let told = |text: &[u8]| {
-        fs::write(place.path().join(FILE), text).unwrap();
+        fs::write(place.path().join(FILE.name), text).unwrap();
         let error = read(place.path()).unwrap_err();
         assert_eq!(error.exit() as u8, 2, "{error}");
         error.to_string()
@@ -158,10 +157,10 @@ fn whatever_is_wrong_with_a_file_is_told_with_its_name() {
         ("null".into(), "incomplete or damaged"),
     ] {
         let said = told(text.as_bytes());
-        assert!(said.contains(FILE) && said.contains(why), "{why}: {said}");
+        assert!(said.contains(FILE.name) && said.contains(why), "{why}: {said}");
         assert!(!said.contains('\u{1b}'), "{said:?}");
     }
-    fs::remove_file(place.path().join(FILE)).unwrap();
+    fs::remove_file(place.path().join(FILE.name)).unwrap();
     let said = read(place.path()).unwrap_err().to_string();
     assert!(said.contains("is not the directory of a sweep: it has no sweep.json"), "{said}");
 }

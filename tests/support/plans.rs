@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use zklockbench::answer::model::{Fit, FitRange, Part, Predicted, Prediction};
 use zklockbench::answer::plan::{
-    Answer, Because, Checked, CurvePoint, FailureCost, Headroom, MeasuredRange, PlanFile, Question,
-    Recommendation, Sensitivity, VERSION, Verification, objective,
+    Answer, Because, Checked, CurvePoint, FILE, FailureCost, Headroom, MeasuredRange, PlanFile, Question,
+    Recommendation, Sensitivity, Verification, objective,
 };
 use zklockbench::record::{EnsembleInfo, ServerInfo};
 use zklockbench::words::verdict::Verdict;
@@ -134,7 +134,7 @@ pub fn plan() -> PlanFile {
         reproduced: true,
     };
     PlanFile {
-        schema_version: VERSION,
+        schema_version: FILE.version,
         tool_version: "0.1.0".into(),
         tool_commit: Some("0123abc".into()),
         asked_at: records::began(),

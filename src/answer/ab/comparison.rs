@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::blocks::Turn;
 use crate::answer::compare::{
-    self, Compared, ComparisonVerdict, Regression, Scale, StoredRatio, Terms, Test, better_of, counts_losses,
-    judge_family, reading,
+    self, Compared, ComparisonVerdict, Regression, Scale, StoredRatio, Terms, Test, better_of, judge_family,
+    reading, unit_of,
 };
 use crate::results::StoredRun;
 use crate::results::record::{CellKey, Figure, Missing, Reading, Unit, usual_samples};
@@ -259,10 +259,8 @@ impl Conclusion {
     /// As a verdict: a regression is a broken promise, and nothing is green that is not known.
     pub fn verdict(self) -> Verdict {
         match self {
-            Self::Regressed => Verdict::Violated(vec!["something is worse".to_owned()]),
-            Self::Unknown => {
-                Verdict::Unknown(vec!["of something it is not known whether it is worse".to_owned()])
-            }
+            Self::Regressed => Verdict::violated("something is worse"),
+            Self::Unknown => Verdict::unknown("of something it is not known whether it is worse"),
             Self::Improved | Self::NotWorse | Self::Same => Verdict::Held,
         }
     }
@@ -361,7 +359,7 @@ impl Measured {
     fn judge(self, question: &FigureQuestion, compared: Compared) -> Comparison {
         let (verdict, regression, why) = self.conclude(&compared);
         let figure = question.figure;
-        let unit = if counts_losses(figure) { Unit::Share } else { figure.unit() };
+        let unit: Unit = unit_of(figure);
         Comparison {
             cells: question.cells.clone(),
             figure: figure.to_string(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::blocks::Turn;
@@ -19,15 +19,13 @@ use crate::words::error::Error;
 use crate::words::units::as_utc;
 use crate::words::verdict::Verdict;
 
-pub const FILE: &str = "ab.json";
 pub const RUNS: &str = "runs";
-/// The version of the layout. A field may be added without a new one.
-pub const VERSION: u32 = 1;
 
-const AB_FILE: VersionedFile = VersionedFile {
+/// A field may be added without a new version.
+pub const FILE: VersionedFile = VersionedFile {
     of: "comparison",
-    name: FILE,
-    version: VERSION,
+    name: "ab.json",
+    version: 1,
     remedy: "the file is incomplete or damaged: compare again",
 };
 
@@ -217,14 +215,10 @@ impl AbFile {
     }
 
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
-        results::replace_json(&directory.join(FILE), self)
+        results::replace_json(&directory.join(FILE.name), self)
     }
 }
 
 pub fn read(directory: &Path) -> Result<AbFile, Error> {
-    AB_FILE.read(directory)
-}
-
-pub fn schema() -> Schema {
-    schema_for!(AbFile)
+    FILE.read(directory)
 }

@@ -14,5 +14,5 @@ pub use comparison::{
 };
 pub use file::{
     AbFile, Asked, BlockRecord, CountedCell, Ending, FILE, RUNS, RunRecord, SideDriver, SideRecord, Sides,
-    VERSION, read, schema,
+    read,
 };

@@ -297,18 +297,13 @@ fn of_trials() -> Vec<Entry> {
 }
 
 fn of_faults(kind: &'static str) -> Vec<Entry> {
-    let us = |name, read| {
+    let entry = |name, of, aggregate, read| {
         let read = Read::Fault(read, kind);
-        (name, Measured { of: Of::Us, needs: Needs::Nothing, aggregate: Aggregate::Median, read })
+        (name, Measured { of, needs: Needs::Nothing, aggregate, read })
     };
-    let proved = Measured {
-        of: Of::Amount,
-        needs: Needs::Nothing,
-        aggregate: Aggregate::Sum,
-        read: Read::Fault(|_, _| Some(1.0), kind),
-    };
+    let us = |name, read| entry(name, Of::Us, Aggregate::Median, read);
     vec![
-        ("proved", proved),
+        entry("proved", Of::Amount, Aggregate::Sum, |_, _| Some(1.0)),
         us("gap", |_, fault| Some(fault.longest_gap_us? as f64)),
         us("recovered", |_, fault| Some(fault.recovered_us? as f64)),
         us("lasted", |trial, fault| {

@@ -31,7 +31,6 @@ fn yes_no(what: &str, is: bool) -> Figure {
     Figure::new(what, f64::from(u8::from(is)), Of::YesNo)
 }
 
-/// Reads and writes by the number of servers.
 fn servers(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     let mut shared = false;
     for servers in [1, 3, 5] {
@@ -66,7 +65,6 @@ fn write_alone(calibration: &Calibration) -> Option<u64> {
     each.min()
 }
 
-/// Each kind of watch against each kind of change.
 fn watches(evidence: &Evidence, known: &mut ClaimFigures) -> Option<()> {
     const CHANGES: [(Change, &str); 4] = [
         (Change::ChildCreated, "child created"),

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::both_sides::{BothSides, Caveats, Planned, Together, together};
 use super::differences::{Difference, FloorRise, differences, unsound};
 use super::faster::{Faster, faster};
-use super::figures::{Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, counts_losses, readings};
+use super::figures::{Chosen, NoReadings, Role, VIOLATIONS, better_of, chosen, readings, unit_of};
 use super::judge::{
     Compared, ComparisonVerdict, Method, Regression, Scale, Terms, farthest_from_one, more_lost,
 };
@@ -134,7 +134,7 @@ pub struct Row {
     pub compared: Compared,
     /// The same unit, for renderers.
     #[serde(skip)]
-    pub measured_in: Option<Unit>,
+    pub measured_in: Unit,
 }
 
 /// A figure that was not compared in a cell.
@@ -146,10 +146,6 @@ pub struct LeftOut {
     pub figure: String,
     /// Why, in a sentence without a full stop.
     pub why: String,
-}
-
-pub fn comparison_schema() -> Schema {
-    schema_for!(Comparison)
 }
 
 /// Compares two sides.
@@ -338,7 +334,7 @@ impl PlannedRow {
             Planned::Done(compared) => *compared,
             Planned::Tested(test) => test.conclude(adjusted, correction.size),
         };
-        let unit = if counts_losses(figure) { Unit::Share } else { figure.unit() };
+        let unit = unit_of(figure);
         Row {
             cell: self.cell,
             strategies: self.strategies,
@@ -347,7 +343,7 @@ impl PlannedRow {
             better: better_of(figure).name(),
             role,
             compared: self.caveats.allow(figure, compared),
-            measured_in: Some(unit),
+            measured_in: unit,
         }
     }
 }

@@ -194,10 +194,6 @@ pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
 fn of_run(run: &Run) -> Vec<ComparedFact> {
     let (host, ensemble) = (&run.host, &run.ensemble);
     let yes_or_no = |is: bool| if is { "yes" } else { "no" };
-    let versions = ensemble.servers.iter().map(|server| server.version.as_str());
-    let mut versions: Vec<&str> = versions.collect();
-    versions.sort_unstable();
-    versions.dedup();
     let mut facts = vec![
         ComparedFact::needed("processors", format!("{} x {}", host.cores, host.cpu)),
         ComparedFact {
@@ -208,7 +204,7 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
         ComparedFact::needed("ensemble on the generator's host", yes_or_no(ensemble.shares_host))
             .of_servers(),
         ComparedFact::stated("servers", ensemble.servers.len().to_string()).of_servers(),
-        ComparedFact::stated("ZooKeeper", versions.join(" and ")).of_servers(),
+        ComparedFact::stated("ZooKeeper", ensemble.versions().join(" and ")).of_servers(),
         ComparedFact::stated("servers started cold", yes_or_no(ensemble.starts_cold)).of_servers(),
         ComparedFact::stated("host", host.hostname.as_str()),
         ComparedFact::stated("operating system", format!("{}, kernel {}", host.os, host.kernel)),

@@ -1,12 +1,10 @@
 //! Which strategy of one run is faster, and how many times: strategies of one repetition ran side by side, so they are pairs.
 
-use std::collections::BTreeSet;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::judge::Limits;
-use super::side::{CellUnderLoad, Loaded, Side};
+use super::side::{CellUnderLoad, Side};
 use super::test::{Block, Test, judge_family};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
@@ -106,7 +104,7 @@ fn pairs(side: &Side, group: &[CellUnderLoad]) -> Vec<StrategyPair> {
         let pair = |other: &CellUnderLoad| StrategyPair {
             one: one.clone(),
             other: other.clone(),
-            blocks: blocks(side, one, other),
+            blocks: Block::of_repetitions(readings(side, other), readings(side, one)),
             of_the_fastest: at == 0,
         };
         group[at + 1..].iter().map(pair).collect::<Vec<_>>()
@@ -114,19 +112,12 @@ fn pairs(side: &Side, group: &[CellUnderLoad]) -> Vec<StrategyPair> {
     group.iter().enumerate().flat_map(with_slower).collect()
 }
 
-/// The repetitions that both have, run by run.
-fn blocks(side: &Side, one: &CellUnderLoad, other: &CellUnderLoad) -> Vec<Block> {
-    let of_run = |run: &Loaded| {
-        let trials = &run.stored.trials;
-        let find = |key: &CellUnderLoad, repetition: u32| {
-            let found = trials
-                .iter()
-                .find(|trial| trial.spec.repetition == repetition && CellUnderLoad::of(trial) == *key);
-            found.and_then(throughput)
-        };
-        let repetitions: BTreeSet<u32> = trials.iter().map(|trial| trial.spec.repetition).collect();
-        let block = |repetition| Some(Block { base: find(other, repetition)?, new: find(one, repetition)? });
-        repetitions.into_iter().filter_map(block).collect::<Vec<_>>()
-    };
-    side.runs.iter().flat_map(of_run).collect()
+/// What each sound repetition of a cell gave, by its run and its number.
+fn readings(side: &Side, cell: &CellUnderLoad) -> Vec<((usize, u32), Reading)> {
+    let mut found = Vec::new();
+    for (run, loaded) in side.runs.iter().enumerate() {
+        let own = loaded.stored.trials.iter().filter(|trial| CellUnderLoad::of(trial) == *cell);
+        found.extend(own.filter_map(|trial| Some(((run, trial.spec.repetition), throughput(trial)?))));
+    }
+    found
 }

@@ -13,7 +13,7 @@ use crate::results::record::figures::{
     REQUESTS_PER_ACQUISITION,
 };
 use crate::results::record::{
-    Better, Counted, Figure, FigureEntry, Missing, Reading, Statistic, Trial, usual_samples,
+    Better, Counted, Figure, FigureEntry, Missing, Reading, Statistic, Trial, Unit, usual_samples,
 };
 use crate::words::measure::Measure;
 use crate::words::units::counted;
@@ -209,6 +209,11 @@ pub fn counts_losses(figure: Figure) -> bool {
 /// Which way a figure is better: it is worse to lose more, also where the figure by itself is that of the load.
 pub fn better_of(figure: Figure) -> Better {
     if counts_losses(figure) { Better::Lower } else { figure.better() }
+}
+
+/// The unit in which it is compared.
+pub fn unit_of(figure: Figure) -> Unit {
+    if counts_losses(figure) { Unit::Share } else { figure.unit() }
 }
 
 pub fn losses() -> impl Iterator<Item = Figure> {

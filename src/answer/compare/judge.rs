@@ -424,8 +424,8 @@ impl Regression {
     pub fn verdict(self, why: &str) -> Verdict {
         match self {
             Self::No => Verdict::Held,
-            Self::Yes => Verdict::Violated(vec![why.to_owned()]),
-            Self::Unknown => Verdict::Unknown(vec![why.to_owned()]),
+            Self::Yes => Verdict::violated(why),
+            Self::Unknown => Verdict::unknown(why),
         }
     }
 

@@ -15,12 +15,10 @@ mod side;
 mod test;
 
 pub use both_sides::BothSides;
-pub use comparison::{
-    About, Ask, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare, comparison_schema,
-};
+pub use comparison::{About, Ask, Comparison, Conclusion, LeftOut, Row, RunInfo, SideInfo, compare};
 pub use differences::{Difference, FloorRise, between_parts, differences};
 pub use faster::Faster;
-pub use figures::{Role, better_of, counts_losses, losses, losses_under, reading, without_twins};
+pub use figures::{Role, better_of, losses, losses_under, reading, unit_of, without_twins};
 pub use judge::{
     Compared, ComparisonVerdict, Limits, Method, Regression, Sample, Scale, SideRatio, StoredRatio, Terms,
     exactly, farthest_from_one, more_lost,

@@ -47,7 +47,7 @@ pub struct PowerRow {
     pub repetitions: Option<usize>,
     /// The figure's unit, for renderers.
     #[serde(skip)]
-    pub measured_in: Option<Unit>,
+    pub measured_in: Unit,
 }
 
 /// By how much the repetitions of each figure that decides differ on that side, and how many therefore see that change.
@@ -83,7 +83,7 @@ pub fn power(base: &Side, ask: &Ask, change: f64) -> Power {
             readings,
             spread,
             repetitions,
-            measured_in: Some(figure.unit()),
+            measured_in: figure.unit(),
         }
     };
     Power { change, seen: SEEN, family, rows: asked.into_iter().map(row).collect() }

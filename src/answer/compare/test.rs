@@ -1,5 +1,7 @@
 //! Two samples of one figure, tested: what is the unit, which test that takes, and what its verdict lacks.
 
+use std::collections::BTreeMap;
+
 use super::figures::better_of;
 use super::judge::{Compared, ComparisonVerdict, Judged, Limits, Method, Sample, Scale, SideRatio};
 use crate::answer::stats::{
@@ -13,6 +15,27 @@ use crate::words::units::{counted, number, percent};
 pub struct Block {
     pub base: Reading,
     pub new: Reading,
+}
+
+impl Block {
+    /// The repetitions that both sides have a reading of, by what names a repetition. Of one that was made again because a
+    /// trial was spoiled, the first reading counts: the caller leaves out trials that are not sound.
+    pub fn of_repetitions<K: Ord>(
+        base: impl IntoIterator<Item = (K, Reading)>,
+        new: impl IntoIterator<Item = (K, Reading)>,
+    ) -> Vec<Self> {
+        let mut new = first_of_each(new);
+        let both = first_of_each(base).into_iter();
+        both.filter_map(|(name, base)| Some(Self { base, new: new.remove(&name)? })).collect()
+    }
+}
+
+fn first_of_each<K: Ord>(readings: impl IntoIterator<Item = (K, Reading)>) -> BTreeMap<K, Reading> {
+    let mut first = BTreeMap::new();
+    for (name, reading) in readings {
+        first.entry(name).or_insert(reading);
+    }
+    first
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -60,9 +83,7 @@ impl RunMedians {
             let middle = |of: &dyn Fn(&Reading) -> f64| median(&run.iter().map(of).collect::<Vec<_>>());
             let known = middle(&|reading| scale.of(reading.value))?;
             // Lower bounds leave it as it is where they lie above it whatever they really are.
-            let most = middle(&|reading| {
-                if reading.at_least { f64::INFINITY } else { scale.of(reading.value) }
-            })?;
+            let most = middle(&|reading| scale.of(reading.at_most()))?;
             (known == most && known > 0.0 && known.is_finite()).then_some(known)
         };
         let medians = |side: &[Vec<Reading>]| side.iter().map(middle).collect::<Option<Vec<f64>>>();
@@ -88,7 +109,6 @@ impl Design {
         }
     }
 
-    /// How many there are, of the side with the fewer.
     fn count(&self, base: &[Reading], new: &[Reading]) -> usize {
         match self {
             Self::Unpaired | Self::Paired => base.len().min(new.len()),
@@ -302,10 +322,7 @@ fn between(
     test: impl Fn(&[f64], &[f64]) -> Option<OneTest>,
 ) -> Option<OneTest> {
     let known = |side: &[Reading]| side.iter().map(|one| one.value).collect::<Vec<_>>();
-    let longest = |side: &[Reading]| {
-        let longest = |one: &Reading| if one.at_least { f64::INFINITY } else { one.value };
-        side.iter().map(longest).collect::<Vec<_>>()
-    };
+    let longest = |side: &[Reading]| side.iter().map(Reading::at_most).collect::<Vec<_>>();
     let as_known = test(&known(base), &known(new))?;
     if !base.iter().chain(new).any(|one| one.at_least) {
         return Some(as_known);
@@ -334,7 +351,6 @@ struct Doubt<'a> {
 }
 
 impl Doubt<'_> {
-    /// Repetitions of the side with the fewer, pairs, or runs.
     fn count(&self) -> usize {
         self.data.design.count(&self.data.base, &self.data.new)
     }

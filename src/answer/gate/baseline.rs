@@ -52,7 +52,7 @@ impl<'a> GateFamily<'a> {
     pub fn judge(&self, figure: Figure, cell: &CellKey, percents: f64) -> ComparedFigure {
         let cannot = |why: &str| {
             let why = format!("it cannot be compared with the baseline: {why}");
-            ComparedFigure { regression: Verdict::Unknown(vec![why.clone()]), ratio: 0.0, sentence: why }
+            ComparedFigure { regression: Verdict::unknown(why.clone()), ratio: 0.0, sentence: why }
         };
         if !self.meaningless.is_empty() {
             return cannot(&self.meaningless.join("; "));
@@ -129,7 +129,7 @@ impl Outcome {
             }
             Err(error) => {
                 let why = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-                (Verdict::Unknown(vec![why]), Vec::new())
+                (Verdict::unknown(why), Vec::new())
             }
         };
         checks.sort_by_key(|check: &Check| super::rank(&check.verdict));

@@ -1,7 +1,7 @@
 //! From the gates of a scenario and the records of its run to what each gate came to; and, while the run goes on, whether each can
 //! still pass.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::baseline::{ComparedFigure, GateFamily, Sides};
 use super::observe::{CellReadings, Worst};
@@ -9,7 +9,7 @@ use super::{Check, Limit, Observed, Outcome, rank};
 use crate::answer::compare::{Block, Compared, Limits, Test};
 use crate::answer::stats::MannWhitney;
 use crate::results::StoredRun;
-use crate::results::record::{CellKey, Floor, Trial, figures};
+use crate::results::record::{CellKey, Floor, Reading, Trial, figures};
 use crate::scenario::gate::{
     Across, Condition, Gate, Limit as Written, Reference, Relation, Rule, Scope, Subject,
 };
@@ -77,7 +77,7 @@ impl Evaluation<'_> {
             by_verdict.then(b.weight.total_cmp(&a.weight))
         });
         let verdict = checks.iter().map(|weighed| weighed.check.with_place()).reduce(Verdict::and);
-        let about_nothing = || Verdict::Unknown(vec!["the scenario has nothing that it is about".to_owned()]);
+        let about_nothing = || Verdict::unknown("the scenario has nothing that it is about");
         Outcome {
             gate: gate.condition.to_string(),
             name: gate.name.clone(),
@@ -141,19 +141,11 @@ impl Evaluation<'_> {
     }
 
     fn blocks(&self, cells: &ComparedCells<'_>) -> Vec<Block> {
-        let of = |cell: &CellKey, figure: Figure, repetition: u32| {
+        let readings = |cell: &CellKey, figure: Figure| -> Vec<(u32, Reading)> {
             let sound = self.stored.trials.iter().filter(|trial| trial.is_sound() && cell.is_of(trial));
-            sound.filter(|trial| trial.spec.repetition == repetition).find_map(|trial| figure.of(trial).ok())
+            sound.filter_map(|trial| Some((trial.spec.repetition, figure.of(trial).ok()?))).collect()
         };
-        let repetitions: BTreeSet<u32> =
-            self.stored.trials.iter().map(|trial| trial.spec.repetition).collect();
-        let block = |repetition: u32| {
-            Some(Block {
-                base: of(&cells.other, cells.other_figure, repetition)?,
-                new: of(cells.cell, cells.figure, repetition)?,
-            })
-        };
-        repetitions.into_iter().filter_map(block).collect()
+        Block::of_repetitions(readings(&cells.other, cells.other_figure), readings(cells.cell, cells.figure))
     }
 
     /// How many figures of cells are compared with others of the same run.
@@ -187,7 +179,7 @@ impl Evaluation<'_> {
             }
             None => {
                 let sentence = said(doubts.join("; "));
-                (Verdict::Unknown(vec![sentence.clone()]), sentence, 0.0)
+                (Verdict::unknown(sentence.clone()), sentence, 0.0)
             }
         };
         Weighed { check: check(cell, verdict, seen.observed, None, sentence), weight }
@@ -351,8 +343,8 @@ fn judge(cell: &CellKey, relation: Relation, by_each: bool, seen: CellReadings, 
 fn verdict(holds: Option<bool>, sentence: &str) -> Verdict {
     match holds {
         Some(true) => Verdict::Held,
-        Some(false) => Verdict::Violated(vec![sentence.to_owned()]),
-        None => Verdict::Unknown(vec![sentence.to_owned()]),
+        Some(false) => Verdict::violated(sentence),
+        None => Verdict::unknown(sentence),
     }
 }
 

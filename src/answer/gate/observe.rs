@@ -93,9 +93,8 @@ fn observed(figure: Figure, readings: &[Reading], worst: Worst, is_cut: bool) ->
         Worst::Median => {
             // Lower bounds leave the median as it is where they lie above it whatever they really are.
             let value = median(&values)?;
-            let longest =
-                readings.iter().map(|reading| if reading.at_least { f64::INFINITY } else { reading.value });
-            (value, is_cut || median(&longest.collect::<Vec<_>>())? > value)
+            let longest: Vec<f64> = readings.iter().map(Reading::at_most).collect();
+            (value, is_cut || median(&longest)? > value)
         }
     };
     let samples = readings.iter().map(|reading| reading.samples).sum::<Option<u64>>();

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Observation;
+use crate::answer::stats::eliminate;
 
 /// Fewer trials leave nothing to judge a fit by.
 const TRIALS_FEW: usize = 3;
@@ -120,10 +121,15 @@ impl Fit {
         self.each_more.is_some() && waiting > BEYOND * self.range.waiting_to
     }
 
+    /// The highest rate of which something can be said.
+    pub fn rate_at_most(&self) -> f64 {
+        BEYOND * self.range.rate_to
+    }
+
     /// Why nothing can be said of so high a rate; `None` where it can.
     pub fn beyond(&self, rate: f64) -> Option<String> {
-        let most = self.range.rate_to;
-        (rate > BEYOND * most).then(|| {
+        (rate > self.rate_at_most()).then(|| {
+            let most = self.range.rate_to;
             format!(
                 "{rate:.0} acquisitions a second are more than was measured: {most:.0} at most, and a prediction reaches \
                  {BEYOND} times as far"
@@ -211,26 +217,13 @@ fn product(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
 
-/// The inverse by Gauss and Jordan; `None` of a matrix that has none.
+/// `None` of a matrix that has none.
 fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let size = matrix.len();
     for (at, row) in matrix.iter_mut().enumerate() {
         row.extend((0..size).map(|column| f64::from(u8::from(column == at))));
     }
-    for at in 0..size {
-        let best = (at..size).max_by(|a, b| matrix[*a][at].abs().total_cmp(&matrix[*b][at].abs()))?;
-        matrix.swap(at, best);
-        let pivot = matrix[at][at];
-        if pivot.abs() < 1e-18 {
-            return None;
-        }
-        matrix[at].iter_mut().for_each(|cell| *cell /= pivot);
-        let leading = matrix[at].clone();
-        for (_, row) in matrix.iter_mut().enumerate().filter(|(other, _)| *other != at) {
-            let factor = row[at];
-            row.iter_mut().zip(&leading).for_each(|(cell, lead)| *cell -= factor * lead);
-        }
-    }
+    eliminate(&mut matrix, 1e-18)?;
     Some(matrix.into_iter().map(|row| row[size..].to_vec()).collect())
 }
 

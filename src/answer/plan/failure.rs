@@ -166,14 +166,12 @@ fn meanwhile(all: &[&MeasuredFailure], objective: &Objective) -> Option<Verdict>
         let was = figure.unit().show(us as f64);
         let needed = figure.samples_needed();
         match objective.holds(us as f64) {
-            false => {
-                Verdict::Violated(vec![format!("{figure} was {was}, and is to be {}", objective.wanted())])
-            }
-            true if at_least => Verdict::Unknown(vec!["not all were served".to_owned()]),
-            true if waits.arrivals < needed => Verdict::Unknown(vec![format!(
+            false => Verdict::violated(format!("{figure} was {was}, and is to be {}", objective.wanted())),
+            true if at_least => Verdict::unknown("not all were served"),
+            true if waits.arrivals < needed => Verdict::unknown(format!(
                 "{figure} takes {needed} waits, and {} were measured",
                 waits.arrivals
-            )]),
+            )),
             true => Verdict::Held,
         }
     };

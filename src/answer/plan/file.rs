@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, MapCell, Question, Recommendation, Unverified, Verification};
@@ -14,15 +14,13 @@ use crate::words::error::Error;
 use crate::words::units::{as_utc, counted};
 use crate::words::verdict::Verdict;
 
-pub const FILE: &str = "plan.json";
 pub const RUNS: &str = "runs";
-/// The version of the layout. A field may be added without a new one.
-pub const VERSION: u32 = 1;
 
-const PLAN_FILE: VersionedFile = VersionedFile {
+/// A field may be added without a new version.
+pub const FILE: VersionedFile = VersionedFile {
     of: "plan",
-    name: FILE,
-    version: VERSION,
+    name: "plan.json",
+    version: 1,
     remedy: "the file is incomplete or damaged: plan again",
 };
 
@@ -71,8 +69,8 @@ impl PlanFile {
         let all_break = || self.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Violated(_)));
         match &self.recommendation {
             Some(_) => self.tried(),
-            None if all_break() => Verdict::Violated(vec!["no strategy keeps the objective".into()]),
-            None => Verdict::Unknown(vec!["no strategy is known to keep the objective".into()]),
+            None if all_break() => Verdict::violated("no strategy keeps the objective"),
+            None => Verdict::unknown("no strategy is known to keep the objective"),
         }
     }
 
@@ -93,9 +91,6 @@ impl PlanFile {
     /// On what it was measured, in a sentence without a full stop; `None` where that is not known.
     pub fn place(&self) -> Option<String> {
         let ensemble = self.ensemble.as_ref()?;
-        let mut versions: Vec<&str> = ensemble.servers.iter().map(|server| server.version.as_str()).collect();
-        versions.sort_unstable();
-        versions.dedup();
         let servers = counted(ensemble.servers.len() as u64, "server", "servers");
         let host = if ensemble.shares_host { " on the load generator's own host" } else { "" };
         let data = match ensemble.is_in_memory() {
@@ -103,7 +98,7 @@ impl PlanFile {
             Some(false) => ", their data on disk",
             None => "",
         };
-        Some(format!("Measured on {servers} (ZooKeeper {}){host}{data}", versions.join(", ")))
+        Some(format!("Measured on {servers} (ZooKeeper {}){host}{data}", ensemble.versions().join(", ")))
     }
 
     /// What must be known of that place, in full sentences.
@@ -119,14 +114,10 @@ impl PlanFile {
     }
 
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
-        results::replace_json(&dir.join(FILE), self)
+        results::replace_json(&dir.join(FILE.name), self)
     }
 }
 
 pub fn read(dir: &Path) -> Result<PlanFile, Error> {
-    PLAN_FILE.read(dir)
-}
-
-pub fn schema() -> Schema {
-    schema_for!(PlanFile)
+    FILE.read(dir)
 }

@@ -7,12 +7,14 @@ mod file;
 mod load;
 mod question;
 mod recommendation;
+mod search;
 mod verification;
 
-pub use answer::{Answer, CurvePoint, Effort, Evidence, Headroom, Sensitivity, VariableHolds};
+pub use answer::{Answer, Evidence, VariableHolds};
 pub use failure::{FailureCost, MeasuredFailure, MeasuredRange};
-pub use file::{FILE, PlanFile, RUNS, VERSION, read, schema};
+pub use file::{FILE, PlanFile, RUNS, read};
 pub use load::{PlannedLoad, SIMULATED};
 pub use question::{Question, QuestionLoad, objective, rate, wait_of};
 pub use recommendation::{Because, Candidate, MapCell, MapChoice, Recommendation, map, recommend};
+pub use search::{CurvePoint, Effort, Headroom, Sensitivity};
 pub use verification::{Attempt, Checked, CheckedFailure, Unverified, Verification, verify};

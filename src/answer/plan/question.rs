@@ -210,14 +210,14 @@ pub fn predicted(figure: Figure, prediction: &Prediction) -> Option<Predicted> {
 pub fn judge(objective: &Objective, prediction: &Prediction) -> Verdict {
     let Objective { figure, limit, .. } = objective;
     let Some(interval) = predicted(*figure, prediction) else {
-        return Verdict::Unknown(vec![format!("{figure} is not predicted")]);
+        return Verdict::unknown(format!("{figure} is not predicted"));
     };
     let [low, high, limit] = [interval.low, interval.high, *limit].map(|value| figure.unit().show(value));
     let between = format!("{figure} is predicted between {low} and {high}");
     match (objective.holds(interval.low), objective.holds(interval.high)) {
         (true, true) => Verdict::Held,
-        (false, false) => Verdict::Violated(vec![format!("{between}, and is to be {}", objective.wanted())]),
-        _ => Verdict::Unknown(vec![format!("{between}, and the limit of {limit} lies within")]),
+        (false, false) => Verdict::violated(format!("{between}, and is to be {}", objective.wanted())),
+        _ => Verdict::unknown(format!("{between}, and the limit of {limit} lies within")),
     }
 }
 

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Effort, Search, fitted};
 use super::question::{predicted, wait_of};
+use super::search::{Effort, Search};
 use super::{Answer, Evidence, PlannedLoad};
 use crate::answer::model::{Fit, Observation};
 use crate::answer::objective::Objective;
@@ -151,7 +151,7 @@ pub struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     /// `None` of one of which nothing can be predicted.
     pub fn of(answer: &'a Answer, evidence: &Evidence, load: &PlannedLoad) -> Option<Self> {
-        let (fit, trials) = fitted(evidence)?;
+        let (fit, trials) = evidence.fitted()?;
         answer.prediction.as_ref()?;
         Some(Self { strategy: &answer.strategy, fit, trials, load: load.clone() })
     }

@@ -106,7 +106,7 @@ pub struct Verification {
 
 impl Verification {
     pub fn verdict(&self) -> Verdict {
-        let broke = || Verdict::Violated(vec!["the objective did not hold".to_owned()]);
+        let broke = || Verdict::violated("the objective did not hold");
         self.verdict.clone().unwrap_or_else(|| if self.held { Verdict::Held } else { broke() })
     }
 }
@@ -205,23 +205,20 @@ fn judge(objective: &Objective, measured: Reading, exclusion: &Verdict, unsound:
         return Verdict::Violated(why.clone());
     }
     if let Some(why) = unsound {
-        return Verdict::Unknown(vec![format!("the trial is {why}")]);
+        return Verdict::unknown(format!("the trial is {why}"));
     }
     let needed = figure.samples_needed();
     match objective.holds(value) {
         _ if samples < needed => {
-            Verdict::Unknown(vec![format!("{figure} takes {needed} waits, and {samples} were measured")])
+            Verdict::unknown(format!("{figure} takes {needed} waits, and {samples} were measured"))
         }
         false => {
             let bound = if at_least { "at least " } else { "" };
-            Verdict::Violated(vec![format!(
-                "{figure} was {bound}{shown}, and is to be {}",
-                objective.wanted()
-            )])
+            Verdict::violated(format!("{figure} was {bound}{shown}, and is to be {}", objective.wanted()))
         }
-        true if at_least => Verdict::Unknown(vec![format!(
+        true if at_least => Verdict::unknown(format!(
             "{figure} was at least {shown}, as waits had not ended: the limit is {limit}"
-        )]),
+        )),
         true => Verdict::Held,
     }
 }

@@ -85,11 +85,6 @@ impl Empirical {
         self.mean
     }
 
-    /// The second moment: the mean of the squares.
-    pub fn square(&self) -> f64 {
-        self.square
-    }
-
     pub fn draw(&self, rng: &mut impl Rng) -> f64 {
         self.at(rng.random::<f64>())
     }

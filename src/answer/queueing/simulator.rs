@@ -110,7 +110,6 @@ pub struct SimulationOutcome {
     /// The most sessions in use at the same time.
     pub sessions: usize,
     pub starved: usize,
-    pub handoffs: usize,
 }
 
 impl SimulationOutcome {
@@ -193,10 +192,9 @@ pub fn closed(locks: &Locks, load: Closed<'_>, seed: u64) -> SimulationOutcome {
             world.who.push(who);
             world.comes(client, event.at);
         } else {
-            let freed = world.freed;
             world.step();
-            if world.freed > freed {
-                let who = world.who[world.last_freed];
+            if let Some(turn) = world.freed.take() {
+                let who = world.who[turn];
                 let at = now + clients[who].think.draw(&mut world.rng);
                 thinking.push(Reverse(ScheduledEvent { at, what: What::Frees(who) }));
             }
@@ -283,8 +281,8 @@ struct Simulation<'a> {
     backlog: VecDeque<usize>,
     sessions: usize,
     in_use: usize,
-    freed: usize,
-    last_freed: usize,
+    /// Of which turn the session became free, until that is asked for.
+    freed: Option<usize>,
     window: (f64, f64),
     rng: ChaCha8Rng,
     outcome: SimulationOutcome,
@@ -303,8 +301,7 @@ impl<'a> Simulation<'a> {
             backlog: VecDeque::new(),
             sessions,
             in_use: 0,
-            freed: 0,
-            last_freed: 0,
+            freed: None,
             window: (0.0, f64::INFINITY),
             rng: ChaCha8Rng::seed_from_u64(seed),
             outcome: SimulationOutcome::default(),
@@ -370,7 +367,7 @@ impl<'a> Simulation<'a> {
             What::Enters { .. } => {}
             What::Releases(client) => self.releases(client, now),
             What::Frees(client) => {
-                (self.freed, self.last_freed) = (self.freed + 1, client);
+                self.freed = Some(client);
                 match self.backlog.pop_front() {
                     Some(next) => self.asks(next, now),
                     None => self.in_use -= 1,
@@ -418,7 +415,6 @@ impl<'a> Simulation<'a> {
         };
         let handoff = self.locks.handoff.draw(waiting, &mut self.rng) * self.locks.pace.at(now);
         if self.counts(now) {
-            self.outcome.handoffs += 1;
             self.outcome.busy += handoff;
         }
         self.lock[at].state = LockPhase::HandedTo { client: next, enters: now + handoff };

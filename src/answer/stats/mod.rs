@@ -10,6 +10,7 @@
 //! sample isn't the longer one and refuses ties, and none has the signed ranks or the Hodges–Lehmann interval.
 
 mod change_points;
+mod elimination;
 mod estimate;
 mod holm;
 mod mann_whitney;
@@ -18,6 +19,7 @@ mod signed_rank;
 mod student;
 
 pub use change_points::{ChangePoint, change_points, values_at_least};
+pub use elimination::eliminate;
 pub use estimate::{Interval, RatioEstimate, median, median_interval};
 pub use holm::holm;
 pub use mann_whitney::MannWhitney;

@@ -97,7 +97,6 @@ fn counts(ranks: &[usize]) -> Vec<u128> {
     counts
 }
 
-/// p of that sum of doubled ranks.
 fn p_of(ranks: &[usize], doubled_v: usize) -> f64 {
     if ranks.len() > SignedRank::COUNTED_UP_TO {
         normal(ranks).two_sided(doubled_v)

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::SystemTime;
 
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::findings::Finding;
@@ -19,16 +19,14 @@ use crate::words::error::Error;
 use crate::words::units::{as_utc, shown};
 use crate::words::verdict::Verdict;
 
-pub const FILE: &str = "sweep.json";
 const CSV: &str = "sweep.csv";
 pub const POINTS: &str = "points";
-/// The version of the layout. A field may be added without a new one.
-pub const VERSION: u32 = 1;
 
-const SWEEP_FILE: VersionedFile = VersionedFile {
+/// A field may be added without a new version.
+pub const FILE: VersionedFile = VersionedFile {
     of: "sweep",
-    name: FILE,
-    version: VERSION,
+    name: "sweep.json",
+    version: 1,
     remedy: "the file is incomplete or damaged: start the sweep again without --resume",
 };
 
@@ -140,19 +138,16 @@ impl SweepFile {
     /// Whether the locks held, as far as their points are known.
     pub fn judged(&self) -> Verdict {
         let any = |state| self.samples.iter().any(|sample| sample.state == state);
-        let unknown = |why: &str| Verdict::Unknown(vec![why.to_owned()]);
         match self.ending {
-            _ if any(State::Violated) => {
-                Verdict::Violated(vec!["a lock broke its promise at a point".to_owned()])
-            }
-            Ending::NotCovered => unknown("the time was up before the range was covered"),
-            _ if !any(State::Sound) => unknown("no point counts"),
+            _ if any(State::Violated) => Verdict::violated("a lock broke its promise at a point"),
+            Ending::NotCovered => Verdict::unknown("the time was up before the range was covered"),
+            _ if !any(State::Sound) => Verdict::unknown("no point counts"),
             _ => Verdict::Held,
         }
     }
 
     pub fn write(&self, directory: &Path) -> Result<(), Error> {
-        results::replace_json(&directory.join(FILE), self)?;
+        results::replace_json(&directory.join(FILE.name), self)?;
         let (rows, path) = (&mut Vec::new(), directory.join(CSV));
         write_csv(self, &mut *rows).map_err(Error::cannot("write", &path))?;
         results::replace(&path, rows)
@@ -160,8 +155,8 @@ impl SweepFile {
 }
 
 pub fn read(directory: &Path) -> Result<SweepFile, Error> {
-    let file: SweepFile = SWEEP_FILE.read(directory)?;
-    contradiction(&file).map_or(Ok(()), |why| Err(SWEEP_FILE.broken(&directory.join(FILE), &why)))?;
+    let file: SweepFile = FILE.read(directory)?;
+    contradiction(&file).map_or(Ok(()), |why| Err(FILE.broken(&directory.join(FILE.name), &why)))?;
     Ok(file)
 }
 
@@ -184,10 +179,6 @@ fn contradiction(file: &SweepFile) -> Option<String> {
     }
     let positive = file.samples.iter().all(|sample| sample.at.x > 0.0) && file.grid.iter().all(|x| *x > 0.0);
     (!positive).then(|| "it has a point at a value that is not positive".to_owned())
-}
-
-pub fn schema() -> Schema {
-    schema_for!(SweepFile)
 }
 
 /// Writes a row for each point: its values, intervals, decision and state. An empty cell means: not measured.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::over::Variable;
 use super::series::{Estimate, Point, Sample, Series, State};
-use crate::answer::stats::median;
+use crate::answer::stats::{eliminate, median};
 
 /// Which figure bends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -84,7 +84,8 @@ impl Dot {
 /// The point farthest from the chord, and how far, in a square of 1 by 1; `None` where the curve is no more than noise.
 pub fn farthest(curve: &[Dot]) -> Option<(usize, f64)> {
     let (first, last) = (curve.first()?, curve.last()?);
-    let (low, high) = ends(curve.iter().map(|dot| dot.y));
+    let empty = (f64::INFINITY, f64::NEG_INFINITY);
+    let (low, high) = curve.iter().fold(empty, |(low, high), dot| (low.min(dot.y), high.max(dot.y)));
     let noise = curve.iter().map(|dot| dot.error).fold(0.0, f64::max);
     if curve.len() < 3 || last.x <= first.x || high - low <= 4.0 * noise {
         return None;
@@ -93,10 +94,6 @@ pub fn farthest(curve: &[Dot]) -> Option<(usize, f64)> {
     let far = |dot: &Dot| (dot.y - chord(dot.x)).abs() / (high - low);
     let inner = curve.iter().enumerate().skip(1).take(curve.len() - 2);
     inner.map(|(at, dot)| (at, far(dot))).max_by(|one, other| one.1.total_cmp(&other.1))
-}
-
-fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), one| (low.min(one), high.max(one)))
 }
 
 /// Where two straight lines meet.
@@ -187,7 +184,7 @@ fn share_of(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = (share * (sorted.len().saturating_sub(1)) as f64).round() as usize;
-    sorted.get(at).copied().or_else(|| median(values)).unwrap_or(f64::NAN)
+    sorted.get(at).copied().unwrap_or(f64::NAN)
 }
 
 struct TwoLines {
@@ -224,22 +221,7 @@ fn least_squares(rows: &[[f64; 3]], wanted: &[f64], weights: &[f64]) -> Option<[
             }
         }
     }
-    for step in 0..3 {
-        let pivot = (step..3).max_by(|a, b| matrix[*a][step].abs().total_cmp(&matrix[*b][step].abs()))?;
-        matrix.swap(step, pivot);
-        let scale = matrix[step][step];
-        if scale.abs() < 1e-12 {
-            return None;
-        }
-        let top = matrix[step].map(|cell| cell / scale);
-        matrix[step] = top;
-        for (_, line) in matrix.iter_mut().enumerate().filter(|(at, _)| *at != step) {
-            let factor = line[step];
-            for (cell, from) in line.iter_mut().zip(top) {
-                *cell -= factor * from;
-            }
-        }
-    }
+    eliminate(&mut matrix, 1e-12)?;
     Some([matrix[0][3], matrix[1][3], matrix[2][3]])
 }
 

@@ -10,7 +10,7 @@ mod next;
 mod over;
 mod series;
 
-pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, VERSION, read, schema};
+pub use file::{Ending, FILE, POINTS, RunRecord, SweepFile, read};
 pub use findings::{Collapse, Edge, Finding, find};
 pub use knee::{Bend, Dot, Fit, Knee, KneeFigure, Law, NoLaw, Opinion, Saturation, fit, knee, usl};
 pub use next::{Ask, Next, Step, Why, next};

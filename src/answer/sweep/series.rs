@@ -343,7 +343,6 @@ fn values(group: &[&Sample], figure: fn(&Sample) -> Option<f64>) -> Vec<f64> {
     sound(group).filter_map(figure).collect()
 }
 
-/// What one of these groups of repetitions comes to.
 fn point(group: &[&Sample], all: &[Vec<&Sample>], objective: Option<&Objective>) -> Point {
     let pooled = |figure: fn(&Sample) -> Option<f64>| {
         let each: Vec<Vec<f64>> = all.iter().map(|group| values(group, figure)).collect();

@@ -19,8 +19,8 @@ use super::run::{host, places as where_results_are, tool_commit};
 use super::runs::{ReadyEnsemble, SeriesEnd, expected, how_to_resume, tell_resumed, to_resume};
 use super::shared_args::{CountingWhen, GeneratorArgs, InstallArgs, Judging, OpeningArgs};
 use crate::answer::ab::{
-    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FigureQuestion, Length,
-    Next, Progress, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, VERSION, compare,
+    AbFile, Answers, Asked, Block, BlockRecord, Conclusion, CountedCell, Ending, FILE, FigureQuestion,
+    Length, Next, Progress, RUNS, RunRecord, SideRecord, Sides, Silence, Turn, compare,
 };
 use crate::answer::compare::{Terms, losses};
 use crate::answer::stats::SignedRank;
@@ -502,7 +502,7 @@ impl ComparisonInProgress {
     fn file(&self, end: &SeriesEnd<Ending>) -> AbFile {
         let comparisons = compare(&self.questions, &self.answers, self.length.blocks, &self.terms);
         let mut file = AbFile {
-            schema_version: VERSION,
+            schema_version: FILE.version,
             tool_version: env!("CARGO_PKG_VERSION").into(),
             tool_commit: tool_commit(),
             scenario: self.sides.a.scenario().name.clone(),

@@ -250,7 +250,7 @@ struct FoundDirectories {
 /// Every directory of a plan, of a run or of a calibration, there and below. Hidden ones are those of runs that are not over,
 /// and links are not followed; a run that verified a plan is no evidence for the next one unless it is named itself.
 fn collect(path: &Path, depth: usize, found: &mut FoundDirectories) -> Result<(), Error> {
-    if disk::has(path, plan::FILE) {
+    if disk::has(path, plan::FILE.name) {
         found.plans.push(path.to_owned());
         return Ok(());
     }

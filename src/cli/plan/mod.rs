@@ -15,8 +15,8 @@ use super::run::tool_commit;
 use super::runs::{ReadyEnsemble, command_line, how_to_resume, leading, tell_resumed, to_resume};
 use super::{drivers, output};
 use crate::answer::plan::{
-    Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FailureCost, PlanFile, PlannedLoad,
-    Question, QuestionLoad, RUNS, SIMULATED, Unverified, VERSION, Verification, map, recommend, verify,
+    Answer, Attempt, Candidate, CheckedFailure, Effort, Evidence, FILE, FailureCost, PlanFile, PlannedLoad,
+    Question, QuestionLoad, RUNS, SIMULATED, Unverified, Verification, map, recommend, verify,
 };
 use crate::answer::queueing::Order;
 use crate::lock::{self, DrivenLocks};
@@ -94,7 +94,7 @@ async fn answer_and_verify(args: PlanArgs, stop: &CancellationToken) -> Result<E
     let map = map(&candidates, &question.objective, effort);
     let (host, ensemble) = stored_evidence.place.clone().unzip();
     let mut plan = PlanFile {
-        schema_version: VERSION,
+        schema_version: FILE.version,
         tool_version: env!("CARGO_PKG_VERSION").into(),
         tool_commit: tool_commit(),
         asked_at: series.started_at(),
@@ -294,7 +294,7 @@ async fn prove_one(
     let args = runs.args;
     let nothing = |why: &str| Error::environment(why);
     let answer = plan.answers.iter().find(|answer| answer.strategy == strategy);
-    let Some((answer, fit)) = answer.and_then(|answer| Some((answer, answer.fit.as_ref()?))) else {
+    let Some(fit) = answer.and_then(|answer| answer.fit.as_ref()) else {
         return Err(nothing("nothing was predicted of it"));
     };
     let name = format!("{VERIFIES}{number}");
@@ -308,7 +308,7 @@ async fn prove_one(
     let trial = stored.trials.first().ok_or_else(|| nothing("its run has no trial"))?;
     let order = card(strategy).as_ref().map_or(Order::Fifo, order);
     let load = PlannedLoad::of(&trial.spec, order).ok_or_else(|| nothing("its run had another load"))?;
-    let fitted = answer.rests_on(&stored_evidence.evidence(strategy, false));
+    let (fitted, _) = stored_evidence.evidence(strategy, false).usable();
     let attempt = Attempt { run, trial, load: &load, fit, fitted: &fitted };
     let mut verified = verify(attempt, &plan.question, args.seed).map_err(Error::Environment)?;
     verified.notes.extend(stored_evidence.differs_from(&stored.run.ensemble));

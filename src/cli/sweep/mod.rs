@@ -24,8 +24,8 @@ use super::runs::{
 use super::shared_args::{GeneratorArgs, PlaceArgs};
 use super::{drivers, output};
 use crate::answer::sweep::{
-    Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, VERSION, Why, find, next,
-    read, samples,
+    Ask, At, Ending, FILE, Next, POINTS, RunRecord, Sample, State, Step, SweepFile, Why, find, next, read,
+    samples,
 };
 use crate::lock::DrivenLocks;
 use crate::report;
@@ -49,7 +49,8 @@ const UNDER_WAY: &str = ".under-way";
 const FOLDERS: Folders = Folders { runs: POINTS, logs: "logs", scenarios: "scenarios" };
 
 pub async fn execute(args: SweepArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    let named = args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.join(FILE).is_file());
+    let named =
+        args.run_id.as_ref().map(|name| args.out.join(name)).filter(|path| path.join(FILE.name).is_file());
     let (question, file, directory) = match args.resume.clone().or(named) {
         Some(directory) => resume(&args, directory)?,
         None => begin(&args)?,
@@ -100,7 +101,7 @@ fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error>
     let points_at_most = usize::from(args.points_at_most);
     let now = SystemTime::now();
     let file = SweepFile {
-        schema_version: VERSION,
+        schema_version: FILE.version,
         tool_version: env!("CARGO_PKG_VERSION").into(),
         tool_commit: tool_commit(),
         scenario: question.scenario.name.clone(),
@@ -140,7 +141,7 @@ fn begin(args: &SweepArgs) -> Result<(SweepQuestion, SweepFile, PathBuf), Error>
 
 fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(SweepQuestion, SweepFile, PathBuf), Error> {
     let mut file = read(&directory)?;
-    let at = |why: &str| Error::usage(format!("{}: {why}", directory.join(FILE).display()));
+    let at = |why: &str| Error::usage(format!("{}: {why}", directory.join(FILE.name).display()));
     let question = SweepQuestion::of(&file.scenario_text, file.over.clone(), file.objective.clone())?;
     // Where it goes on is named once more where that takes trust, and can be no other place.
     let PlaceArgs { connect, compose, .. } = &args.overrides.place;
@@ -152,7 +153,7 @@ fn resume(args: &SweepArgs, directory: PathBuf) -> Result<(SweepQuestion, SweepF
     if args.resume.is_some() && (is_elsewhere || args.overrides.change_more_than_the_place()?) {
         return Err(at("a sweep resumes as it was started: leave out the options that change its scenario"));
     }
-    args.overrides.check_containers(&directory.join(FILE).display().to_string(), &question.scenario)?;
+    args.overrides.check_containers(&directory.join(FILE.name).display().to_string(), &question.scenario)?;
     args.opening.access.access(args.overrides.unnamed(&question.scenario))?;
     if question.strategies != file.strategies {
         return Err(at("its strategies are not those of its scenario"));

@@ -263,11 +263,7 @@ fn test(
     limits: Limits,
     family: usize,
 ) -> Test {
-    let block = |(number, new): &(u32, Reading)| {
-        let found = other.readings.iter().find(|(same, _)| same == number);
-        found.map(|(_, base)| Block { base: *base, new: *new })
-    };
-    let blocks: Vec<Block> = best.readings.iter().filter_map(block).collect();
+    let blocks = Block::of_repetitions(other.readings.iter().copied(), best.readings.iter().copied());
     match Test::pairs_suffice(blocks.len(), family, limits) {
         true => Test::paired(&blocks, better, limits),
         false => Test::unpaired(&other.of(), &best.of(), better, limits),

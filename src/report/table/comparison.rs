@@ -132,12 +132,12 @@ pub(in crate::report) fn times(ratio: f64) -> String {
     if ratio.is_infinite() { "∞".to_owned() } else { number(ratio) }
 }
 
-fn value(sample: &Sample, unit: Option<Unit>) -> String {
+fn value(sample: &Sample, unit: Unit) -> String {
     let Some(median) = sample.median else { return NOT_MEASURED.to_owned() };
     if median.is_infinite() {
         return "grows".to_owned();
     }
-    let text = unit.unwrap_or(Unit::Amount).show(median);
+    let text = unit.show(median);
     if sample.at_least { format!("≥ {text}") } else { text }
 }
 
@@ -275,7 +275,7 @@ fn power_row(row: &PowerRow) -> Vec<Value> {
         row.cell.strategy.as_str().into(),
         Value::Count(row.cell.contenders as u64),
         row.figure.as_str().into(),
-        Value::or_missing(median, |median| row.measured_in.unwrap_or(Unit::Amount).show(median).into()),
+        Value::or_missing(median, |median| row.measured_in.show(median).into()),
         Value::or_missing(row.spread, Value::Share),
         Value::Count(row.readings.values.len() as u64),
         match (row.repetitions, row.spread) {
