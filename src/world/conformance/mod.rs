@@ -28,11 +28,6 @@ pub use stage::CheckSite;
 
 const CHECK_WITHIN: Duration = Duration::from_secs(90);
 
-#[derive(Debug, Clone)]
-pub struct Introduction {
-    pub ready: Ready,
-}
-
 type OfProgram = for<'a> fn(&'a mut Conversation) -> LocalBoxFuture<'a, Tried>;
 type OfLock = for<'a> fn(&'a mut Stage<'_>) -> LocalBoxFuture<'a, Tried>;
 
@@ -99,8 +94,8 @@ checks! {
     "end while holding": end_while_holding, "exit when standard input ends, whoever holds or waits";
 }
 
-pub async fn introduce(command: &DriverCommand) -> Result<Introduction, String> {
-    Conversation::start(command).await.map(|driver| Introduction { ready: driver.ready.clone() })
+pub async fn introduce(command: &DriverCommand) -> Result<Ready, String> {
+    Conversation::start(command).await.map(|driver| driver.ready.clone())
 }
 
 pub fn names() -> impl Iterator<Item = &'static str> {
