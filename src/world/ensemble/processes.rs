@@ -110,8 +110,9 @@ pub trait Processes: Send + Sync {
     /// the later epoch that counts, and only if a majority is in step with it.
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
         let awake = self.awake().await?;
-        let looks =
-            awake.iter().map(|server| Leader::told_by(server.number, &server.address, state::PATIENCE));
+        let looks = awake.iter().map(|Numbered { number, address }| {
+            Leader::elected_after(None, *number, address, state::PATIENCE)
+        });
         let told: Vec<Leader> = join_all(looks).await.into_iter().flatten().collect();
         state::choose(&told, self.servers())
     }

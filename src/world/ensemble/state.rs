@@ -162,13 +162,8 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Asks one server, by its number and address, whether it leads. Both of its answers may take that long.
-    pub async fn told_by(server: usize, address: &str, patience: Duration) -> Option<Self> {
-        Self::elected_after(None, server, address, patience).await
-    }
-
-    /// The same, but `None` for a leader of that epoch or an earlier one, which costs it only the short answer: the long one takes
-    /// a millisecond of its processor time.
+    /// Asks one server, by its number and address, whether it leads. Both of its answers may take that long. `None` for a leader of
+    /// that epoch or an earlier one, which costs it only the short answer: the long one takes a millisecond of its processor time.
     pub async fn elected_after(
         epoch: Option<u64>,
         server: usize,
