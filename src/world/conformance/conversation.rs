@@ -33,8 +33,7 @@ const LAST_LINES: usize = 8;
 
 /// Microseconds of the monotonic clock, which all processes of a host share.
 pub(super) fn monotonic() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000
+    micros(Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default())
 }
 
 /// An answer, and when its request was sent and it came.
@@ -174,6 +173,10 @@ impl Conversation {
         self.asked.insert(id, (doing, monotonic()));
         self.write(&request);
         id
+    }
+
+    pub fn cancels(&mut self, of: u64) -> u64 {
+        self.ask("`cancel`", json!({ "t": "cancel", "of": of }))
     }
 
     fn write(&self, value: &Value) {
