@@ -15,6 +15,7 @@ use crate::record::{Standstill, Trial};
 use crate::report::document::violated_word;
 use crate::run::RunEvent;
 use crate::scenario::{TrialPlan, TrialSpec};
+use crate::words::clock::millis;
 use crate::words::locked::locked;
 use crate::words::measure::Measure;
 use crate::words::units::{contenders, counted, format_micros, whole_seconds};
@@ -159,10 +160,6 @@ impl Progress {
     fn now(&self) -> std::sync::MutexGuard<'_, Now> {
         locked(&self.now)
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn bar(expected: Duration) -> ProgressBar {
