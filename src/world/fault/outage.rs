@@ -128,15 +128,6 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
     Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
 }
 
-/// The servers whose processes are there, be they held still, and those that are down.
-async fn there_and_down(servers: &[usize], processes: &dyn Processes) -> (Vec<usize>, Vec<usize>) {
-    let (mut there, mut down) = (Vec::new(), Vec::new());
-    for server in servers {
-        if processes.is_running(*server).await { there.push(*server) } else { down.push(*server) }
-    }
-    (there, down)
-}
-
 /// Undoes all of this, and waits until every server serves and is in step; where links were broken, first until everything gets
 /// everywhere. A fault may keep it from that, whose healing then waits for it.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
@@ -172,7 +163,10 @@ pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), S
 
 /// Wakes the servers that are there, starts the others, and looks whether they are an ensemble again.
 async fn wake_and_start(servers: &[usize], processes: &dyn Processes) -> Result<String, String> {
-    let (there, down) = there_and_down(servers, processes).await;
+    let (mut there, mut down) = (Vec::new(), Vec::new());
+    for server in servers {
+        if processes.is_running(*server).await { there.push(*server) } else { down.push(*server) }
+    }
     let woken = do_each(&there, |server| processes.resume(server)).await;
     do_each(&down, |server| processes.start(server)).await?;
     woken?;
