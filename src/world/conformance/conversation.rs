@@ -5,7 +5,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use crate::words::units::one_line;
 use crate::world::driver::protocol::{
     Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What,
 };
-use crate::world::driver::{DriverChild, DriverCommand, LastLines, READY_WITHIN};
+use crate::world::driver::{DriverChild, DriverCommand, LastLines, READY_WITHIN, how};
 use crate::world::zk::reactor;
 
 /// So much of what it says waits to be looked at; then it has to wait itself.
@@ -411,14 +410,6 @@ impl Drop for Conversation {
         self.kill();
         self.family.kill();
         let _ = self.child.wait();
-    }
-}
-
-pub(super) fn how(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit status {code}"),
-        (_, Some(signal)) => format!("by signal {signal}"),
-        _ => "nobody knows how".into(),
     }
 }
 
