@@ -351,7 +351,6 @@ impl Conversation {
         }
     }
 
-    /// How it has ended, as far as that is known.
     fn ending(&mut self) -> String {
         let until = monotonic() + 500_000;
         let mut status = None;

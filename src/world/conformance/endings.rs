@@ -174,7 +174,6 @@ async fn is_cancelled(driver: &mut Conversation, id: u64) -> Result<(), Trouble>
     }
 }
 
-/// Cancels an acquire; what that is answered.
 async fn cancelled(driver: &mut Conversation, asked: u64) -> Result<Answer, Trouble> {
     let cancel = driver.cancels(asked);
     let answered = driver.answer(asked, SOON).await?.answer;

@@ -154,7 +154,6 @@ async fn within(check: LocalBoxFuture<'_, Tried>) -> Tried {
     reactor::timeout(CHECK_WITHIN, check).await.unwrap_or_else(late)
 }
 
-/// The end of its input finds one that holds and one that waits.
 async fn end_while_holding(stage: &mut Stage<'_>) -> Tried {
     let on = stage.place().await?;
     let (holder, other) = stage.two().await?;
@@ -209,7 +208,6 @@ enum CheckNote {
     Better(String),
 }
 
-/// Why a check ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Trouble {
     /// The driver did what it must not.

@@ -41,7 +41,6 @@ pub fn namespace_of(chroot: &str, top: &str) -> String {
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
 }
 
-/// What may be done to a server.
 #[derive(Clone, Copy)]
 struct Action {
     key: &'static str,
@@ -91,7 +90,6 @@ pub struct Hosts {
 }
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
-/// How long it may take until what a command did is seen.
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 

@@ -236,7 +236,6 @@ const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 /// How long the system may take to clear a killed process away.
 const KILLED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Sends the signal, waits for the end, and kills what has not ended in time.
 async fn end(local: &Local, number: usize, signal: Signal) -> Done {
     ask(local, number, signal)?;
     if signal != Signal::KILL {
@@ -266,7 +265,6 @@ async fn gone(local: &Local, number: usize, within: Duration) -> Done {
 /// How long a signal may take to reach every thread of a JVM.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Whether the system says that the process is stopped.
 fn stands(local: &Local, number: usize) -> Fact {
     let pid = local.server(number)?.pid().ok_or_else(|| format!("server {number} does not run"))?;
     let pid = Pid::from_u32(pid);

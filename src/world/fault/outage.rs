@@ -119,7 +119,6 @@ async fn see_consequences(
     Ok(seen)
 }
 
-/// A leader of a later election than that.
 async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, String> {
     let leader = processes.leader_and_epoch().await?;
     if leader.epoch > epoch {
@@ -161,7 +160,6 @@ pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), S
     joined.and(whole.await.map(drop))
 }
 
-/// Wakes the servers that are there, starts the others, and looks whether they are an ensemble again.
 async fn wake_and_start(servers: &[usize], processes: &dyn Processes) -> Result<String, String> {
     let (mut there, mut down) = (Vec::new(), Vec::new());
     for server in servers {

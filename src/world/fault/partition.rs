@@ -82,7 +82,6 @@ fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// Both directions between each of one group and each of the other.
 fn between(one: &[usize], other: &[usize]) -> Vec<(usize, usize)> {
     one.iter().flat_map(|a| other.iter().flat_map(|b| [(*a, *b), (*b, *a)])).collect()
 }

@@ -108,7 +108,6 @@ pub enum How {
     Wiped,
 }
 
-/// What a server's process is to be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Wanted {
     #[default]
@@ -215,7 +214,6 @@ impl InEffect {
         self.wiping.lock().await
     }
 
-    /// Breaks a link that is to be broken, or mends it.
     async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
         let mut broken = self.broken.lock().await;
         let is_to_be = self.has(effect);
