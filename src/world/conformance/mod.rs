@@ -142,7 +142,7 @@ pub async fn of_lock(
         let tried = within(tries(&mut stage)).await;
         if !matches!(tried, Ok(_) | Err(Trouble::NotTried(_))) {
             stage.give_up();
-            stage.forget_places();
+            stage.places.clear();
         }
         all.push(Finding::of(name, Some(lock), advice, tried));
     }

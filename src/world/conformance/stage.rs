@@ -66,7 +66,8 @@ pub(super) struct Stage<'a> {
     /// Of the sessions whose password was told.
     keys: BTreeMap<usize, SessionKey>,
     made: usize,
-    places: Vec<String>,
+    /// The locks that it has made, but for those that a check has left as it failed: what is in one is told by that check.
+    pub places: Vec<String>,
 }
 
 /// A session that looks at what drivers do, and counts nothing.
@@ -344,15 +345,6 @@ impl<'a> Stage<'a> {
             all.extend(self.nodes(place).await?);
         }
         Ok(all)
-    }
-
-    pub fn has_places(&self) -> bool {
-        !self.places.is_empty()
-    }
-
-    /// A check that failed leaves its lock as it is: what is in it is told by that check.
-    pub fn forget_places(&mut self) {
-        self.places.clear();
     }
 
     pub fn has_timeouts(&self) -> bool {
