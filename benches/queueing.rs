@@ -28,7 +28,7 @@ use zklockbench::record::Trial;
 use zklockbench::scenario::{TrialPlan, TrialSpec, parse};
 use zklockbench::words::error::{Error, Exit};
 use zklockbench::words::measure::{Histogram, Measure};
-use zklockbench::world::ensemble::{External, Installation, Local, LocalSpec, Places};
+use zklockbench::world::ensemble::{Installation, Local, LocalSpec, Places, parse_connect};
 use zklockbench::world::zk::keep_awake::EVERY;
 use zklockbench::world::zk::{Access, Target};
 
@@ -91,7 +91,7 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
     let environment = Environment {
         target,
         workspace,
-        servers: External::parse(&connect)?.addresses,
+        servers: parse_connect(&connect)?.addresses,
         namespace: TOP.trim_start_matches('/').to_owned(),
         threads: 1,
         keep_awake: Some(EVERY),

@@ -9,7 +9,7 @@ use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Slice, TrialPlan, TrialSpec, parse};
 use zklockbench::words::error::Error;
-use zklockbench::world::ensemble::{External, Installation, Local, LocalSpec, Places};
+use zklockbench::world::ensemble::{Installation, Local, LocalSpec, Places, parse_connect};
 use zklockbench::world::zk::{Access, Target};
 
 use crate::bare::{Loop, Running};
@@ -44,7 +44,7 @@ impl World {
             || format!("{connect} (an existing one)"),
             |local| format!("{connect}, data in {}", local.placement()),
         );
-        let servers = External::parse(&connect)?.addresses;
+        let servers = parse_connect(&connect)?.addresses;
         // All sessions of both sides on one server: which of them land on the leader would otherwise differ
         // from loop to loop, and changes a handoff by more than what is looked for.
         let target = Target { connect: pinned(&connect, &servers), access: Access::default() };

@@ -12,7 +12,9 @@ use super::output;
 use crate::load::{Alive, Leftover, leftovers, remove};
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, one_line};
-use crate::world::ensemble::{External, LeftProject, left_projects, remove_left_projects};
+use crate::world::ensemble::{
+    LeftProject, left_projects, parse_connect, reach_servers, remove_left_projects,
+};
 use crate::world::zk::Target;
 
 pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -21,9 +23,9 @@ pub async fn execute(args: CleanArgs, stop: &CancellationToken) -> Result<Exit, 
 
 async fn clean(args: CleanArgs) -> Result<Exit, Error> {
     let Some(connect) = args.connect.clone() else { return clean_docker(&args) };
-    let external = External::parse(&connect)?;
+    let external = parse_connect(&connect)?;
     let target = Target { connect, access: args.access.access(None)? };
-    external.reach().await?;
+    reach_servers(&external).await?;
     let found = leftovers(&target).await?;
     let chosen: Vec<&Leftover> = match &args.run_id {
         Some(name) => vec![named(&found, name)?],

@@ -15,8 +15,9 @@ use crate::words::catalog::LockCard;
 use crate::words::error::{Error, Exit};
 use crate::words::units::{as_a_word, counted, listed, one_line};
 use crate::words::verdict::Verdict;
-use crate::world::conformance::{self, CheckSite, Finding, Introduction, Outcome};
+use crate::world::conformance::{self, CheckSite, Finding, Outcome};
 use crate::world::driver::DriverCommand;
+use crate::world::driver::protocol::Ready;
 use crate::world::zk::{Access, reactor};
 
 /// What the driver is called in messages: it has no name, as none is needed here.
@@ -34,17 +35,16 @@ pub async fn execute(args: DriverArgs, stop: &CancellationToken) -> Result<Exit,
     let command = drivers::named(&format!("{NAME}={}", args.program)).map_err(Error::usage)?;
     let access = args.opening.access.access(None)?;
     let tried = command.clone();
-    let introduction =
-        on_its_own_thread(stop, move || async move { conformance::introduce(&tried).await }).await?;
-    let introduction = introduction.map_err(|why| Error::environment(format!("the driver {why}")))?;
-    let locks = chosen(&introduction, &args.locks)?;
+    let ready = on_its_own_thread(stop, move || async move { conformance::introduce(&tried).await }).await?;
+    let ready = ready.map_err(|why| Error::environment(format!("the driver {why}")))?;
+    let locks = chosen(&ready, &args.locks)?;
     let findings = on_an_ensemble(&args, access, command, &locks, stop).await?;
-    let all = [shown(&introduction).into_iter().collect(), findings].concat();
-    show(&introduction, &locks, &all, &args)
+    let all = [shown(&ready).into_iter().collect(), findings].concat();
+    show(&ready, &locks, &all, &args)
 }
 
-fn chosen(introduction: &Introduction, asked: &[String]) -> Result<Vec<String>, Error> {
-    let known = || introduction.ready.locks.keys().map(String::as_str);
+fn chosen(ready: &Ready, asked: &[String]) -> Result<Vec<String>, Error> {
+    let known = || ready.locks.keys().map(String::as_str);
     if let Some(unknown) = asked.iter().find(|asked| !known().any(|lock| lock == asked.as_str())) {
         let all = known().collect::<Vec<_>>().join(", ");
         let help = did_you_mean(unknown, known(), &format!("it has {all}"));
@@ -55,9 +55,9 @@ fn chosen(introduction: &Introduction, asked: &[String]) -> Result<Vec<String>, 
 }
 
 /// What it declares has to be good for strategies, too: names, parameters.
-fn shown(introduction: &Introduction) -> Option<Finding> {
+fn shown(ready: &Ready) -> Option<Finding> {
     let command = DriverCommand { name: NAME.into(), program: String::new(), arguments: Vec::new() };
-    let refused = lock::register(vec![lock::Program { command, ready: introduction.ready.clone() }]).err()?;
+    let refused = lock::register(vec![lock::Program { command, ready: ready.clone() }]).err()?;
     Some(Finding {
         check: "ready",
         lock: None,
@@ -137,30 +137,25 @@ async fn on_its_own_thread<T: Send + 'static, F: Future<Output = T>>(
     task.await.map_err(|error| Error::environment(format!("the check ended: {error}")))?
 }
 
-fn show(
-    introduction: &Introduction,
-    locks: &[String],
-    all: &[Finding],
-    args: &DriverCheckArgs,
-) -> Result<Exit, Error> {
-    let headline = headline(introduction, locks, all);
+fn show(ready: &Ready, locks: &[String], all: &[Finding], args: &DriverCheckArgs) -> Result<Exit, Error> {
+    let headline = headline(ready, locks, all);
     let has_failed = all.iter().any(|finding| finding.outcome == Outcome::Failed);
     let verdict = Verdict::violated_if(has_failed.then(|| headline.clone()).into_iter().collect());
-    let found = json!({ "driver": introduction.ready.driver, "inside": introduction.ready.inside,
-                        "system": introduction.ready.system, "locks": locks, "headline": headline,
+    let found = json!({ "driver": ready.driver, "inside": ready.inside,
+                        "system": ready.system, "locks": locks, "headline": headline,
                         "checks": all });
     output::tell("driver check", RunEnding::Complete.exit(&verdict), &found, || {
         output::outcome(args.opening.quiet, &headline, || {
             let lines: String = all.iter().map(line).collect();
-            format!("{headline}\n\n{lines}\n{}\n", next(introduction, locks, &args.program))
+            format!("{headline}\n\n{lines}\n{}\n", next(ready, locks, &args.program))
         })
     })
 }
 
-fn next(introduction: &Introduction, locks: &[String], program: &str) -> String {
+fn next(ready: &Ready, locks: &[String], program: &str) -> String {
     const NOT_TRIED: &str = "Nothing here says what becomes of a lock under faults.";
     match locks.first() {
-        Some(lock) if introduction.ready.system == LockCard::ZOOKEEPER => format!(
+        Some(lock) if ready.system == LockCard::ZOOKEEPER => format!(
             "{NOT_TRIED} Next: zklockbench run faults/leader-killed --driver my={} --strategies my:{}",
             as_a_word(program),
             one_line(lock)
@@ -170,13 +165,13 @@ fn next(introduction: &Introduction, locks: &[String], program: &str) -> String 
 }
 
 /// `curator 1.0: InterProcessMutex keeps the protocol: 27 of 27 checks`.
-fn headline(introduction: &Introduction, locks: &[String], all: &[Finding]) -> String {
+fn headline(ready: &Ready, locks: &[String], all: &[Finding]) -> String {
     let count = |outcome| all.iter().filter(|finding| finding.outcome == outcome).count();
     let (failed, left_out) = (count(Outcome::Failed), count(Outcome::NotTried));
     let tried = all.len() - left_out;
     let names = listed(locks);
-    let driver = one_line(&introduction.ready.driver);
-    let system = match introduction.ready.system.as_str() {
+    let driver = one_line(&ready.driver);
+    let system = match ready.system.as_str() {
         "zookeeper" => String::new(),
         other => format!(" ({}, not ZooKeeper)", one_line(other)),
     };
@@ -210,10 +205,10 @@ mod tests {
         Finding { check: "timeout", lock: Some("Lock".into()), outcome, seen: "seen".into(), advice }
     }
 
-    fn introduction() -> Introduction {
+    fn ready() -> Ready {
         let ready = json!({ "t": "ready", "v": 1, "driver": "my 1", "locks": {
             "Lock": { "timeout": "native", "cancel": "none" }, "Other": { "timeout": "none", "cancel": "none" } } });
-        Introduction { ready: serde_json::from_value(ready).unwrap() }
+        serde_json::from_value(ready).unwrap()
     }
 
     #[test]
@@ -221,7 +216,7 @@ mod tests {
         let said = |locks: &[&str], outcomes: &[Outcome]| {
             let locks: Vec<String> = locks.iter().map(|lock| (*lock).to_owned()).collect();
             let all: Vec<Finding> = outcomes.iter().map(|outcome| finding(*outcome)).collect();
-            headline(&introduction(), &locks, &all)
+            headline(&ready(), &locks, &all)
         };
         use Outcome::{Failed, NotTried, Ok, Warning};
         assert_eq!(said(&["Lock"], &[Ok, Ok]), "my 1: Lock keeps the protocol: 2 of 2 checks");
@@ -243,23 +238,23 @@ mod tests {
 
     #[test]
     fn the_last_line_says_what_was_not_tried_and_how_to() {
-        let last = next(&introduction(), &["Lock".to_owned()], "python3 my-lock.py");
+        let last = next(&ready(), &["Lock".to_owned()], "python3 my-lock.py");
         assert_eq!(
             last,
             "Nothing here says what becomes of a lock under faults. Next: zklockbench run faults/leader-killed --driver \
              my='python3 my-lock.py' --strategies my:Lock"
         );
         // Faults that break servers do not touch what is not ZooKeeper's.
-        let mut other = introduction();
-        other.ready.system = "redis".into();
+        let mut other = ready();
+        other.system = "redis".into();
         let last = next(&other, &["Lock".to_owned()], "drivers/redis/run");
         assert_eq!(last, "Nothing here says what becomes of a lock under faults.");
     }
 
     #[test]
     fn a_lock_that_it_does_not_have_is_told_with_the_nearest() {
-        assert_eq!(chosen(&introduction(), &[]).unwrap(), ["Lock", "Other"]);
-        let told = chosen(&introduction(), &["Lokc".to_owned()]).unwrap_err().to_string();
+        assert_eq!(chosen(&ready(), &[]).unwrap(), ["Lock", "Other"]);
+        let told = chosen(&ready(), &["Lokc".to_owned()]).unwrap_err().to_string();
         assert!(told.contains("no lock `Lokc`; did you mean `Lock`?"), "{told}");
     }
 }

@@ -23,7 +23,7 @@ use crate::scenario::{
 };
 use crate::words::error::{Error, Exit};
 use crate::words::units::{counted, shown};
-use crate::world::ensemble::External;
+use crate::world::ensemble::parse_connect;
 
 pub struct ScenarioFile {
     pub parsed: Parsed,
@@ -297,7 +297,7 @@ impl Overrides {
     /// The file's data with the changes made; `None` when there is none.
     fn apply(&self, text: &str) -> Result<Option<Changed>, Error> {
         // Told as what was written, not as a line of a file that doesn't exist.
-        self.place.connect.as_deref().map(External::parse).transpose()?;
+        self.place.connect.as_deref().map(parse_connect).transpose()?;
         let mut changes = self.changes()?;
         if changes.is_empty() && self.gate.is_empty() && self.strategies.is_empty() {
             return Ok(None);

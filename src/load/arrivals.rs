@@ -6,14 +6,15 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::gaps::Gap;
 use crate::record::{ArrivalWaits, Arrived, Dispersion, Disturbance};
 use crate::scenario::Late;
 use crate::scenario::schedule::{Arrival, Coming};
 use crate::words::clock::Stamp;
+use crate::words::locked::locked;
 use crate::words::measure::Window;
 
 const OPEN: u32 = 0;
@@ -116,10 +117,6 @@ impl DisturbedLock {
 /// How long an arrival waited, by its outcome; `None` of one that was not served.
 fn waited(outcome: u32) -> Option<u64> {
     (outcome != OPEN && outcome != UNSERVED).then(|| u64::from(outcome - 1))
-}
-
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Arrivals {

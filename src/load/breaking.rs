@@ -2,7 +2,7 @@
 //! elections of the servers, caused by a fault or by anything else.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -16,6 +16,7 @@ use crate::record::{Election, FaultRecord};
 use crate::scenario::{Slice, TrialSpec};
 use crate::words::catalog::fault::{Ends, FaultChoice, Proof, Target};
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 use crate::world::ensemble::{Leader, Processes};
 use crate::world::fault::{
     Admission, Contenders, CrashOrder, Doing, FaultReach, Fired, InEffect, News, Schedule, find, run,
@@ -279,7 +280,7 @@ impl Elections {
     }
 
     fn seen(&self) -> MutexGuard<'_, Vec<Sight>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.seen)
     }
 
     fn sees(&self, sight: Sight) {

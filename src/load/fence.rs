@@ -6,11 +6,12 @@
 //! Source: Kleppmann, "How to do distributed locking" (2016); Junqueira, "Note on fencing and distributed locks"
 //! (2016): the first write with a new token is what shuts the old holder out.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::lock::{Held, QueueNode};
 use crate::record::FencingCounts;
+use crate::words::locked::locked;
 
 /// A token: what tells the node, and the turn by that node.
 type FenceToken = (i64, u32);
@@ -52,7 +53,7 @@ impl Fence {
         let node = held.node.as_ref()?;
         self.writes.fetch_add(1, Ordering::Relaxed);
         let (rejected, rejected_by_number) = {
-            let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut newest = locked(&self.newest);
             let rejected = is_older(&mut newest.token, (token(node), held.turn));
             (rejected, is_older(&mut newest.number, (node.sequence, held.turn)))
         };

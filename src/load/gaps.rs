@@ -1,8 +1,9 @@
 //! Times in which a lock was wanted and not acquired, as the contenders see them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::words::clock::Stamp;
+use crate::words::locked::locked;
 
 /// A shorter gap is no interruption that anybody would notice, and would fill the list.
 const SHORTEST_GAP_US: u64 = 5_000;
@@ -64,12 +65,12 @@ impl Gaps {
 
     fn change(&self, lock: usize, change: impl FnOnce(&mut OfLock)) {
         if let Some(of) = self.locks.get(lock) {
-            change(&mut of.lock().unwrap_or_else(PoisonError::into_inner));
+            change(&mut locked(of));
         }
     }
 
     fn each<T>(&self, look: impl Fn(&OfLock) -> T) -> Vec<T> {
-        self.locks.iter().map(|of| look(&of.lock().unwrap_or_else(PoisonError::into_inner))).collect()
+        self.locks.iter().map(|of| look(&locked(of))).collect()
     }
 
     pub fn asks(&self, lock: usize, at: Stamp) {

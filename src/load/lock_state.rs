@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::fence::Fence;
 use crate::lock::Held;
@@ -12,6 +12,7 @@ use crate::record::history::LockKind;
 use crate::record::{LockClaim, Occupant};
 use crate::words::catalog::Mode;
 use crate::words::clock::Stamp;
+use crate::words::locked::locked;
 use crate::world::driver::PastHold;
 use crate::world::zk::changes::ChangeLog;
 
@@ -305,7 +306,7 @@ impl LockState {
         presence.entered.store(entered, Ordering::Relaxed);
         presence.sequence.store(sequence.unwrap_or(NO_NUMBER), Ordering::Relaxed);
         presence.czxid.store(czxid.unwrap_or(NO_NUMBER), Ordering::Relaxed);
-        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut past = locked(&self.past);
         let before = past.latest.range(..=entered).next_back().map(|(since, hold)| (*since, *hold));
         let after = past.latest.range(entered..).next().map(|(since, hold)| (*since, *hold));
         let beside =
@@ -331,7 +332,7 @@ impl LockState {
 
     /// How many holds became known after others that had begun later: the times from one holder to the next are too long there.
     pub fn out_of_order(&self) -> u64 {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner).out_of_order
+        locked(&self.past).out_of_order
     }
 
     /// A holder writes to what the lock guards; whether that was accepted. `None` without a token.

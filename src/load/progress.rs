@@ -11,7 +11,6 @@
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within what is tolerated.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -25,6 +24,7 @@ use crate::lock::longest_pause;
 use crate::record::{ServerCounters, Standstill, Stuck};
 use crate::scenario::TrialSpec;
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 use crate::words::units::{contenders, counted};
 use crate::world::zk::{Target, admin, sequence_of};
 
@@ -289,7 +289,7 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
         tokio::select! {
             () = tokio::time::sleep(LOOK_FOR_STANDSTILLS_EVERY) => {}
             Some(signs) = looks.next() => {
-                board.signs.lock().unwrap_or_else(PoisonError::into_inner).extend::<Vec<String>>(signs);
+                locked(&board.signs).extend::<Vec<String>>(signs);
                 continue;
             }
         }
@@ -348,7 +348,7 @@ pub fn longest_standstill(
         return None;
     }
     let began = shared.board.standstill_began.load(Ordering::Relaxed);
-    let seen = shared.board.signs.lock().unwrap_or_else(PoisonError::into_inner);
+    let seen = locked(&shared.board.signs);
     let mut signs: Vec<String> = seen.iter().cloned().collect();
     signs.extend(signs_of_servers(servers));
     if lost > 0 {

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,7 @@ use super::workspace::{SHOWS_LIFE, WORKERS_TOP, open_for, refused, remove_root};
 use crate::record::Beside;
 use crate::scenario::Slice;
 use crate::words::error::Error;
+use crate::words::locked::locked;
 use crate::words::units::one_line;
 use crate::world::zk::Target;
 
@@ -226,7 +227,7 @@ impl Rendezvous {
     /// Requests and events of this worker's meetings since this was asked last, as far as the servers of the locks count them
     /// among those of locks.
     pub fn take_beside(&self) -> Beside {
-        let beside = std::mem::take(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner));
+        let beside = std::mem::take(&mut *locked(&self.beside));
         match self.place {
             MeetingPlace::Elsewhere => Beside::default(),
             MeetingPlace::SameServers => Beside { reads: 0, writes: 0, ..beside },
@@ -369,7 +370,7 @@ impl Rendezvous {
     }
 
     fn counts(&self, count: impl FnOnce(&mut Beside)) {
-        count(&mut self.beside.lock().unwrap_or_else(PoisonError::into_inner));
+        count(&mut locked(&self.beside));
     }
 
     /// Counts an event; an error where the session is over.

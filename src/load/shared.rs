@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -24,6 +24,7 @@ use crate::scenario::schedule::{Coming, coming};
 use crate::scenario::{Load, Settling, Slice, Stop, TrialSpec};
 use crate::words::catalog::{Holders, Params};
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 use crate::words::measure::Window;
 use crate::world::driver::{HELD_BACK, Processes};
 use crate::world::ensemble::Started;
@@ -431,23 +432,23 @@ impl Control {
     }
 
     pub fn set_session(&self, key: Option<SessionKey>) {
-        *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
+        *locked(&self.key) = key;
     }
 
     pub fn session(&self) -> Option<SessionKey> {
-        self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.key).clone()
     }
 
     pub fn is_being_closed(&self, session: i64) {
-        self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Begun);
+        locked(&self.closings).insert(session, Closing::Begun);
     }
 
     pub fn was_closed(&self, session: i64) {
-        self.closings.lock().unwrap_or_else(PoisonError::into_inner).insert(session, Closing::Answered);
+        locked(&self.closings).insert(session, Closing::Answered);
     }
 
     pub fn closing(&self, session: i64) -> Option<Closing> {
-        self.closings.lock().unwrap_or_else(PoisonError::into_inner).get(&session).copied()
+        locked(&self.closings).get(&session).copied()
     }
 
     pub fn waits(&self, since: Stamp) {

@@ -63,7 +63,7 @@ impl DrivenLock {
     /// What the contenders of a trial want of the driver, spread over so many processes.
     pub fn wanted(&self, params: &Params, processes: usize) -> Wanted {
         let value = |value: &ParamValue| match value {
-            ParamValue::Duration(time) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into(),
+            ParamValue::Duration(time) => clock::millis(*time).into(),
             ParamValue::Bool(is) => (*is).into(),
             ParamValue::Word(word) => word.as_str().into(),
             ParamValue::Count(count) => (*count).into(),

@@ -2,7 +2,9 @@
 //! any of them has it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
+
+use crate::words::locked::locked;
 
 type Things<T> = HashMap<(String, usize), Weak<T>>;
 
@@ -15,7 +17,7 @@ impl<T: Default> InProcess<T> {
 
     /// That of one process on one lock path; a new one if there is none.
     pub fn of(&self, path: &str, process: usize) -> Arc<T> {
-        let mut things = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut things = locked(&self.0);
         things.retain(|_, thing| thing.strong_count() > 0);
         let key = (path.to_owned(), process);
         if let Some(thing) = things.get(&key).and_then(Weak::upgrade) {

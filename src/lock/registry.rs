@@ -2,12 +2,13 @@
 //! drivers have, and those of several, of which each contender uses one.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use super::driven::{self, DrivenLock, Program};
 use super::{Entry, articles, clients, curator, kazoo, ours};
 use crate::words::catalog::after::Event;
 use crate::words::catalog::{LockCard, MIXED_WITH, Params, Protection, members};
+use crate::words::locked::locked;
 use crate::words::units::capitalised;
 
 /// Every strategy, in the order in which lists show them.
@@ -193,7 +194,7 @@ static MIXED: Mutex<BTreeMap<String, &'static Entry>> = Mutex::new(BTreeMap::new
 
 /// The strategy of several of that name.
 fn mixed(name: &str) -> Option<&'static Entry> {
-    let mut all = MIXED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = locked(&MIXED);
     if let Some(entry) = all.get(name) {
         return Some(entry);
     }

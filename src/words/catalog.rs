@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::after::After;
+pub use crate::words::measure::Events;
 use crate::words::measure::RequestKind;
 
 /// Everything that is known of a lock strategy before it runs.
@@ -349,14 +350,6 @@ impl BatchCost {
         let refused: u64 = self.refused.iter().filter(|(k, _)| *k == kind).map(|(_, count)| count).sum();
         self.requests_of(kind).saturating_sub(refused)
     }
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Events {
-    pub node_deleted: u64,
-    pub children_changed: u64,
-    pub data_changed: u64,
-    pub node_created: u64,
 }
 
 /// Stands between the names: `curator:InterProcessMutex+curator-mutex`.

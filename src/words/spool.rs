@@ -217,43 +217,18 @@ impl<T: Record> Cursor<'_, T> {
 pub struct Merge<'a, T, K> {
     key: fn(&T) -> K,
     cursors: Vec<Cursor<'a, T>>,
-    /// The next of each run that has one. Of the same key, the older run's comes first.
-    heads: BinaryHeap<Reverse<Head<T, K>>>,
-}
-
-struct Head<T, K> {
-    key: K,
-    run: usize,
-    record: T,
-}
-
-impl<T, K: Ord> PartialEq for Head<T, K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl<T, K: Ord> Eq for Head<T, K> {}
-
-impl<T, K: Ord> PartialOrd for Head<T, K> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T, K: Ord> Ord for Head<T, K> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (&self.key, self.run).cmp(&(&other.key, other.run))
-    }
+    /// The next of each run, while there is one.
+    next: Vec<Option<T>>,
+    /// Their keys, and of which runs they are. Of the same key, the older run's comes first.
+    heads: BinaryHeap<Reverse<(K, usize)>>,
 }
 
 impl<'a, T: Record, K: Ord> Merge<'a, T, K> {
     fn of(key: fn(&T) -> K, mut cursors: Vec<Cursor<'a, T>>) -> io::Result<Self> {
-        let mut heads = BinaryHeap::new();
-        for (run, cursor) in cursors.iter_mut().enumerate() {
-            heads.extend(cursor.next()?.map(|record| Reverse(Head { key: key(&record), run, record })));
-        }
-        Ok(Self { key, cursors, heads })
+        let next: Vec<Option<T>> = cursors.iter_mut().map(Cursor::next).collect::<io::Result<_>>()?;
+        let heads = next.iter().zip(0..);
+        let heads = heads.filter_map(|(record, run)| Some(Reverse((key(record.as_ref()?), run)))).collect();
+        Ok(Self { key, cursors, next, heads })
     }
 }
 
@@ -262,13 +237,15 @@ impl<T: Record, K: Ord> Iterator for Merge<'_, T, K> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut head = self.heads.peek_mut()?;
-        let run = head.0.run;
+        let run = head.0.1;
         match self.cursors[run].next() {
             Err(error) => Some(Err(error)),
-            Ok(None) => Some(Ok(PeekMut::pop(head).0.record)),
-            Ok(Some(next)) => {
-                head.0.key = (self.key)(&next);
-                Some(Ok(std::mem::replace(&mut head.0.record, next)))
+            Ok(following) => {
+                match &following {
+                    Some(next) => head.0.0 = (self.key)(next),
+                    None => drop(PeekMut::pop(head)),
+                }
+                std::mem::replace(&mut self.next[run], following).map(Ok)
             }
         }
     }

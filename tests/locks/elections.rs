@@ -15,7 +15,7 @@ const LINES: &str =
 async fn kill_the_leader(local: &Local) {
     tokio::time::sleep(Duration::from_secs(3)).await;
     for (number, address) in (1..).zip(local.addresses()) {
-        if Leader::told_by(number, &address, Duration::from_secs(2)).await.is_some() {
+        if Leader::elected_after(None, number, &address, Duration::from_secs(2)).await.is_some() {
             local.kill(number).await.unwrap();
             return;
         }

@@ -9,7 +9,7 @@ use zklockbench::scenario::gate::{
     Condition, Known, KnownCells, Limit, Quantity, Reference, Relation, Rule, Scope, Subject, Written,
     has_floor, parse,
 };
-use zklockbench::words::measure::{Better, Figure, FigureCard, Unit};
+use zklockbench::words::measure::{Better, Figure, FigureCard, Measure, Statistic, Unit};
 
 use crate::support::cards::CARDS;
 use crate::support::diagnosed::said_of_files;
@@ -164,7 +164,11 @@ fn what_is_said_of_gates_in_a_file() {
 }
 
 fn figures() -> impl Strategy<Value = Figure> {
-    select(FIGURES.iter().map(|card| Figure::Plain(card)).chain(Figure::of_samples()).collect::<Vec<_>>())
+    use Statistic::{Max, Mean, Min, Percentile};
+    let each = [Mean, Min, Percentile(50_000), Percentile(99_900), Max];
+    let of_samples =
+        Measure::all().into_iter().flat_map(|measure| each.map(|of| Figure::Latency(measure, of)));
+    select(FIGURES.iter().map(|card| Figure::Plain(card)).chain(of_samples).collect::<Vec<_>>())
 }
 
 fn numbers() -> impl Strategy<Value = f64> {

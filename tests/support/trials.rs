@@ -14,7 +14,7 @@ use zklockbench::record::{Counting, Trial};
 use zklockbench::results::history::{merge_histories, write_trial};
 use zklockbench::scenario::{Slice, TrialPlan, TrialSpec, parse};
 use zklockbench::words::error::Error;
-use zklockbench::world::ensemble::{External, Local, Started};
+use zklockbench::world::ensemble::{Local, Started, parse_connect};
 use zklockbench::world::proxy::Proxy;
 use zklockbench::world::zk::keep_awake::EVERY;
 use zklockbench::world::zk::{Access, Secret, Target};
@@ -239,7 +239,7 @@ impl Setting<'_> {
     /// What a trial below that root runs in.
     fn environment(&self, workspace: Workspace) -> Environment {
         let servers = self.servers.as_ref().unwrap_or(&self.connect);
-        let servers = External::parse(servers).unwrap().addresses;
+        let servers = parse_connect(servers).unwrap().addresses;
         let local = self.local.clone();
         Environment {
             target: self.target(),

@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,6 +25,7 @@ use crate::load;
 use crate::report::ci::{Live, openmetrics};
 use crate::run::RunEvent;
 use crate::words::error::Error;
+use crate::words::locked::locked;
 
 /// Connections that are served at the same time.
 const AT_ONCE: usize = 4;
@@ -105,7 +106,7 @@ impl Endpoint {
     }
 
     pub fn event(&self, event: &RunEvent<'_>) {
-        let mut live = self.shared.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = locked(&self.shared.live);
         match event {
             RunEvent::TrialBegins(spec) => {
                 live.trial_begins(&spec.strategy.label, spec.contenders, spec.repetition)
@@ -134,12 +135,12 @@ impl Drop for Endpoint {
 impl MetricsShared {
     /// The text, not older than [`TEXT_LASTS`].
     fn text(&self) -> String {
-        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = locked(&self.text);
         if let Some((_, text)) = text.as_ref().filter(|(made, _)| made.elapsed() < TEXT_LASTS) {
             return text.clone();
         }
         // The run never waits for the text to be made.
-        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let live = locked(&self.live).clone();
         let made = live.render(SystemTime::now());
         *text = Some((Instant::now(), made.clone()));
         made

@@ -19,11 +19,12 @@ use crate::lock::DrivenLocks;
 use crate::record::{EnsembleInfo, Floor, ServerInfo};
 use crate::scenario::{EnsembleChoice, Scenario, TrialPlan, parse};
 use crate::words::catalog::fault::{Capability, FaultCard, FaultChoice, Target as FaultTarget};
+use crate::words::connect::Connect;
 use crate::words::error::Error;
 use crate::words::units::counted;
 use crate::world::ensemble::{
-    Compose, External, Hosts, Installation, Kept, Local, LocalSpec, NICER_BY, Places, Role, Started,
-    links_capability, namespace_of, roles,
+    Compose, Hosts, Installation, Kept, Local, LocalSpec, NICER_BY, Places, Role, Started, links_capability,
+    namespace_of, parse_connect, reach_servers, roles,
 };
 use crate::world::fault;
 use crate::world::proxy::Proxy;
@@ -46,7 +47,7 @@ enum Servers {
     Contained(Arc<Compose>),
     /// Kept by `ensemble up`.
     Kept(Kept),
-    External(External),
+    External(Connect),
 }
 
 impl OpenEnsemble {
@@ -73,7 +74,7 @@ impl OpenEnsemble {
                 Servers::Kept(Kept { connect, servers, .. }) => {
                     (connect.clone(), servers.iter().map(|server| server.address.clone()).collect())
                 }
-                Servers::External(external) => (external.connect.clone(), external.addresses.clone()),
+                Servers::External(external) => (external.text.clone(), external.addresses.clone()),
             };
             let target = Target { connect, access: Access { digest, ..access } };
             if args.create_chroot {
@@ -195,8 +196,8 @@ impl Servers {
         let needs = Needs::of(scenario);
         match &scenario.ensemble {
             EnsembleChoice::Connect(connect) => {
-                let external = External::parse(connect)?;
-                external.reach().await?;
+                let external = parse_connect(connect)?;
+                reach_servers(&external).await?;
                 Ok(Self::External(external))
             }
             _ if args.access.wants_tls() => {
@@ -324,7 +325,7 @@ impl Needs {
         let EnsembleChoice::Connect(connect) = &scenario.ensemble else { return Ok(None) };
         match file {
             Some(file) => {
-                Hosts::read(file, &External::parse(connect)?.addresses).map(|hosts| Some(Arc::new(hosts)))
+                Hosts::read(file, &parse_connect(connect)?.addresses).map(|hosts| Some(Arc::new(hosts)))
             }
             None if self.own_servers() => Err(Error::usage(
                 "the run breaks servers that it has not started: name the commands for that with --hosts FILE",

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "how long a phase has taken is only shown")]
 
 use std::io::IsTerminal;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -15,6 +15,8 @@ use crate::record::{Standstill, Trial};
 use crate::report::document::violated_word;
 use crate::run::RunEvent;
 use crate::scenario::{TrialPlan, TrialSpec};
+use crate::words::clock::millis;
+use crate::words::locked::locked;
 use crate::words::measure::Measure;
 use crate::words::units::{cell_name, counted, format_micros, whole_seconds};
 use crate::words::verdict::Verdict;
@@ -156,12 +158,8 @@ impl Progress {
     }
 
     fn now(&self) -> std::sync::MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.now)
     }
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn bar(expected: Duration) -> ProgressBar {

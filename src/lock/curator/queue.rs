@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_util::future::{join, join_all};
 use tokio::sync::Notify;
@@ -17,6 +17,7 @@ use crate::lock::queue::{Habits, Queue, Waiter, Wakes, WatchOn, fired};
 use crate::lock::wait::{AnyEvent, Ended};
 use crate::lock::{AcquireError, Acquired, Patience, QueueNode};
 use crate::words::catalog::Protection;
+use crate::words::locked::locked;
 use crate::world::zk::{EventKind, Failure, Names, Session, reactor};
 
 /// Curator's default node data is the address of the client's host, as text.
@@ -255,7 +256,7 @@ impl SharedObject {
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<u64, (String, Arc<Notify>)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.waiting)
     }
 
     /// A task is about to watch that path and to wait.

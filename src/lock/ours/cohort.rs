@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,6 +23,7 @@ use crate::words::catalog::{
     BatchCost, Guarantees, LockCard, Mode, Param, ParamKind, Params, Protection, joined,
 };
 use crate::words::clock::{self, Stamp};
+use crate::words::locked::locked;
 use crate::world::zk::{Failure, Session, SessionState, reactor};
 
 const CONTENDERS: u64 = 10;
@@ -137,7 +138,7 @@ impl RemoteTurn {
 
 impl Cohort {
     fn queue(&self) -> MutexGuard<'_, LocalQueue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 
     async fn turn(self: &Arc<Self>, patience: &Patience) -> Acquired<Turn> {
@@ -279,7 +280,7 @@ impl Tenure {
     }
 
     fn keeper(&self) -> MutexGuard<'_, Option<oneshot::Sender<Order>>> {
-        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.keeper)
     }
 
     /// Has the node deleted; what came of it is for nobody to know. Without a keeper it goes with its session.

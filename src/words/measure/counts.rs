@@ -268,7 +268,7 @@ pub struct WireCounts {
     /// Requests that the server answered with success, by the name of their kind.
     pub succeeded: PerRequest,
     /// Notifications.
-    pub notifications: WireNotifications,
+    pub notifications: Events,
     /// Names that getChildren returned.
     pub names_returned: u64,
     /// Bytes of these requests.
@@ -281,7 +281,8 @@ pub struct WireCounts {
 
 /// Notifications, by what the server said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct WireNotifications {
+#[schemars(rename = "WireNotifications")]
+pub struct Events {
     /// NodeCreated events.
     pub node_created: u64,
     /// NodeDeleted events.
@@ -309,13 +310,13 @@ pub struct WireApart {
     pub bytes: u64,
 }
 
-impl WireNotifications {
+impl Events {
     pub fn total(&self) -> u64 {
         self.node_created + self.node_deleted + self.data_changed + self.children_changed
     }
 }
 
-added_up!(WireNotifications { node_created, node_deleted, data_changed, children_changed });
+added_up!(Events { node_created, node_deleted, data_changed, children_changed });
 added_up!(WireApart { connects, closes, pings, auths, watches_set_anew, bytes });
 
 impl WireCounts {
@@ -465,7 +466,7 @@ mod tests {
             other_requests: BTreeMap::from([("whoAmI".into(), 4 * unit)]),
             parts_of_multis: BTreeMap::from([("check".into(), 5 * unit)]),
             succeeded,
-            notifications: WireNotifications {
+            notifications: Events {
                 node_created: 6 * unit,
                 node_deleted: 7 * unit,
                 data_changed: 8 * unit,

@@ -106,16 +106,6 @@ impl Better {
 }
 
 impl Statistic {
-    /// What tables show unless something else is asked for.
-    pub const USUAL: [Self; 6] = [
-        Self::Mean,
-        Self::percent(50),
-        Self::percent(90),
-        Self::percent(99),
-        Self::Percentile(99_900),
-        Self::Max,
-    ];
-
     pub const fn percent(percent: u32) -> Self {
         Self::Percentile(percent * 1_000)
     }
@@ -166,11 +156,6 @@ impl FromStr for Statistic {
 }
 
 impl Figure {
-    pub fn of_samples() -> impl Iterator<Item = Self> {
-        let measures = Measure::all().into_iter();
-        measures.flat_map(|measure| Statistic::USUAL.map(|statistic| Self::Latency(measure, statistic)))
-    }
-
     /// The figure of that name, where there are those without samples.
     pub fn named(text: &str, plain: &[&'static FigureCard]) -> Result<Self, String> {
         if let Some((measure, statistic)) = text.split_once('.') {

@@ -96,8 +96,7 @@ mod steady;
 mod thread_recorder;
 
 pub use counts::{
-    Counts, Notifications, Outcome, OutcomeCounts, PerRequest, RequestKind, WireApart, WireCounts,
-    WireNotifications,
+    Counts, Events, Notifications, Outcome, OutcomeCounts, PerRequest, RequestKind, WireApart, WireCounts,
 };
 pub use figure::{Better, Figure, FigureCard, FigureKind, Statistic, Unit};
 pub use herd::{RANK_CLASSES, Woken, rank_class, rank_label};

@@ -5,7 +5,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use crate::words::units::one_line;
 use crate::world::driver::protocol::{
     Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What,
 };
-use crate::world::driver::{DriverChild, DriverCommand, LastLines, READY_WITHIN};
+use crate::world::driver::{DriverChild, DriverCommand, LastLines, READY_WITHIN, how};
 use crate::world::zk::reactor;
 
 /// So much of what it says waits to be looked at; then it has to wait itself.
@@ -33,8 +32,7 @@ const LAST_LINES: usize = 8;
 
 /// Microseconds of the monotonic clock, which all processes of a host share.
 pub(super) fn monotonic() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000
+    micros(Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default())
 }
 
 /// An answer, and when its request was sent and it came.
@@ -174,6 +172,10 @@ impl Conversation {
         self.asked.insert(id, (doing, monotonic()));
         self.write(&request);
         id
+    }
+
+    pub fn cancels(&mut self, of: u64) -> u64 {
+        self.ask("`cancel`", json!({ "t": "cancel", "of": of }))
     }
 
     fn write(&self, value: &Value) {
@@ -349,7 +351,6 @@ impl Conversation {
         }
     }
 
-    /// How it has ended, as far as that is known.
     fn ending(&mut self) -> String {
         let until = monotonic() + 500_000;
         let mut status = None;
@@ -408,14 +409,6 @@ impl Drop for Conversation {
         self.kill();
         self.family.kill();
         let _ = self.child.wait();
-    }
-}
-
-pub(super) fn how(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit status {code}"),
-        (_, Some(signal)) => format!("by signal {signal}"),
-        _ => "nobody knows how".into(),
     }
 }
 

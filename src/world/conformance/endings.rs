@@ -167,10 +167,6 @@ async fn race_once(
     }
 }
 
-fn cancels(driver: &mut Conversation, of: u64) -> u64 {
-    driver.ask("`cancel`", json!({ "t": "cancel", "of": of }))
-}
-
 async fn is_cancelled(driver: &mut Conversation, id: u64) -> Result<(), Trouble> {
     match driver.answer(id, SOON).await?.answer.err {
         Some(word) => wrong(format!("`cancel` was answered with `{word}`")),
@@ -178,9 +174,8 @@ async fn is_cancelled(driver: &mut Conversation, id: u64) -> Result<(), Trouble>
     }
 }
 
-/// Cancels an acquire; what that is answered.
 async fn cancelled(driver: &mut Conversation, asked: u64) -> Result<Answer, Trouble> {
-    let cancel = cancels(driver, asked);
+    let cancel = driver.cancels(asked);
     let answered = driver.answer(asked, SOON).await?.answer;
     is_cancelled(driver, cancel).await?;
     Ok(answered)
@@ -259,7 +254,7 @@ pub(super) async fn cancel_after(stage: &mut Stage<'_>) -> Tried {
     let asked = stage.asks(one, &on, WantedMode::Write, None).await?;
     stage.granted(asked, SOON).await?;
     let driver = stage.driver().await?;
-    let cancel = cancels(driver, asked);
+    let cancel = driver.cancels(asked);
     is_cancelled(driver, cancel).await?;
     driver.listen(Duration::from_millis(100)).await?;
     stage.is_held(one, &on, None).await?;
@@ -304,7 +299,7 @@ pub(super) async fn close_while_holding(stage: &mut Stage<'_>) -> Tried {
 }
 
 pub(super) async fn nothing_left(stage: &mut Stage<'_>) -> Tried {
-    needs(stage.has_places(), "no check before it has made a lock")?;
+    needs(!stage.places.is_empty(), "no check before it has made a lock")?;
     reactor::sleep(Duration::from_millis(100)).await;
     let left = stage.all_nodes().await?;
     match left.first() {

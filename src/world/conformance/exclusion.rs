@@ -255,7 +255,7 @@ pub(super) async fn by_itself(stage: &mut Stage<'_>) -> Tried {
     let other = asks(stage, two, &on, 0, &[]).await?;
     if stage.can_cancel() {
         let driver = stage.driver().await?;
-        let cancel = driver.ask("`cancel`", json!({ "t": "cancel", "of": asked }));
+        let cancel = driver.cancels(asked);
         driver.answer(cancel, SOON).await?;
     }
     let released = stage.driver().await?.release_of(asked, SOON).await?;
@@ -344,7 +344,7 @@ pub(super) async fn ahead(stage: &mut Stage<'_>) -> Tried {
     let out = asks_ahead(stage, one, &on, count).await?;
     stage.queues(one, &on).await?;
     let driver = stage.driver().await?;
-    let cancel = driver.ask("`cancel`", json!({ "t": "cancel", "of": out[count - 1] }));
+    let cancel = driver.cancels(out[count - 1]);
     driver.answer(cancel, SOON).await?;
     let late = asks(stage, one, &on, 0, &[("after", out[count - 1].into())]).await?;
     are_cancelled(stage, &out, "they were cancelled").await?;

@@ -28,11 +28,6 @@ pub use stage::CheckSite;
 
 const CHECK_WITHIN: Duration = Duration::from_secs(90);
 
-#[derive(Debug, Clone)]
-pub struct Introduction {
-    pub ready: Ready,
-}
-
 type OfProgram = for<'a> fn(&'a mut Conversation) -> LocalBoxFuture<'a, Tried>;
 type OfLock = for<'a> fn(&'a mut Stage<'_>) -> LocalBoxFuture<'a, Tried>;
 
@@ -99,8 +94,8 @@ checks! {
     "end while holding": end_while_holding, "exit when standard input ends, whoever holds or waits";
 }
 
-pub async fn introduce(command: &DriverCommand) -> Result<Introduction, String> {
-    Conversation::start(command).await.map(|driver| Introduction { ready: driver.ready.clone() })
+pub async fn introduce(command: &DriverCommand) -> Result<Ready, String> {
+    Conversation::start(command).await.map(|driver| driver.ready.clone())
 }
 
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -147,7 +142,7 @@ pub async fn of_lock(
         let tried = within(tries(&mut stage)).await;
         if !matches!(tried, Ok(_) | Err(Trouble::NotTried(_))) {
             stage.give_up();
-            stage.forget_places();
+            stage.places.clear();
         }
         all.push(Finding::of(name, Some(lock), advice, tried));
     }
@@ -159,7 +154,6 @@ async fn within(check: LocalBoxFuture<'_, Tried>) -> Tried {
     reactor::timeout(CHECK_WITHIN, check).await.unwrap_or_else(late)
 }
 
-/// The end of its input finds one that holds and one that waits.
 async fn end_while_holding(stage: &mut Stage<'_>) -> Tried {
     let on = stage.place().await?;
     let (holder, other) = stage.two().await?;
@@ -214,7 +208,6 @@ enum CheckNote {
     Better(String),
 }
 
-/// Why a check ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Trouble {
     /// The driver did what it must not.

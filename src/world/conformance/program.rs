@@ -7,10 +7,10 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
-use super::conversation::{Answered, Conversation, how, monotonic};
+use super::conversation::{Answered, Conversation, monotonic};
 use super::stage::SOON;
 use super::{CheckNote, Tried, wrong};
-use crate::world::driver::DriverCommand;
+use crate::world::driver::{DriverCommand, how};
 use crate::world::zk::reactor;
 
 const ECHOES: usize = 2_000;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::conversation::{Answered, Conversation};
+use super::conversation::{Answered, Conversation, monotonic};
 use super::{Trouble, wrong};
+use crate::words::clock::{micros, millis};
 use crate::words::units::parse_duration;
 use crate::world::driver::DriverCommand;
 use crate::world::driver::protocol::{
@@ -65,7 +66,8 @@ pub(super) struct Stage<'a> {
     /// Of the sessions whose password was told.
     keys: BTreeMap<usize, SessionKey>,
     made: usize,
-    places: Vec<String>,
+    /// The locks that it has made, but for those that a check has left as it failed: what is in one is told by that check.
+    pub places: Vec<String>,
 }
 
 /// A session that looks at what drivers do, and counts nothing.
@@ -142,8 +144,7 @@ impl<'a> Stage<'a> {
         self.contenders += 1;
         let mut parameters = self.parameters();
         parameters.extend(more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-        let session_ms = u64::try_from(session.as_millis()).unwrap_or(u64::MAX);
-        let mut open = json!({ "t": "open", "c": c, "connect": connect, "session_ms": session_ms,
+        let mut open = json!({ "t": "open", "c": c, "connect": connect, "session_ms": millis(session),
                                "lock": self.lock, "parameters": parameters });
         let access = &self.site.target.access;
         if let Some(identity) = &access.digest {
@@ -185,7 +186,7 @@ impl<'a> Stage<'a> {
 
     fn parameters(&self) -> Map<String, Value> {
         let value = |default: &Value| match default.as_str().map(parse_duration) {
-            Some(Ok(time)) => u64::try_from(time.as_millis()).unwrap_or(u64::MAX).into(),
+            Some(Ok(time)) => millis(time).into(),
             _ => default.clone(),
         };
         let all = self.abilities.parameters.iter();
@@ -208,7 +209,7 @@ impl<'a> Stage<'a> {
         let mode = if mode == WantedMode::Read { "read" } else { "write" };
         let mut acquire = json!({ "t": "acquire", "c": who.c, "on": on, "mode": mode });
         if let Some(timeout) = timeout {
-            acquire["timeout_ms"] = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX).into();
+            acquire["timeout_ms"] = millis(timeout).into();
         }
         Ok(self.driver().await?.ask("`acquire`", acquire))
     }
@@ -325,12 +326,12 @@ impl<'a> Stage<'a> {
     }
 
     async fn until(&self, on: &str, fits: impl Fn(&[Node]) -> bool) -> Result<bool, Trouble> {
-        let until = super::conversation::monotonic() + crate::words::clock::micros(SETTLES_WITHIN);
+        let until = monotonic() + micros(SETTLES_WITHIN);
         loop {
             if fits(&self.nodes(on).await?) {
                 return Ok(true);
             }
-            if super::conversation::monotonic() >= until {
+            if monotonic() >= until {
                 return Ok(false);
             }
             reactor::sleep(Duration::from_millis(10)).await;
@@ -344,15 +345,6 @@ impl<'a> Stage<'a> {
             all.extend(self.nodes(place).await?);
         }
         Ok(all)
-    }
-
-    pub fn has_places(&self) -> bool {
-        !self.places.is_empty()
-    }
-
-    /// A check that failed leaves its lock as it is: what is in it is told by that check.
-    pub fn forget_places(&mut self) {
-        self.places.clear();
     }
 
     pub fn has_timeouts(&self) -> bool {

@@ -8,8 +8,8 @@ pub mod protocol;
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 
 use rustix::process::Pid;
@@ -58,6 +58,15 @@ impl DriverCommand {
             }
             _ => Err("it has no pipes".into()),
         }
+    }
+}
+
+/// How a process has ended, in words.
+pub fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (_, Some(signal)) => format!("by signal {signal}"),
+        _ => "nobody knows how".into(),
     }
 }
 

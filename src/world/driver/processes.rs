@@ -286,14 +286,13 @@ impl Processes {
         // Each session has a number of its own: what is still said of the one before can't be taken for this one's.
         let number = self.opened.fetch_add(1, Ordering::Relaxed);
         let states = process.follow(number);
-        let session_ms = u64::try_from(session_timeout.as_millis()).unwrap_or(u64::MAX);
         let mut asked = process.ask("`open`", Some(within + GRACE), |id| Request::Open {
             id,
             c: number,
             connect: target.connect_from(contender),
             auth: target.access.digest.as_ref().map(|identity| identity.told().to_owned()),
             tls: target.access.tls.as_ref().map(|tls| files_of(&tls.files)),
-            session_ms,
+            session_ms: clock::millis(session_timeout),
             lock: self.wanted.lock.clone(),
             parameters: self.wanted.parameters.clone(),
         });
@@ -398,7 +397,7 @@ impl Link {
         cancelled: impl Future<Output = ()>,
     ) -> Result<Granted, NotGranted> {
         let AcquireWanted { on, mode, timeout, hold } = wanted;
-        let timeout_ms = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let timeout_ms = timeout.map(clock::millis);
         let within = timeout.map(|timeout| timeout + self.patience());
         let hold_us = hold.map(clock::micros);
         let (c, leases) = (self.number, self.leases);

@@ -23,39 +23,16 @@ use crate::words::locked::locked;
 use crate::words::units::{counted, one_line, shown};
 use crate::world::zk::reach;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct External {
-    pub connect: String,
-    /// `host:port` of each server.
-    pub addresses: Vec<String>,
-    /// The path under which everything happens, without a slash at its end; empty for the root.
-    pub chroot: String,
+/// Takes the connect string of an ensemble that others run apart: `host:port,host:port/chroot`.
+pub fn parse_connect(connect: &str) -> Result<Connect, Error> {
+    Connect::parse(connect).map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))
 }
 
-impl External {
-    /// Takes a connect string apart: `host:port,host:port/chroot`.
-    pub fn parse(connect: &str) -> Result<Self, Error> {
-        let Connect { addresses, chroot } = Connect::parse(connect)
-            .map_err(|wrong| Error::usage(format!("--connect: {wrong}. Write {FORM}")))?;
-        Ok(Self { connect: connect.to_owned(), addresses, chroot })
-    }
-
-    /// Finds out whether there is anything to wait for.
-    pub async fn reach(&self) -> Result<(), Error> {
-        reach::listens(&self.addresses)
-            .await
-            .map_err(|why| Error::environment(format!("cannot connect to {}: {why}", self.connect)))
-    }
-
-    /// Whether all its servers are on this machine, as far as their names tell.
-    pub fn shares_host(&self) -> bool {
-        let local = |address: &String| {
-            let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
-            let host = host.trim_matches(['[', ']']);
-            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-        };
-        self.addresses.iter().all(local)
-    }
+/// Finds out whether there is anything to wait for.
+pub async fn reach_servers(of: &Connect) -> Result<(), Error> {
+    reach::listens(&of.addresses)
+        .await
+        .map_err(|why| Error::environment(format!("cannot connect to {}: {why}", of.text)))
 }
 
 /// The top-level node that a path below the chroot lies under: servers keep metrics for each of them.
@@ -64,7 +41,6 @@ pub fn namespace_of(chroot: &str, top: &str) -> String {
     whole.trim_start_matches('/').split('/').next().unwrap_or_default().to_owned()
 }
 
-/// What may be done to a server.
 #[derive(Clone, Copy)]
 struct Action {
     key: &'static str,
@@ -114,7 +90,6 @@ pub struct Hosts {
 }
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
-/// How long it may take until what a command did is seen.
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -280,14 +255,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_names_the_option_and_the_form() {
-        let message = External::parse("a:port").unwrap_err().to_string();
+        let message = parse_connect("a:port").unwrap_err().to_string();
         assert_eq!(message, "--connect: `a:port` has no valid port. Write host:port,host:port/chroot");
-    }
-
-    #[test]
-    fn only_loopback_shares_the_host() {
-        assert!(External::parse("127.0.0.1:1,localhost:2,[::1]:3").unwrap().shares_host());
-        assert!(!External::parse("127.0.0.1:1,zk2:2").unwrap().shares_host());
     }
 
     #[test]

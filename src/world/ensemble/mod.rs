@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
-pub use external::{External, Hosts, namespace_of};
+pub use external::{Hosts, namespace_of, parse_connect, reach_servers};
 pub use install::{Installation, Places};
 pub use kept::{Kept, KeptServer};
 pub use links::Links;

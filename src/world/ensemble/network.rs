@@ -327,7 +327,6 @@ fn entry(_namespace: &Path) -> io::Result<impl Fn() -> io::Result<()> + Send + S
     Err::<fn() -> io::Result<()>, _>(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Runs it in our own network namespace; what it said on stdout.
 fn ip(arguments: &[&str]) -> Result<String, String> {
     run(None, arguments)
 }

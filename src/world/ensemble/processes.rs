@@ -1,9 +1,11 @@
 //! What can be done to the processes of an ensemble that the suite has started, and what can be seen of them.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use rustix::process::Signal;
 use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
 
@@ -11,6 +13,7 @@ use super::local::{Local, TAKEN, tail};
 use super::network::inside;
 use super::ports;
 use super::state::{self, Done, Fact, Leader, Numbered, answers_nothing, eventually};
+use crate::world::zk::admin;
 
 /// Servers that can be ended, started, held still and looked at. They are numbered from 1.
 ///
@@ -59,12 +62,34 @@ pub trait Processes: Send + Sync {
 
     /// A server serves: as leader, follower, or alone.
     async fn serves(&self, server: usize) -> Fact {
-        state::serves(server, &self.address(server)?).await
+        let answer = admin::mntr(&self.address(server)?).await;
+        match answer.map_err(|error| format!("server {server}: {error}"))?.state() {
+            Some(state @ ("leader" | "follower" | "observer" | "standalone")) => {
+                Ok(format!("server {server} serves ({state})"))
+            }
+            other => Err(format!("server {server} is {}", other.unwrap_or("in no known state"))),
+        }
     }
 
     /// No server serves: each is down, held still, or says so itself.
     async fn nobody_serves(&self) -> Fact {
-        state::nobody_serves(&self.awake().await?, self.servers()).await
+        let awake = self.awake().await?;
+        let looks = awake.iter().map(|Numbered { number, address }| async move {
+            match admin::srvr(address, state::PATIENCE).await {
+                Ok(None) => Ok(format!("server {number} says that it does not serve")),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    Ok(format!("server {number} refuses"))
+                }
+                Ok(Some(srvr)) => Err(format!("server {number} serves ({})", srvr.mode)),
+                Err(error) => Err(format!("server {number} cannot be asked: {error}")),
+            }
+        });
+        let mut seen = join_all(looks).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let others = self.servers() - awake.len();
+        if others > 0 {
+            seen.push(format!("{others} are down or held still"));
+        }
+        Ok(seen.join("; "))
     }
 
     /// Every server serves, one leads, and all others are in step with it.
@@ -76,13 +101,20 @@ pub trait Processes: Send + Sync {
     async fn whole_but_for(&self, down: &[usize]) -> Fact {
         let up = (1..=self.servers()).filter(|server| !down.contains(server));
         let addresses: Vec<String> = up.map(|server| self.address(server)).collect::<Result<_, _>>()?;
-        state::whole(&addresses).await
+        let roles = state::roles(&addresses).await;
+        let states = state::described(&roles);
+        if state::is_whole(&roles) { Ok(states) } else { Err(format!("not whole ({states})")) }
     }
 
     /// Who leads, and since which election. For a moment two servers may both say that they lead: it is the one of
     /// the later epoch that counts, and only if a majority is in step with it.
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
-        state::who_leads(&self.awake().await?, self.servers()).await
+        let awake = self.awake().await?;
+        let looks = awake.iter().map(|Numbered { number, address }| {
+            Leader::elected_after(None, *number, address, state::PATIENCE)
+        });
+        let told: Vec<Leader> = join_all(looks).await.into_iter().flatten().collect();
+        state::choose(&told, self.servers())
     }
 
     async fn leader(&self) -> Result<usize, String> {
@@ -91,7 +123,13 @@ pub trait Processes: Send + Sync {
 
     /// The numbers of the servers that follow now.
     async fn followers(&self) -> Result<Vec<usize>, String> {
-        state::followers(&self.awake().await?).await
+        let awake = self.awake().await?;
+        let looks = awake.iter().map(|Numbered { number, address }| async move {
+            let srvr = admin::srvr(address, state::PATIENCE).await.ok()??;
+            (srvr.mode == "follower").then_some(*number)
+        });
+        let followers: Vec<usize> = join_all(looks).await.into_iter().flatten().collect();
+        if followers.is_empty() { Err("no server says that it follows".into()) } else { Ok(followers) }
     }
 
     /// The numbers of as many servers as it takes to stop the rest, drawn by the seed.
@@ -198,7 +236,6 @@ const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 /// How long the system may take to clear a killed process away.
 const KILLED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Sends the signal, waits for the end, and kills what has not ended in time.
 async fn end(local: &Local, number: usize, signal: Signal) -> Done {
     ask(local, number, signal)?;
     if signal != Signal::KILL {
@@ -228,7 +265,6 @@ async fn gone(local: &Local, number: usize, within: Duration) -> Done {
 /// How long a signal may take to reach every thread of a JVM.
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// Whether the system says that the process is stopped.
 fn stands(local: &Local, number: usize) -> Fact {
     let pid = local.server(number)?.pid().ok_or_else(|| format!("server {number} does not run"))?;
     let pid = Pid::from_u32(pid);

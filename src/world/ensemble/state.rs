@@ -90,6 +90,11 @@ pub async fn roles(addresses: &[String]) -> Vec<Role> {
     join_all(addresses.iter().map(|address| Role::ask(address))).await
 }
 
+pub fn described(roles: &[Role]) -> String {
+    let states = roles.iter().map(|role| format!("{}: {}", role.address, role.describe()));
+    states.collect::<Vec<_>>().join("; ")
+}
+
 pub fn is_whole(roles: &[Role]) -> bool {
     if let [alone] = roles {
         return alone.is("standalone");
@@ -117,8 +122,7 @@ pub async fn become_whole(
             return Err(why);
         }
         if Instant::now() >= deadline {
-            let states = now.iter().map(|role| format!("{}: {}", role.address, role.describe()));
-            return Err(format!("not ready in time ({})", states.collect::<Vec<_>>().join("; ")));
+            return Err(format!("not ready in time ({})", described(&now)));
         }
         tokio::time::sleep(LOOK_WHETHER_WHOLE_EVERY).await;
     }
@@ -136,45 +140,6 @@ pub struct Numbered {
     pub number: usize,
     /// `host:port`.
     pub address: String,
-}
-
-/// It says that it leads, follows, or stands alone.
-pub async fn serves(number: usize, address: &str) -> Fact {
-    let answer = admin::mntr(address).await.map_err(|error| format!("server {number}: {error}"))?;
-    match answer.state() {
-        Some(state @ ("leader" | "follower" | "observer" | "standalone")) => {
-            Ok(format!("server {number} serves ({state})"))
-        }
-        other => Err(format!("server {number} is {}", other.unwrap_or("in no known state"))),
-    }
-}
-
-/// None of so many servers serves, as each that is awake says of itself or cannot say at all.
-pub async fn nobody_serves(awake: &[Numbered], servers: usize) -> Fact {
-    let looks = awake.iter().map(|Numbered { number, address }| async move {
-        match admin::srvr(address, PATIENCE).await {
-            Ok(None) => Ok(format!("server {number} says that it does not serve")),
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                Ok(format!("server {number} refuses"))
-            }
-            Ok(Some(srvr)) => Err(format!("server {number} serves ({})", srvr.mode)),
-            Err(error) => Err(format!("server {number} cannot be asked: {error}")),
-        }
-    });
-    let mut seen = join_all(looks).await.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let others = servers - awake.len();
-    if others > 0 {
-        seen.push(format!("{others} are down or held still"));
-    }
-    Ok(seen.join("; "))
-}
-
-pub async fn whole(addresses: &[String]) -> Fact {
-    let roles = roles(addresses).await;
-    let states: Vec<String> =
-        roles.iter().map(|role| format!("{}: {}", role.address, role.describe())).collect();
-    let states = states.join("; ");
-    if is_whole(&roles) { Ok(states) } else { Err(format!("not whole ({states})")) }
 }
 
 /// Its port is open, and it does not answer. That alone is what a busy machine looks like, too.
@@ -197,13 +162,8 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Asks one server, by its number and address, whether it leads. Both of its answers may take that long.
-    pub async fn told_by(server: usize, address: &str, patience: Duration) -> Option<Self> {
-        Self::elected_after(None, server, address, patience).await
-    }
-
-    /// The same, but `None` for a leader of that epoch or an earlier one, which costs it only the short answer: the long one takes
-    /// a millisecond of its processor time.
+    /// Asks one server, by its number and address, whether it leads. Both of its answers may take that long. `None` for a leader of
+    /// that epoch or an earlier one, which costs it only the short answer: the long one takes a millisecond of its processor time.
     pub async fn elected_after(
         epoch: Option<u64>,
         server: usize,
@@ -231,22 +191,8 @@ impl Leader {
     }
 }
 
-pub async fn who_leads(awake: &[Numbered], servers: usize) -> Result<Leader, String> {
-    let looks = awake.iter().map(|server| Leader::told_by(server.number, &server.address, PATIENCE));
-    let told: Vec<Leader> = join_all(looks).await.into_iter().flatten().collect();
-    choose(&told, servers)
-}
-
-pub async fn followers(awake: &[Numbered]) -> Result<Vec<usize>, String> {
-    let looks = awake.iter().map(|Numbered { number, address }| async move {
-        let srvr: Srvr = admin::srvr(address, PATIENCE).await.ok()??;
-        (srvr.mode == "follower").then_some(*number)
-    });
-    let followers: Vec<usize> = join_all(looks).await.into_iter().flatten().collect();
-    if followers.is_empty() { Err("no server says that it follows".into()) } else { Ok(followers) }
-}
-
-fn choose(told: &[Leader], servers: usize) -> Result<Leader, String> {
+/// The one of these who said that they lead that counts.
+pub fn choose(told: &[Leader], servers: usize) -> Result<Leader, String> {
     let backed = told.iter().filter(|leader| leader.is_backed(servers));
     backed.max_by_key(|leader| leader.epoch).copied().ok_or_else(|| match told {
         [] => "no server says that it leads".to_owned(),

@@ -33,10 +33,10 @@ pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin
 
 async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
     let hit = aim::contenders(&choice.target, reach, &mut draw).await?;
-    let kept = KeptAway::behind(hit.iter().map(|contender| reach.contenders.admission(*contender)).collect());
+    let admissions: Vec<_> = hit.iter().map(|contender| reach.contenders.admission(*contender)).collect();
+    let kept = KeptAway::behind(admissions.clone());
     let gone = until(TAKES_EFFECT, || kept.are_out(), "one of them still holds or waits").await;
     let seen = gone.map(|()| "none of them holds or waits any more".to_owned());
-    let admissions: Vec<_> = hit.iter().map(|contender| reach.contenders.admission(*contender)).collect();
     let are_out = move || !admissions.iter().any(|admission| admission.is_in());
     let still = async move { only_if(are_out(), "one of them has come in") };
     Ok(Active::until_dropped(aim::name(&hit, &choice.target), proof(seen), kept).still_if(still))

@@ -1,7 +1,6 @@
 //! `isolate`: a server is cut off from everything.
 
-use super::aim::{self, all_still, do_and_see, proof};
-use super::outage::{LINKS_CHANGE, join};
+use super::outage::{LINKS_CHANGE, break_targets};
 use super::reach::Effect;
 use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{Capability, FaultCard};
@@ -31,15 +30,7 @@ needs `partition`. With `all` no server reaches another one and nobody serves.",
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
-async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let (processes, links) = (reach.processes()?, reach.links()?);
-    let servers = aim::servers(&choice.target, processes, &mut draw).await?;
-    let leader = processes.leader().await.ok();
-    let isolate = |server| reach.begin(Effect::Off(server));
-    let seen = do_and_see(&servers, isolate, LINKS_CHANGE, |server| links.is_isolated(server)).await;
-    let name = aim::server_name(&servers, &choice.target, leader);
-    let looked_at = servers.clone();
-    let still = async move { all_still(&looked_at, |server| links.is_isolated(server)).await };
-    let healing = join(reach, servers.into_iter().map(Effect::Off).collect());
-    Ok(Active::until(name, proof(seen), healing).still_if(still))
+async fn inject(firing: Firing<'_>) -> Result<Active<'_>, String> {
+    firing.reach.links()?;
+    break_targets(Effect::Off, LINKS_CHANGE, firing).await
 }

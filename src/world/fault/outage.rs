@@ -1,4 +1,5 @@
-//! Servers that go down and are started again: what `kill`, `restart`, `wipe` and `lose-majority` have in common.
+//! What faults of servers and of the links between them have in common: they are in effect until they are lifted, and the
+//! ensemble is whole again. Above all servers that go down and are started again: `kill`, `restart`, `wipe` and `lose-majority`.
 //! Also how a fault of servers is undone that was cut short in the middle, of which it is not known how far it had come.
 
 use std::time::Duration;
@@ -15,6 +16,39 @@ const GOES_DOWN: Duration = Duration::from_secs(20);
 pub const LINKS_CHANGE: Duration = Duration::from_secs(30);
 /// How long an election may take, and servers to be in step again. On a loaded host they are slow to start.
 pub const COMES_BACK: Duration = Duration::from_secs(60);
+
+/// Does this to the servers that the fault is aimed at until it is healed.
+pub async fn break_targets(
+    effect: fn(usize) -> Effect,
+    within: Duration,
+    firing: Firing<'_>,
+) -> Result<Active<'_>, String> {
+    let Firing { choice, reach, mut draw } = firing;
+    let processes = reach.processes()?;
+    let servers = aim::servers(&choice.target, processes, &mut draw).await?;
+    let leader = processes.leader().await.ok();
+    let name = aim::server_name(&servers, &choice.target, leader);
+    let effects: Vec<Effect> = servers.into_iter().map(effect).collect();
+    let seen = begin(&effects, within, reach).await;
+    Ok(until_lifted(name, seen, effects, reach))
+}
+
+/// Does all of this, and looks at each until it took effect.
+pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>) -> Result<String, String> {
+    do_and_see(effects, |effect| reach.begin(effect), within, |effect| reach.is_in_effect(effect)).await
+}
+
+/// Effects that were seen so, or were not, are looked at once more before they are undone.
+pub fn until_lifted<'a>(
+    target: String,
+    seen: Result<String, String>,
+    effects: Vec<Effect>,
+    reach: &'a FaultReach<'_>,
+) -> Active<'a> {
+    let looked_at = effects.clone();
+    let still = async move { all_still(&looked_at, |effect| reach.is_in_effect(effect)).await };
+    Active::until(target, proof(seen), lift(reach, effects)).still_if(still)
+}
 
 /// Takes the servers that the fault is aimed at down until it is healed.
 pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_>, String> {
@@ -58,10 +92,8 @@ pub async fn take_down<'a>(
         Ok(seen) => see_consequences(seen, how, &servers, before, reach).await,
         why => why,
     };
-    let looked_at = servers.clone();
-    let still = async move { all_still(&looked_at, |server| processes.is_down(server)).await };
-    let healing = lift(reach, servers.into_iter().map(Effect::Down).collect());
-    Ok(Active { seen_at, ..Active::until(name, proof(seen), healing).still_if(still) })
+    let effects = servers.into_iter().map(Effect::Down).collect();
+    Ok(Active { seen_at, ..until_lifted(name, seen, effects, reach) })
 }
 
 /// Throws the data away, where they are to go; where the leader fell, sees another one.
@@ -87,7 +119,6 @@ async fn see_consequences(
     Ok(seen)
 }
 
-/// A leader of a later election than that.
 async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, String> {
     let leader = processes.leader_and_epoch().await?;
     if leader.epoch > epoch {
@@ -96,36 +127,17 @@ async fn later_than(processes: &dyn Processes, epoch: u64) -> Result<String, Str
     Err(format!("server {} still leads since epoch {}", leader.server, leader.epoch))
 }
 
-/// The servers whose processes are there, be they held still, and those that are down.
-async fn there_and_down(servers: &[usize], processes: &dyn Processes) -> (Vec<usize>, Vec<usize>) {
-    let (mut there, mut down) = (Vec::new(), Vec::new());
-    for server in servers {
-        if processes.is_running(*server).await { there.push(*server) } else { down.push(*server) }
-    }
-    (there, down)
-}
-
-/// Undoes all of this, and waits until the ensemble is whole; before that, until everything gets everywhere, or a fault keeps it
-/// from that.
-pub async fn join(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
-    do_each(&effects, |effect| reach.end(effect)).await?;
-    let links = reach.links()?;
-    let joined = || async {
-        if reach.in_effect.links_are_whole() { links.all_reach().await.map(drop) } else { Ok(()) }
-    };
-    eventually(LINKS_CHANGE, joined).await?;
-    until_whole(reach).await
-}
-
-/// Undoes all of this, and waits until the ensemble is whole.
+/// Undoes all of this, and waits until every server serves and is in step; where links were broken, first until everything gets
+/// everywhere. A fault may keep it from that, whose healing then waits for it.
 pub async fn lift(reach: &FaultReach<'_>, effects: Vec<Effect>) -> Result<(), String> {
     do_each(&effects, |effect| reach.end(effect)).await?;
-    until_whole(reach).await
-}
-
-/// Waits until every server serves and is in step; or until a fault keeps it from that,
-/// whose healing then waits for it.
-async fn until_whole(reach: &FaultReach<'_>) -> Result<(), String> {
+    if effects.iter().any(Effect::breaks_a_link) {
+        let links = reach.links()?;
+        let joined = || async {
+            if reach.in_effect.links_are_whole() { links.all_reach().await.map(drop) } else { Ok(()) }
+        };
+        eventually(LINKS_CHANGE, joined).await?;
+    }
     let processes = reach.processes()?;
     let whole =
         || async { if reach.in_effect.is_any() { Ok(()) } else { processes.whole().await.map(drop) } };
@@ -148,9 +160,11 @@ pub async fn undo_all(needs: Capability, reach: &FaultReach<'_>) -> Result<(), S
     joined.and(whole.await.map(drop))
 }
 
-/// Wakes the servers that are there, starts the others, and looks whether they are an ensemble again.
 async fn wake_and_start(servers: &[usize], processes: &dyn Processes) -> Result<String, String> {
-    let (there, down) = there_and_down(servers, processes).await;
+    let (mut there, mut down) = (Vec::new(), Vec::new());
+    for server in servers {
+        if processes.is_running(*server).await { there.push(*server) } else { down.push(*server) }
+    }
     let woken = do_each(&there, |server| processes.resume(server)).await;
     do_each(&down, |server| processes.start(server)).await?;
     woken?;

@@ -1,7 +1,7 @@
 //! `partition`: the servers fall apart into groups that do not hear of each other.
 
-use super::aim::{self, all_still, do_and_see, proof};
-use super::outage::{LINKS_CHANGE, join};
+use super::aim;
+use super::outage::{LINKS_CHANGE, begin, until_lifted};
 use super::reach::Effect;
 use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::fault::{Capability, FaultCard, FaultChoice};
@@ -42,16 +42,14 @@ Where it misleads: servers on one host elect within tenths of a second; over a n
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
 async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
-    let (processes, links) = (reach.processes()?, reach.links()?);
+    let processes = reach.processes()?;
+    reach.links()?;
     let leader = aim::leader(processes).await?;
     let ways = ways(shape(choice), leader, processes.servers());
-    let cut = |(from, to)| reach.begin(Effect::Cut(from, to));
-    let seen = do_and_see(&ways, cut, LINKS_CHANGE, |(from, to)| links.is_cut(from, to)).await;
+    let cuts: Vec<Effect> = ways.iter().map(|(from, to)| Effect::Cut(*from, *to)).collect();
+    let seen = begin(&cuts, LINKS_CHANGE, reach).await;
     let seen = seen.map(|_| format!("nothing gets {}", described(&ways)));
-    let looked_at = ways.clone();
-    let still = async move { all_still(&looked_at, |(from, to)| links.is_cut(from, to)).await };
-    let healing = join(reach, ways.into_iter().map(|(from, to)| Effect::Cut(from, to)).collect());
-    Ok(Active::until(format!("the network, leader {leader}"), proof(seen), healing).still_if(still))
+    Ok(until_lifted(format!("the network, leader {leader}"), seen, cuts, reach))
 }
 
 fn shape(choice: &FaultChoice) -> &str {
@@ -84,7 +82,6 @@ fn ways(shape: &str, leader: usize, servers: usize) -> Vec<(usize, usize)> {
     }
 }
 
-/// Both directions between each of one group and each of the other.
 fn between(one: &[usize], other: &[usize]) -> Vec<(usize, usize)> {
     one.iter().flat_map(|a| other.iter().flat_map(|b| [(*a, *b), (*b, *a)])).collect()
 }

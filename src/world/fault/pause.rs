@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::aim::{self, all_still, do_and_see, proof};
-use super::outage::lift;
-use super::reach::{Effect, FaultReach};
-use super::{Active, FaultEntry, Firing};
+use super::FaultEntry;
+use super::outage::break_targets;
+use super::reach::Effect;
 use crate::words::catalog::fault::FaultCard;
 
 pub const CARD: FaultCard = FaultCard {
@@ -29,27 +28,5 @@ Where it misleads: a pause shorter than what the others tolerate shows up only a
 
 const FALLS_SILENT: Duration = Duration::from_secs(20);
 
-pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
-
-async fn inject(Firing { choice, reach, mut draw }: Firing<'_>) -> Result<Active<'_>, String> {
-    let processes = reach.processes()?;
-    let servers = aim::servers(&choice.target, processes, &mut draw).await?;
-    let leader = processes.leader().await.ok();
-    let pause = |server| reach.begin(Effect::Still(server));
-    let seen = do_and_see(&servers, pause, FALLS_SILENT, |server| stands(server, reach)).await;
-    let name = aim::server_name(&servers, &choice.target, leader);
-    let looked_at = servers.clone();
-    let still = async move { all_still(&looked_at, |server| stands(server, reach)).await };
-    let healing = lift(reach, servers.into_iter().map(Effect::Still).collect());
-    Ok(Active::until(name, proof(seen), healing).still_if(still))
-}
-
-/// It stands still; or another fault holds it down, and it will stand still when that one ends.
-async fn stands(server: usize, reach: &FaultReach<'_>) -> Result<String, String> {
-    let processes = reach.processes()?;
-    let _settled = reach.in_effect.settled(server).await;
-    if reach.in_effect.has(Effect::Down(server)) {
-        return Ok(format!("{}, by another fault", processes.is_down(server).await?));
-    }
-    processes.is_silent(server).await
-}
+pub const ENTRY: FaultEntry =
+    FaultEntry { card: CARD, inject: |firing| Box::pin(break_targets(Effect::Still, FALLS_SILENT, firing)) };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::contenders::Contenders;
 use crate::words::locked::locked;
-use crate::world::ensemble::{Done, Links, Processes};
+use crate::world::ensemble::{Done, Fact, Links, Processes};
 use crate::world::proxy::Proxy;
 use crate::world::zk::Target;
 
@@ -55,6 +55,25 @@ impl<'a> FaultReach<'a> {
         self.bring_about(effect, How::Killed).await
     }
 
+    pub async fn is_in_effect(&self, effect: Effect) -> Fact {
+        match effect {
+            Effect::Down(server) => self.processes()?.is_down(server).await,
+            Effect::Still(server) => {
+                // Who looks while another fault makes something of it would see it half-way, such as one that is started again to
+                // stand still.
+                let _settled = self.in_effect.made(server).lock_owned().await;
+                let processes = self.processes()?;
+                if self.in_effect.has(Effect::Down(server)) {
+                    // It will stand still when that fault ends.
+                    return Ok(format!("{}, by another fault", processes.is_down(server).await?));
+                }
+                processes.is_silent(server).await
+            }
+            Effect::Off(server) => self.links()?.is_isolated(server).await,
+            Effect::Cut(from, to) => self.links()?.is_cut(from, to).await,
+        }
+    }
+
     async fn bring_about(&self, effect: Effect, how: How) -> Done {
         match effect {
             Effect::Down(server) | Effect::Still(server) => {
@@ -75,6 +94,12 @@ pub enum Effect {
     Cut(usize, usize),
 }
 
+impl Effect {
+    pub fn breaks_a_link(&self) -> bool {
+        matches!(self, Self::Off(_) | Self::Cut(..))
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     Killed,
@@ -83,7 +108,6 @@ pub enum How {
     Wiped,
 }
 
-/// What a server's process is to be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Wanted {
     #[default]
@@ -119,7 +143,7 @@ impl InEffect {
         }
     }
 
-    pub fn has(&self, effect: Effect) -> bool {
+    fn has(&self, effect: Effect) -> bool {
         locked(&self.counts).contains_key(&effect)
     }
 
@@ -130,7 +154,7 @@ impl InEffect {
 
     /// Whether the links between servers are as they should be, as far as faults go.
     pub fn links_are_whole(&self) -> bool {
-        !locked(&self.counts).keys().any(|effect| matches!(effect, Effect::Off(_) | Effect::Cut(..)))
+        !locked(&self.counts).keys().any(Effect::breaks_a_link)
     }
 
     /// Whether so many servers are enough to decide anything, as far as faults go.
@@ -185,18 +209,11 @@ impl InEffect {
         }
     }
 
-    /// Waits until no fault is making anything of that server, and keeps it so: who looks meanwhile would see it half-way,
-    /// such as one that is started again to stand still.
-    pub async fn settled(&self, server: usize) -> impl Sized {
-        self.made(server).lock_owned().await
-    }
-
     /// Waits until no other fault throws data away, and keeps it so.
     pub async fn wipes_alone(&self) -> impl Sized {
         self.wiping.lock().await
     }
 
-    /// Breaks a link that is to be broken, or mends it.
     async fn link(&self, effect: Effect, links: &dyn Links) -> Done {
         let mut broken = self.broken.lock().await;
         let is_to_be = self.has(effect);

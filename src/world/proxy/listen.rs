@@ -137,7 +137,6 @@ async fn accept(listener: TcpListener, server: Arc<str>, of: Option<usize>, tabl
     }
 }
 
-/// Serves a client until one of the two sides or a setting ends it.
 async fn serve(client: TcpStream, server: Arc<str>, registration: Registration) {
     if between(&client, &server, &registration).await == Err(ConnectionEnd::Reset) {
         reset_at_close(&client);

@@ -294,7 +294,6 @@ pub fn is_refused(opcode: i32, body: &[u8]) -> bool {
 /// The paths of the nodes that were created, in the order of the creates, by the body of the reply to such a request; `None`
 /// where it can't be read.
 pub fn created(opcode: i32, body: &[u8]) -> Option<Vec<String>> {
-    /// The bytes of a node's `Stat`.
     const STAT: usize = 68;
     let mut reader = Reader(body);
     match opcode {

@@ -125,7 +125,6 @@ impl<'a> Pump<'a> {
         }
     }
 
-    /// Takes in what it has been told since it last looked.
     fn obey(&mut self) -> Result<(), ConnectionEnd> {
         if !self.orders.has_changed().unwrap_or(false) {
             return Ok(());

@@ -1,11 +1,12 @@
 //! What has passed: bytes in both directions, and how long it was kept waiting.
 
 use std::io;
-use std::ops::{Add, Sub};
+use std::ops::{AddAssign, Sub};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use crate::words::locked::locked;
+use crate::words::measure::added_up;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
@@ -23,7 +24,7 @@ pub struct Waits {
 
 impl Waits {
     fn count(&mut self, lasted: Duration) {
-        *self = *self + Self { times: 1, lasted };
+        *self += Self { times: 1, lasted };
     }
 
     /// How long each lasted on average; `None` where there was none.
@@ -32,12 +33,10 @@ impl Waits {
     }
 }
 
-impl Add for Waits {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        let times = self.times.saturating_add(other.times);
-        Self { times, lasted: self.lasted.saturating_add(other.lasted) }
+impl AddAssign for Waits {
+    fn add_assign(&mut self, other: Self) {
+        self.times = self.times.saturating_add(other.times);
+        self.lasted = self.lasted.saturating_add(other.lasted);
     }
 }
 
@@ -65,19 +64,7 @@ pub struct Passed {
     pub unread: Waits,
 }
 
-impl Add for Passed {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            connections: self.connections + other.connections,
-            to_server: self.to_server + other.to_server,
-            to_client: self.to_client + other.to_client,
-            kept: self.kept + other.kept,
-            unread: self.unread + other.unread,
-        }
-    }
-}
+added_up!(Passed { connections, to_server, to_client, kept, unread });
 
 /// What has passed for one session; for one connection until its session is known.
 #[derive(Debug, Default)]
@@ -121,8 +108,7 @@ impl Traffic {
 
     pub fn take_over(&self, other: &Self) {
         let other = std::mem::take(&mut *locked(&other.0));
-        let mut own = locked(&self.0);
-        *own = *own + other;
+        *locked(&self.0) += other;
     }
 }
 

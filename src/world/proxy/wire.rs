@@ -44,7 +44,6 @@ pub struct FanOut {
     pub by_all: u64,
 }
 
-/// Which watch of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Watched {
     /// Whether it is there, and its data.
@@ -52,7 +51,6 @@ enum Watched {
     Children,
 }
 
-/// What a watch fires at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Event {
     Created,

@@ -169,26 +169,21 @@ pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Re
 /// All words that the suite asks, as a server's configuration (`4lw.commands.whitelist`) allows them.
 pub const WORDS: &str = "srvr,mntr,conf,ruok,wchc";
 
-fn refused(word: &str, answer: &str) -> io::Error {
-    let is_forbidden = answer.contains(NOT_ALLOWED);
-    let kind = if is_forbidden { io::ErrorKind::PermissionDenied } else { io::ErrorKind::Other };
-    io::Error::new(kind, refusal(word, answer))
-}
-
 /// What a server that did not answer a word means by it.
-fn refusal(word: &str, answer: &str) -> String {
+fn refused(word: &str, answer: &str) -> io::Error {
     if answer.contains(NOT_ALLOWED) {
-        return format!(
+        let why = format!(
             "`{word}` is not allowed there; this line in the server's zoo.cfg allows it: 4lw.commands.whitelist={WORDS}"
         );
+        return io::Error::new(io::ErrorKind::PermissionDenied, why);
     }
-    if answer.contains(NOT_SERVING) {
-        return "the server is up, but not serving (no quorum yet)".into();
-    }
-    if answer.is_empty() {
-        return format!("no answer to `{word}`: the connection was closed, as a TLS port closes it");
-    }
-    format!("what answers `{word}` is no ZooKeeper server")
+    io::Error::other(if answer.contains(NOT_SERVING) {
+        "the server is up, but not serving (no quorum yet)".to_owned()
+    } else if answer.is_empty() {
+        format!("no answer to `{word}`: the connection was closed, as a TLS port closes it")
+    } else {
+        format!("what answers `{word}` is no ZooKeeper server")
+    })
 }
 
 #[cfg(test)]
@@ -220,13 +215,12 @@ mod tests {
     #[test]
     fn a_refusal_says_what_to_do() {
         let whitelist = "mntr is not executed because it is not in the whitelist.";
-        assert!(refusal("mntr", whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
+        let told = |answer: &str| refused("mntr", answer).to_string();
+        assert!(told(whitelist).contains("4lw.commands.whitelist=srvr,mntr,"));
         assert_eq!(refused("mntr", whitelist).kind(), io::ErrorKind::PermissionDenied);
-        assert!(
-            refusal("mntr", "This ZooKeeper instance is not currently serving requests").contains("quorum")
-        );
-        assert!(refusal("mntr", "").contains("TLS port"));
-        assert!(refusal("mntr", "HTTP/1.1 400 Bad Request").contains("no ZooKeeper server"));
+        assert!(told("This ZooKeeper instance is not currently serving requests").contains("quorum"));
+        assert!(told("").contains("TLS port"));
+        assert!(told("HTTP/1.1 400 Bad Request").contains("no ZooKeeper server"));
     }
 
     #[tokio::test]

@@ -69,7 +69,6 @@ pub async fn keep_awake(server: Target, every: Duration, stop: CancellationToken
     Unread { server: server.connect, longest_us: answered.longest }
 }
 
-/// Reads once, with a session of its own, which it opens if there is none.
 async fn read(server: &Target, client: &mut Option<Client>) -> Result<(), Failure> {
     let client = match client {
         Some(client) => client,

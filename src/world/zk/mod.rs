@@ -21,9 +21,9 @@ pub use arrival::{Arm, Arrival, EventKind, sequence_of};
 pub use connect::{Access, Secret, Target, Tls, TlsFiles};
 pub use inner::{Observed, Sent, Undated, Watch};
 pub use multi::{Counted, Op, why_not_counting};
-pub use session::{Created, NodeKind, NodeStat, Session};
+pub use session::{Created, NodeStat, Session};
 pub use whose::{ForeignSession, SessionKey, SessionStates, is_own_session, note_own_session};
-pub use zookeeper_client::{Names, SessionState};
+pub use zookeeper_client::{CreateMode as NodeKind, Names, SessionState};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {

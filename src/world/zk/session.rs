@@ -28,16 +28,6 @@ use crate::words::measure::RequestKind;
 /// How often a session that is to be closed is looked at while another still uses it.
 const LETS_GO_EVERY: Duration = Duration::from_millis(1);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeKind {
-    Ephemeral,
-    /// Gone with its session, and numbered by its parent.
-    EphemeralSequential,
-    Persistent,
-    /// Goes when its last child has gone.
-    Container,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
     /// Its full path, number included.
@@ -118,22 +108,17 @@ impl Session {
         &'a self,
         path: &'a str,
         data: &[u8],
-        kind: NodeKind,
+        kind: CreateMode,
     ) -> impl Future<Output = Result<Created, Failure>> + 'a {
         let acls = if self.0.owned { Acls::creator_all() } else { Acls::anyone_all() };
-        let mode = match kind {
-            NodeKind::Ephemeral => CreateMode::Ephemeral,
-            NodeKind::EphemeralSequential => CreateMode::EphemeralSequential,
-            NodeKind::Persistent => CreateMode::Persistent,
-            NodeKind::Container => CreateMode::Container,
-        };
+        let is_numbered = kind == CreateMode::EphemeralSequential;
         let sent = self.sending(RequestKind::Create, path, wire::create(path, data, self.0.owned));
-        let reply = self.metered(sent, self.0.client.create(path, data, &mode.with_acls(acls)), move |_| {
-            wire::created(path) + if kind == NodeKind::EphemeralSequential { 10 } else { 0 }
+        let reply = self.metered(sent, self.0.client.create(path, data, &kind.with_acls(acls)), move |_| {
+            wire::created(path) + if is_numbered { 10 } else { 0 }
         });
         async move {
             let (stat, number) = reply.await?;
-            let sequence = (kind == NodeKind::EphemeralSequential).then(|| number.into_i64());
+            let sequence = is_numbered.then(|| number.into_i64());
             if let (Some(log), Some(number)) = (self.0.log_of(path), sequence) {
                 log.created(number, sent.at, clock::now());
             }

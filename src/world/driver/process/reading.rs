@@ -1,12 +1,12 @@
 //! What a driver says: that it is ready, answers, and events; and what of it breaks the protocol.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use super::super::how;
 use super::super::past_turns::PastTurn;
 use super::super::protocol::{
     Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What, session_id,
@@ -155,11 +155,7 @@ impl Inner {
         }
         // What it wrote last on its standard error is being read.
         let status = self.has_exited(Duration::from_millis(500));
-        let how = match status.map(|status| (status.code(), status.signal())) {
-            Some((Some(code), _)) => format!("exit status {code}"),
-            Some((_, Some(signal))) => format!("by signal {signal}"),
-            _ => "it has closed its output and runs on".to_owned(),
-        };
+        let how = status.map_or_else(|| "it has closed its output and runs on".to_owned(), how);
         std::thread::sleep(Duration::from_millis(20));
         self.fails(Mishap::Exited(how));
     }

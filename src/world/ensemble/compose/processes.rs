@@ -113,7 +113,6 @@ impl Processes for Compose {
 }
 
 impl Compose {
-    /// Ends a server with that command of Docker's, and waits until Docker sees that it is gone.
     async fn end(&self, server: usize, how: &[&str]) -> Done {
         let member = self.member(server)?;
         // Said before, so that its end is no news to a look in between.
@@ -136,7 +135,6 @@ impl Compose {
         ended
     }
 
-    /// Waits until a server that was started says that it is alive, unless it ends before.
     async fn listens(&self, member: &Member) -> Done {
         let address = member.address();
         let seen = eventually(LISTENS_WITHIN, || async {

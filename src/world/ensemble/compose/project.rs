@@ -122,7 +122,6 @@ fn locks() -> PathBuf {
     PathBuf::from(format!("/var/tmp/zklockbench-compose-{}", rustix::process::getuid().as_raw()))
 }
 
-/// Removes containers, networks and volumes of that name, until a look finds none.
 fn remove(project: &str) -> Result<(), String> {
     let mut failed = Ok(());
     for look in 0..LOOKS_AT_MOST {

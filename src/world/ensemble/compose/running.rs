@@ -186,7 +186,6 @@ fn ports_for(servers: usize, file: &Path) -> Result<ClaimedPorts, Error> {
     ClaimedPorts::new(servers, 0)
 }
 
-/// Has Compose make all that is in the file, with ports and addresses that are free.
 async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPorts) -> Result<(), Error> {
     let mut attempt = 1;
     loop {
