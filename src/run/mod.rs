@@ -13,7 +13,7 @@ use crate::lock::Entry;
 use crate::record::history::LockKind;
 use crate::record::{Cause, CellKey, Counting, CutShort, Judged, Precision, RunOutcome, Trial};
 use crate::results::history::write_trial;
-use crate::results::{RunWriter, layout};
+use crate::results::{RunWriter, SoFar, layout};
 use crate::scenario::{TrialPlan, TrialSpec};
 use crate::words::error::Error;
 use crate::words::verdict::Verdict;
@@ -284,8 +284,8 @@ impl UnderWay<'_> {
         trial.histograms.clear();
         let place = self.trials.partition_point(|other| other.spec.index < trial.spec.index);
         self.trials.insert(place, trial);
-        let (precision, judged) = self.so_far();
-        written.and(self.writer.so_far(self.planned, precision, judged))
+        let so_far = self.so_far();
+        written.and(self.writer.so_far(so_far))
     }
 
     /// Gives up what there is of a trial that has been made again.
@@ -295,13 +295,14 @@ impl UnderWay<'_> {
         if self.trials.len() == before {
             return Ok(());
         }
-        let (precision, judged) = self.so_far();
-        self.writer.forget(index, self.planned, precision, judged)
+        let so_far = self.so_far();
+        self.writer.forget(index, so_far)
     }
 
-    fn so_far(&self) -> (Option<Precision>, Judged) {
+    fn so_far(&self) -> SoFar {
         let precision = self.figures.as_ref().map(|figures| figures.precision(self.rounds));
-        (precision, check::of_run(&self.trials, self.planned))
+        let judged = check::of_run(&self.trials, self.planned);
+        SoFar { planned: self.planned, precision, judged }
     }
 
     fn write_history(&self, trial: &Trial) -> Result<(), Error> {
