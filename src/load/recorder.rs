@@ -271,6 +271,15 @@ impl Recorder {
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
             self.observation.log.borrow_mut().occurrences.given_up_early += 1;
         }
+        self.leave(held, mode, was_open, at)
+    }
+
+    /// The contender leaves without a release, because it dies.
+    pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
+        self.leave(held, mode, true, clock::now())
+    }
+
+    fn leave(&self, held: &Held, mode: Mode, was_open: bool, at: Stamp) -> Stamp {
         self.note_left(at);
         self.lock_state().exit(self.id, held, Exit { claim: self.claim(mode), was_open, at });
         at
@@ -345,14 +354,6 @@ impl Recorder {
         if let Some((grant, _)) = log.latest.get_mut(&self.id).filter(|_| self.has_grant) {
             add(grant);
         }
-    }
-
-    /// The contender leaves without a release, because it dies.
-    pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
-        let at = clock::now();
-        self.note_left(at);
-        self.lock_state().exit(self.id, held, Exit { claim: self.claim(mode), was_open: true, at });
-        at
     }
 
     /// What is asked for. A lock without a read side takes every request as a write.
