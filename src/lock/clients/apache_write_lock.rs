@@ -35,9 +35,8 @@ pub const ENTRY: Entry = Entry {
                 (DeleteRequestLost, FailsAndLeaves(ConnectionLoss)),
             ])
             .trying_creates(Some(TRIES))],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let (lock, events) = (config.path.clone(), AnyEvent::default());

@@ -24,8 +24,8 @@ pub const ENTRY: Entry = Entry {
         guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
         after: &[GOES_ON_BY_ONE_NODE],
         params: &PARAMS,
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let (members, late) = (directories(config), LateCreates::default());
