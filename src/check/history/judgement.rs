@@ -146,6 +146,31 @@ pub struct LockReport {
     pub unfinished: u64,
 }
 
+impl LockReport {
+    /// Of a lock for which nobody has asked yet.
+    pub fn new(name: &str, kind: LockKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            acquired: 0,
+            failed: 0,
+            unknown: 0,
+            waited: 0,
+            seen_inside: 0,
+            contended: false,
+            several_clocks: false,
+            violations: Overlaps::default(),
+            zombies: Overlaps::default(),
+            uncertain: Overlaps::default(),
+            ignored_expiry: 0,
+            order: OrderReport::default(),
+            writes: WriteReport::default(),
+            stuck: 0,
+            unfinished: 0,
+        }
+    }
+}
+
 /// How a history ended, and how it is to be judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HistoryEnd {
@@ -280,23 +305,12 @@ mod tests {
     /// A mutex that two contenders got, one after a wait, and which the ensemble's view confirms.
     fn sound(name: &str) -> LockReport {
         LockReport {
-            name: name.to_owned(),
-            kind: LockKind::Mutex,
             acquired: 5,
-            failed: 0,
-            unknown: 0,
             waited: 3,
             seen_inside: 3,
             contended: true,
-            several_clocks: false,
-            violations: Overlaps::default(),
-            zombies: Overlaps::default(),
-            uncertain: Overlaps::default(),
-            ignored_expiry: 0,
             order: OrderReport { compared: 4, ..OrderReport::default() },
-            writes: WriteReport::default(),
-            stuck: 0,
-            unfinished: 0,
+            ..LockReport::new(name, LockKind::Mutex)
         }
     }
 
