@@ -320,23 +320,6 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_refused_before_anything_else_is_looked_at() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(layout::RUN), r#"{"schema_version": 3, "future": true}"#).unwrap();
-        let told = told(dir.path());
-        assert!(told.contains("run.json: schema version 3, but this program reads version 2"), "{told}");
-    }
-
-    #[test]
-    fn text_that_is_no_json_is_told_with_line_and_column() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(layout::RUN), "{\n  \"schema_version\": 2,\n").unwrap();
-        let told = told(dir.path());
-        assert!(told.contains("run.json: EOF while parsing"), "{told}");
-        assert!(told.contains("line 3 column 0") || told.contains("line 2 column"), "{told}");
-    }
-
-    #[test]
     fn a_packed_run_is_the_run_and_what_leads_elsewhere_is_refused() {
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example");
         let packed = |name: &str, kind| {
