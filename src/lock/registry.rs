@@ -191,7 +191,6 @@ fn section(card: &LockCard) -> String {
 /// Those that have been asked for.
 static MIXED: Mutex<BTreeMap<String, &'static Entry>> = Mutex::new(BTreeMap::new());
 
-/// The strategy of several of that name.
 fn mixed(name: &str) -> Option<&'static Entry> {
     let mut all = MIXED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(entry) = all.get(name) {

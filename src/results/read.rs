@@ -33,7 +33,6 @@ const RUN_FILE: VersionedFile = VersionedFile {
 const PACKED_AT_MOST: u64 = 64 * MIB;
 const UNPACKED_AT_MOST: u64 = 1024 * MIB;
 
-/// Reads a run directory, histograms included.
 pub fn read(dir: &Path) -> Result<StoredRun, Error> {
     let run = read_run(dir)?;
     let trials = trial_numbers(dir, &run)?;
@@ -47,7 +46,6 @@ pub fn recorded_run(dir: &Path) -> Result<Run, Error> {
     Ok(read_run(&super::staging::left_at(dir))?.run)
 }
 
-/// Reads the run that lies packed in a directory.
 pub fn read_packed(dir: &Path) -> Result<StoredRun, Error> {
     let path = dir.join(layout::PACKED);
     let packed = disk::open(dir, Path::new(layout::PACKED), PACKED_AT_MOST).map_err(|why| why.of(&path))?;

@@ -33,7 +33,6 @@ pub struct Checker {
     numbers: HashMap<String, usize>,
 }
 
-/// All that is kept of one lock while its history is read.
 #[derive(Debug)]
 struct Lock {
     /// What is counted as it happens; the rest comes at the end.
@@ -342,7 +341,6 @@ impl Checker {
         Ok(())
     }
 
-    /// A contender learns what an event says of its session.
     fn learn(&mut self, who: usize, event: &Event<'_>, at: Moment) {
         let known = self.contenders.all[who].session;
         let named = event.session.map(session_number);

@@ -6,7 +6,6 @@ use crate::record::history::{LinePosition, LockKind};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
 
-/// What the whole history shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
     pub verdict: Verdict,
@@ -22,7 +21,6 @@ pub struct Judgement {
     pub clocks: usize,
 }
 
-/// What is wrong with something that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breach {
     /// Two inside at once, though the session of the one before was alive.
@@ -99,7 +97,6 @@ pub struct OrderReport {
     pub without_token: u64,
 }
 
-/// What the fenced resource did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteReport {
     pub accepted: u64,

@@ -72,7 +72,6 @@ fn told<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> 
     tried.map_err(|why| missing.push(format!("{what}: {why}"))).ok()
 }
 
-/// How a session lists and sets a watch.
 #[derive(Clone, Copy, PartialEq)]
 enum Looks {
     /// By one request.

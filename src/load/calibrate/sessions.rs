@@ -167,7 +167,6 @@ pub(super) async fn event(watch: &mut Watch) -> Option<EventKind> {
 }
 
 pub(super) const DATA: &[u8] = &[b'x'; 16];
-/// Names in the lists that are read.
 const LISTED: [usize; 3] = [1, 100, 1_000];
 
 /// Three nodes with 1, 100 and 1,000 children, which belong to one of the sessions and go with it.

@@ -62,7 +62,6 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
     }
 }
 
-/// What a look has shown.
 enum Seen {
     First,
     /// With a watch on the node just before the own.

@@ -74,7 +74,6 @@ pub struct Kazoo {
     own: Own,
 }
 
-/// What is known of the object's node.
 enum Own {
     /// It has tried no create yet.
     None,
