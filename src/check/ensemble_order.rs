@@ -160,10 +160,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::check::tests::facts;
     use crate::record::history::LockKind;
-    use crate::record::{CLOCKS_DIFFER_MS, Lives, LockClaim, Overlaps};
+    use crate::record::{CLOCKS_DIFFER_MS, Lives, LockClaim};
     use crate::words::catalog::Mode;
-    use crate::words::clock::{Stamp, WallClock};
+    use crate::words::clock::Stamp;
 
     fn grant(contender: usize, czxid: i64, entered: Stamp) -> Grant {
         let claim = LockClaim::WRITE;
@@ -181,16 +182,8 @@ mod tests {
         compared(grants, &lives, LockKind::Mutex)
     }
 
-    /// On a clock that counts from 1970, when no node is left.
     fn compared(grants: Vec<Grant>, lives: &Lives, kind: LockKind) -> EnsembleOrder {
         judged(facts(grants, lives.clone(), kind))
-    }
-
-    fn facts(grants: Vec<Grant>, lives: Lives, kind: LockKind) -> Facts {
-        let (overlaps, wall) = (Overlaps::default(), WallClock::default());
-        let grants = Sorted::of(Grant::by_node, grants);
-        let (clocks_differ_ms, scratch) = (CLOCKS_DIFFER_MS, std::env::temp_dir());
-        Facts { kind, began: 0, overlaps, grants, lives, all_gone: true, wall, clocks_differ_ms, scratch }
     }
 
     fn judged(facts: Facts) -> EnsembleOrder {

@@ -33,7 +33,6 @@ pub fn judge(trial: &mut Trial) {
     .into();
 }
 
-/// Makes of the facts what is judged.
 fn learn(trial: &mut Trial, mut facts: Facts) -> io::Result<()> {
     let (Classed { violations, violation_count, excused }, learned) = overlaps::class(&mut facts);
     (trial.violations, trial.violation_count, trial.excused) = (violations, violation_count, excused);

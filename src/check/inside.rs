@@ -1,8 +1,7 @@
 //! The interval engine: who is inside one lock, along any axis that only grows (microseconds, milliseconds,
 //! transactions). It counts who enters while too much is taken, and for how long others were kept out.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -199,46 +198,15 @@ pub(super) struct HoldsFound {
     pub kept_out: KeptOut,
 }
 
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum HoldEvent {
     Ends,
     IsAsked,
     Begins,
 }
 
-struct Pending {
-    at: u64,
-    event: HoldEvent,
-    hold: HoldSpan,
-    /// For how long the same request had been kept out when it asked.
-    kept_out_before: u64,
-}
-
-impl Pending {
-    fn order(&self) -> (u64, &HoldEvent, u64) {
-        (self.at, &self.event, self.hold.place)
-    }
-}
-
-impl PartialEq for Pending {
-    fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl Eq for Pending {}
-
-impl PartialOrd for Pending {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Pending {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.order().cmp(&other.order())
-    }
-}
+/// When something happens to a hold, what, and the hold's place.
+type Turn = (u64, HoldEvent, u64);
 
 /// Goes through the holds of each lock along the axis. They come in the order of [`HoldSpan::by_asking`], and as many are in
 /// memory as are waited for or held at the same point.
@@ -251,13 +219,13 @@ pub(super) fn sweep(
     while let Some(Ok(first)) = holds.peek() {
         let lock = first.lock;
         let of_lock = |hold: &io::Result<HoldSpan>| hold.as_ref().map_or(true, |hold| hold.lock == lock);
-        let mut line = LockJudge { inside: Inside::new(kind), pending: BinaryHeap::new() };
+        let mut line = LockJudge { inside: Inside::new(kind), pending: BTreeMap::new() };
         while let Some(hold) = holds.next_if(of_lock) {
             let hold = hold?;
             seen.holds += 1;
-            let asked = Pending { at: hold.asked(), event: HoldEvent::IsAsked, hold, kept_out_before: 0 };
-            line.go_on(Some(&asked), &mut seen);
-            line.happens(asked, &mut seen);
+            let asked = (hold.asked(), HoldEvent::IsAsked, hold.place);
+            line.go_on(Some(asked), &mut seen);
+            line.happens(asked, hold, 0, &mut seen);
         }
         line.go_on(None, &mut seen);
     }
@@ -266,34 +234,35 @@ pub(super) fn sweep(
 
 struct LockJudge {
     inside: Inside<HoldSpan>,
-    pending: BinaryHeap<Reverse<Pending>>,
+    /// The holds to which something will happen; with each, for how long the same request had been kept out when it asked.
+    pending: BTreeMap<Turn, (HoldSpan, u64)>,
 }
 
 impl LockJudge {
     /// Goes on to that point, or to the end.
-    fn go_on(&mut self, until: Option<&Pending>, seen: &mut HoldsFound) {
-        let is_next = |first: &Reverse<Pending>| until.is_none_or(|until| first.0 < *until);
-        while self.pending.peek().is_some_and(is_next) {
-            let Some(Reverse(first)) = self.pending.pop() else { return };
-            self.happens(first, seen);
+    fn go_on(&mut self, until: Option<Turn>, seen: &mut HoldsFound) {
+        while let Some(first) = self.pending.first_entry()
+            && until.is_none_or(|until| *first.key() < until)
+        {
+            let (turn, (hold, kept_out_before)) = first.remove_entry();
+            self.happens(turn, hold, kept_out_before, seen);
         }
     }
 
-    fn happens(&mut self, what: Pending, seen: &mut HoldsFound) {
-        let Pending { at, event, hold, kept_out_before } = what;
+    fn happens(
+        &mut self,
+        (at, event, place): Turn,
+        hold: HoldSpan,
+        kept_out_before: u64,
+        seen: &mut HoldsFound,
+    ) {
         let Self { inside, pending } = self;
-        let is = |one: &HoldSpan, other: &HoldSpan| one.place == other.place;
         match event {
             HoldEvent::IsAsked => {
                 let kept_out_before = inside.asks(hold.claim, at);
-                pending.push(Reverse(Pending {
-                    at: hold.from,
-                    event: HoldEvent::Begins,
-                    hold,
-                    kept_out_before,
-                }));
+                pending.insert((hold.from, HoldEvent::Begins, place), (hold, kept_out_before));
             }
-            HoldEvent::Ends => drop(inside.leave(at, false, |other| is(other, &hold))),
+            HoldEvent::Ends => drop(inside.leave(at, false, |other| other.place == place)),
             HoldEvent::Begins => {
                 if inside.iter_mut().any(|other| other.node == hold.node) {
                     return;
@@ -308,12 +277,7 @@ impl LockJudge {
                 }
                 if hold.until > at {
                     inside.enter(hold.claim, at, hold);
-                    pending.push(Reverse(Pending {
-                        at: hold.until,
-                        event: HoldEvent::Ends,
-                        hold,
-                        kept_out_before,
-                    }));
+                    pending.insert((hold.until, HoldEvent::Ends, place), (hold, kept_out_before));
                 }
             }
         }

@@ -24,6 +24,18 @@ fn suffices(caught: u64, entries: u64, locks: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::suffices;
+    use crate::record::history::LockKind;
+    use crate::record::{CLOCKS_DIFFER_MS, Facts, Grant, Lives, Overlaps};
+    use crate::words::clock::WallClock;
+    use crate::words::spool::Sorted;
+
+    /// On a clock that counts from 1970, when no node is left.
+    pub(super) fn facts(grants: Vec<Grant>, lives: Lives, kind: LockKind) -> Facts {
+        let (overlaps, wall) = (Overlaps::default(), WallClock::default());
+        let grants = Sorted::of(Grant::by_node, grants);
+        let (clocks_differ_ms, scratch) = (CLOCKS_DIFFER_MS, std::env::temp_dir());
+        Facts { kind, began: 0, overlaps, grants, lives, all_gone: true, wall, clocks_differ_ms, scratch }
+    }
 
     #[test]
     fn it_takes_five_or_half_of_those_that_could_be_and_never_none() {

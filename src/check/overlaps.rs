@@ -111,29 +111,14 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::check::tests;
+    use crate::record::Lives;
     use crate::record::history::LockKind;
-    use crate::record::{CLOCKS_DIFFER_MS, Grant, Lives};
-    use crate::words::clock::WallClock;
-    use crate::words::spool::Sorted;
 
-    /// With the life of one node, by a clock that counts from 1970.
+    /// With the life of one node.
     fn facts(created: i64, life: Life, all_gone: bool) -> Facts {
         let lives = Lives::from([(created, life)]);
-        let (overlaps, wall) = (Overlaps::default(), WallClock::default());
-        let grants = Sorted::of(Grant::by_node, Vec::new());
-        let scratch = std::env::temp_dir();
-        let clocks_differ_ms = CLOCKS_DIFFER_MS;
-        Facts {
-            kind: LockKind::Mutex,
-            began: 0,
-            overlaps,
-            grants,
-            lives,
-            all_gone,
-            wall,
-            clocks_differ_ms,
-            scratch,
-        }
+        Facts { all_gone, ..tests::facts(Vec::new(), lives, LockKind::Mutex) }
     }
 
     fn occupant(contender: usize, entered: Stamp) -> Occupant {

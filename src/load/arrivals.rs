@@ -154,10 +154,6 @@ impl Arrivals {
         self.due_before(to).enumerate().skip_while(move |(_, due)| *due < from)
     }
 
-    fn outcomes_of(&self, from: Stamp, to: Stamp) -> impl Iterator<Item = u32> {
-        self.due_from(from, to).map(|(number, _)| self.outcomes[number].load(Ordering::Acquire))
-    }
-
     /// Takes the next arrival, which may be due or not be due yet. `None` when there are no more.
     pub fn take(&self, now: Stamp) -> Option<Taken> {
         loop {
@@ -240,7 +236,8 @@ impl Arrivals {
     /// The waits of all that were due within that time. Those that were not served have waited for longer than all others;
     /// those that were dropped have not waited. `None` where none was served.
     pub fn waits(&self, due: Range<Stamp>) -> Option<ArrivalWaits> {
-        let outcomes = self.outcomes_of(due.start, due.end);
+        let due = self.due_from(due.start, due.end);
+        let outcomes = due.map(|(number, _)| self.outcomes[number].load(Ordering::Acquire));
         ArrivalWaits::of(outcomes.filter(|outcome| *outcome != DROPPED).map(waited))
     }
 

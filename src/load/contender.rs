@@ -433,7 +433,6 @@ impl Contender {
         self.shared.has_faults() && (too_long() || was_closed())
     }
 
-    /// What makes it doubtful that this hold was one to its end.
     fn doubt(
         &self,
         session: &Session,
@@ -478,7 +477,6 @@ impl Contender {
         }
     }
 
-    /// Holds the lock; returns what ended that.
     async fn hold(&mut self, session: &Session, acquired: Stamp, hold: Duration) -> HoldEnd {
         let Self { id, shared, strategy, control, .. } = self;
         let batch = shared.spec.load == Load::Batch;

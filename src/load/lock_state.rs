@@ -80,6 +80,16 @@ struct Presence {
     czxid: AtomicI64,
 }
 
+impl Presence {
+    /// A stay begins, by virtue of that.
+    fn stays(&self, held: &Held, entered: Stamp) {
+        let node = held.node.as_ref();
+        self.entered.store(entered, Ordering::Relaxed);
+        self.sequence.store(node.map_or(NO_NUMBER, |node| node.sequence), Ordering::Relaxed);
+        self.czxid.store(node.map_or(NO_NUMBER, |node| node.czxid), Ordering::Relaxed);
+    }
+}
+
 #[derive(Debug)]
 pub struct LockState {
     pub path: String,
@@ -256,10 +266,7 @@ impl LockState {
     pub fn enter(&self, contender: usize, held: &Held, claim: LockClaim, now: Stamp) -> Option<Occupant> {
         let leases = claim.leases as usize;
         let presence = &self.presences[contender];
-        let node = held.node.as_ref();
-        presence.entered.store(now, Ordering::Relaxed);
-        presence.sequence.store(node.map_or(NO_NUMBER, |node| node.sequence), Ordering::Relaxed);
-        presence.czxid.store(node.map_or(NO_NUMBER, |node| node.czxid), Ordering::Relaxed);
+        presence.stays(held, now);
         presence.joined.store(false, Ordering::Relaxed);
         presence.inside.store(true, Ordering::Release);
         // The counts decide; the presences only say who. Of two that enter at once at least one sees the other,
@@ -300,19 +307,14 @@ impl LockState {
     /// in another order than they took place in.
     pub fn has_held(&self, contender: usize, held: &Held, hold: &PastHold) -> Before {
         let PastHold { entered, left, .. } = *hold;
-        let node = held.node.as_ref();
-        let (sequence, czxid) = (node.map(|node| node.sequence), node.map(|node| node.czxid));
-        let presence = &self.presences[contender];
-        presence.entered.store(entered, Ordering::Relaxed);
-        presence.sequence.store(sequence.unwrap_or(NO_NUMBER), Ordering::Relaxed);
-        presence.czxid.store(czxid.unwrap_or(NO_NUMBER), Ordering::Relaxed);
+        self.presences[contender].stays(held, entered);
         let mut past = locked(&self.past);
         let before = past.latest.range(..=entered).next_back().map(|(since, hold)| (*since, *hold));
         let after = past.latest.range(entered..).next().map(|(since, hold)| (*since, *hold));
         let beside =
             before.filter(|(_, (until, _))| *until > entered).or(after.filter(|(since, _)| *since < left));
         past.out_of_order += u64::from(after.is_some() && hold.behind.is_none());
-        past.latest.insert(entered, (left, Occupant { contender, sequence, czxid, entered }));
+        past.latest.insert(entered, (left, self.occupant(contender)));
         while past.latest.len() > PAST_HOLDS_KEPT {
             past.latest.pop_first();
         }

@@ -83,12 +83,7 @@ impl Environment {
     /// that what a fault does to a contender's connections outlasts its session.
     fn for_contenders(&self, contenders: usize) -> Result<Vec<Target>, Error> {
         let Some(proxy) = &self.proxy else { return Ok(vec![self.target.clone()]) };
-        let chroot = self.target.connect.find('/').map_or("", |at| &self.target.connect[at..]);
-        let target = |contender| {
-            let connect = format!("{}{chroot}", proxy.connect_for(contender)?);
-            Ok(Target { connect, access: self.target.access.clone() })
-        };
-        (0..contenders).map(target).collect()
+        (0..contenders).map(|contender| Ok(self.target.on(&proxy.connect_for(contender)?))).collect()
     }
 
     pub fn slice(&self) -> Slice {

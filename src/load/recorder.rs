@@ -1,6 +1,7 @@
 //! What one contender writes down of its turns: latencies, outcomes, errors, and what its notifications were
 //! caused by.
 
+use std::cell::RefMut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::pace::{Served, Turn};
 use super::shared::Shared;
 use crate::lock::{AcquireError, Held, QueueNode};
 use crate::record::history::SessionState;
-use crate::record::{Deed, Doubt, Grant, LockClaim, Moment, Occupant, Overlap, Tally};
+use crate::record::{Deed, Doubt, Grant, LockClaim, Moment, Occupant, Occurrences, Overlap, Tally};
 use crate::scenario::Load;
 use crate::words::catalog::{Holders, Mode, ParamValue};
 use crate::words::clock::{self, Stamp};
@@ -113,21 +114,25 @@ impl Recorder {
         &self.shared.lock_states[self.shared.lock_of(self.id)]
     }
 
+    fn occurrences(&self) -> RefMut<'_, Occurrences> {
+        RefMut::map(self.observation.log.borrow_mut(), |log| &mut log.occurrences)
+    }
+
     pub fn opened(&self) {
-        self.observation.log.borrow_mut().occurrences.opened += 1;
+        self.occurrences().opened += 1;
     }
 
     /// A session was opened in place of one that had ended.
     pub fn rejoined(&self) {
-        self.observation.log.borrow_mut().occurrences.rejoined += 1;
+        self.occurrences().rejoined += 1;
     }
 
     pub fn expired(&self) {
-        self.observation.log.borrow_mut().occurrences.expired += 1;
+        self.occurrences().expired += 1;
     }
 
     pub fn error(&self, doing: &str, failure: &Failure) {
-        self.observation.log.borrow_mut().occurrences.error(format!("{doing}: {}", failure.kind()));
+        self.occurrences().error(format!("{doing}: {}", failure.kind()));
     }
 
     /// The contender has died in the middle of that.
@@ -143,7 +148,7 @@ impl Recorder {
                 .count(now, |counts| counts.outcomes.add(Outcome::Crashed, 1));
         }
         self.note(clock::now(), Some(session), Deed::Session(SessionState::Expired));
-        self.observation.log.borrow_mut().occurrences.error(format!("{doing}: crashed"));
+        self.occurrences().error(format!("{doing}: crashed"));
     }
 
     fn waits_no_longer(&self, now: Stamp) {
@@ -235,12 +240,7 @@ impl Recorder {
         if self.shared.has_faults() {
             self.shared.gaps.acquired(self.shared.lock_of(self.id), acquired);
         }
-        self.observation
-            .log
-            .borrow_mut()
-            .occurrences
-            .kept_out
-            .entry(kept_out_us, acquired.saturating_sub(attempt.called));
+        self.occurrences().kept_out.entry(kept_out_us, acquired.saturating_sub(attempt.called));
         // Among those of other workers a number says nothing of when its node came: such a hold is ordered by a write.
         let is_told = |node: &&QueueNode| node.czxid > 0 || !self.shared.orders_holds();
         let token = held.node.as_ref().filter(is_told).map(token);
@@ -269,8 +269,17 @@ impl Recorder {
         let at = clock::now();
         self.note_of_hold(at, session, Deed::Leaves { alone: !was_open });
         if held.node.as_ref().is_some_and(|node| session.has_asked_to_delete(&node.path)) {
-            self.observation.log.borrow_mut().occurrences.given_up_early += 1;
+            self.occurrences().given_up_early += 1;
         }
+        self.leave(held, mode, was_open, at)
+    }
+
+    /// The contender leaves without a release, because it dies.
+    pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
+        self.leave(held, mode, true, clock::now())
+    }
+
+    fn leave(&self, held: &Held, mode: Mode, was_open: bool, at: Stamp) -> Stamp {
         self.note_left(at);
         self.lock_state().exit(self.id, held, Exit { claim: self.claim(mode), was_open, at });
         at
@@ -292,7 +301,7 @@ impl Recorder {
     }
 
     pub fn write_look(&self, zxid: Option<i64>) {
-        self.observation.log.borrow_mut().occurrences.looks_beside += u64::from(zxid.is_some());
+        self.occurrences().looks_beside += u64::from(zxid.is_some());
         self.add_to_grant(|grant| grant.zxid = zxid);
     }
 
@@ -331,7 +340,7 @@ impl Recorder {
     }
 
     pub fn count_beside(&self, reads: u64, writes: u64) {
-        let occurrences = &mut self.observation.log.borrow_mut().occurrences;
+        let mut occurrences = self.occurrences();
         occurrences.looks_beside += reads;
         occurrences.writes_beside += writes;
     }
@@ -345,14 +354,6 @@ impl Recorder {
         if let Some((grant, _)) = log.latest.get_mut(&self.id).filter(|_| self.has_grant) {
             add(grant);
         }
-    }
-
-    /// The contender leaves without a release, because it dies.
-    pub fn exit_dying(&self, held: &Held, mode: Mode) -> Stamp {
-        let at = clock::now();
-        self.note_left(at);
-        self.lock_state().exit(self.id, held, Exit { claim: self.claim(mode), was_open: true, at });
-        at
     }
 
     /// What is asked for. A lock without a read side takes every request as a write.
@@ -565,24 +566,18 @@ impl Recorder {
     }
 
     fn note_overlap(&self, inside: Occupant, now: Stamp) {
-        let entered = self.lock_state().occupant(self.id);
-        let lock = self.shared.lock_of(self.id);
-        self.observation.log.borrow_mut().occurrences.overlaps.note(Overlap {
-            lock,
-            inside,
-            entered,
-            at: now,
-        });
+        let (lock, entered) = (self.shared.lock_of(self.id), self.lock_state().occupant(self.id));
+        self.occurrences().overlaps.note(Overlap { lock, inside, entered, at: now });
     }
 
     pub fn write_doubt(&self, entry: &AcquiredLock, left: Stamp, doubt: Doubt) {
         let hold = (self.id, entry.acquired);
-        self.observation.log.borrow_mut().occurrences.overlaps.doubts.insert(hold, (doubt, left));
+        self.occurrences().overlaps.doubts.insert(hold, (doubt, left));
     }
 
     pub fn write_closing(&self, entry: &AcquiredLock, left: Stamp, session: i64) {
         let hold = (self.id, entry.acquired);
-        self.observation.log.borrow_mut().occurrences.overlaps.closing.insert(hold, (session, left));
+        self.occurrences().overlaps.closing.insert(hold, (session, left));
     }
 
     /// The holder writes to the resource behind the lock, with its token.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::scenario::{Stop, TrialSpec};
+use crate::scenario::TrialSpec;
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::{Truncation, truncation};
 
@@ -41,10 +41,7 @@ pub struct SlotSeries {
 
 impl SlotSeries {
     pub fn of(spec: &TrialSpec) -> Self {
-        let measured = match spec.stop {
-            Stop::After(duration) => duration,
-            Stop::Acquisitions(_) => Duration::from_secs(60),
-        };
+        let measured = spec.stop.lasts().unwrap_or(Duration::from_secs(60));
         let longest = spec.ramp_up + spec.warm_up_at_most.max(spec.warm_up) + measured;
         let warm_up = if spec.has_open_end() { spec.warm_up / SLOTS_OF_WARM_UP } else { measured };
         let slot = warm_up.min(measured / SLOTS_OF_MEASURED).max(SHORTEST).max(longest / SLOTS);

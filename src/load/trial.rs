@@ -384,9 +384,7 @@ impl<'a> Conductor<'a> {
         } else {
             let all = shared.count_own();
             let drained = async {
-                while Board::read(&shared.board.finished) < all {
-                    tokio::time::sleep(LOOK_EVERY).await;
-                }
+                all_finished(&shared).await;
                 batch::quiet(&shared).await;
             };
             let at_most = self.drain_at_most();
@@ -409,14 +407,8 @@ impl<'a> Conductor<'a> {
 
     /// Lets contenders end the turns that they have begun, for some time.
     async fn end_turns(&self) {
-        let shared = &self.shared;
-        shared.signals.last_turns.cancel();
-        let ended = async {
-            while Board::read(&shared.board.finished) < shared.count_own() {
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        };
-        let bounded = tokio::time::timeout(LAST_TURNS, ended);
+        self.shared.signals.last_turns.cancel();
+        let bounded = tokio::time::timeout(LAST_TURNS, all_finished(&self.shared));
         // Turns that do not end by then are not counted.
         let _ = self.interrupt.run_until_cancelled(bounded).await;
     }
@@ -464,6 +456,12 @@ impl<'a> Conductor<'a> {
     }
 }
 
+async fn all_finished(shared: &Shared) {
+    while Board::read(&shared.board.finished) < shared.count_own() {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
 /// Returns when no server has accepted a connection for as long as a session lives: nobody can hold anything
 /// any more. A server that comes back sooner is ridden through.
 async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
@@ -501,10 +499,7 @@ async fn tick(shared: &Shared, sink: Sink<'_>) {
 
 /// Seconds for which the timeline has room; a phase that ends by acquisitions gets a generous guess.
 fn expected_seconds(spec: &TrialSpec) -> usize {
-    let guess = match (&spec.load, spec.stop) {
-        (Load::Closed | Load::Open(_), Stop::After(duration)) => duration,
-        _ => Duration::from_secs(3_600),
-    };
+    let guess = spec.stop.lasts().unwrap_or(Duration::from_secs(3_600));
     usize::try_from(guess.as_secs() + 2).unwrap_or(usize::MAX)
 }
 
@@ -523,10 +518,7 @@ fn keeper(environment: &Environment, shared: &Shared, since: SystemTime) -> Resu
 
 /// The shortest of the phases whose length is known before; `None` where acquisitions end the only one.
 fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
-    let measured = match spec.stop {
-        Stop::After(duration) => duration,
-        Stop::Acquisitions(_) => Duration::ZERO,
-    };
+    let measured = spec.stop.lasts().unwrap_or_default();
     [spec.ramp_up, spec.warm_up_at_most.max(spec.warm_up), measured]
         .into_iter()
         .filter(|phase| !phase.is_zero())

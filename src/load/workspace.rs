@@ -181,20 +181,15 @@ impl Workspace {
     }
 }
 
-/// The servers of a connect string, and its chroot.
-fn parts(target: &Target) -> (&str, &str) {
-    target.connect.split_at(target.connect.find('/').unwrap_or(target.connect.len()))
-}
-
 fn missing_chroot(target: &Target, remedy: &str) -> Error {
-    let (servers, chroot) = parts(target);
+    let (servers, chroot) = target.parts();
     Error::environment(format!("the chroot {chroot} does not exist on {servers}: {remedy}, or drop it"))
 }
 
 /// Makes the chroot of a connect string, and what is missing above it. What is there stays as it is; what is made stays
 /// when the run has ended, and anybody may use it.
 pub async fn make_chroot(target: &Target) -> Result<(), Error> {
-    let (servers, chroot) = parts(target);
+    let (servers, chroot) = target.parts();
     let above = Target { connect: servers.to_owned(), access: target.access.clone() };
     let client = open(&above).await?;
     let ends = chroot.match_indices('/').map(|(end, _)| end).skip(1).chain([chroot.len()]);

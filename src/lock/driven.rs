@@ -8,9 +8,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::{AcquireError, Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, Told, count_of};
-use crate::words::catalog::{
-    Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params, Protection,
-};
+use crate::words::catalog::{Guarantees, Holders, LockCard, Mode, Param, ParamKind, ParamValue, Params};
 use crate::words::clock;
 use crate::words::units::parse_duration;
 use crate::world::driver::protocol::{Abilities, How, Order, Parameter, Ready, TokenKind, WantedMode};
@@ -137,13 +135,10 @@ fn lock(
         source: leaked(source(program)),
         details: leaked(details(abilities)),
         guarantees: Guarantees {
-            exclusive: true,
             fifo: abilities.order == Order::Fifo,
             reentrant: abilities.reentrant,
-            protection: Protection::None,
-            watches: true,
             holders,
-            queue: "",
+            ..Guarantees::QUEUE
         },
         after: &[],
         params: Box::leak(params.into_boxed_slice()),

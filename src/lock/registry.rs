@@ -192,7 +192,6 @@ fn section(card: &LockCard) -> String {
 /// Those that have been asked for.
 static MIXED: Mutex<BTreeMap<String, &'static Entry>> = Mutex::new(BTreeMap::new());
 
-/// The strategy of several of that name.
 fn mixed(name: &str) -> Option<&'static Entry> {
     let mut all = locked(&MIXED);
     if let Some(entry) = all.get(name) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::words::catalog::BatchCost;
+use crate::words::catalog::{BatchCost, Events};
 use crate::words::measure::RequestKind::{
     Create, Delete, Exists, ExistsWatch, GetChildren, GetChildrenWatch, GetData, GetDataWatch, SetData,
 };
@@ -154,7 +154,6 @@ pub fn compare_counts(
     let succeeded = |kinds: &[RequestKind]| kinds.iter().map(|kind| whole.succeeded.get(*kind)).sum();
     let with_looks = cost.filter(|cost| !cost.looks_vary);
     let seen = &whole.notifications;
-    let model = |amount: fn(&BatchCost) -> u64| cost.map(amount);
     let all_seen = whole.unseen == 0;
     // What the client library keeps to itself are reads and notifications; and, when an acquire was given up, the
     // writes with which it cleans up.
@@ -163,8 +162,9 @@ pub fn compare_counts(
         let client = (all_seen || writes_seen && what == Counted::Writes).then_some(client);
         Accounting { what, client, expected, servers }
     };
-    let watches = |key: &str, beside: fn(Beside) -> u64| {
-        servers.without_beside(&format!("zk_sum_node_{key}_watch_count"), beside)
+    let event = |what, seen, key: &str, expected: fn(&Events) -> u64, beside: fn(Beside) -> u64| {
+        let counted = servers.without_beside(&format!("zk_sum_node_{key}_watch_count"), beside);
+        row(what, seen, cost.map(|cost| expected(&cost.events)), counted)
     };
     vec![
         row(Counted::Requests, whole.requests.total(), with_looks.map(BatchCost::requests_total), None),
@@ -180,39 +180,25 @@ pub fn compare_counts(
             Counted::Writes,
             succeeded(&WRITES) + whole.written_by_multis,
             predicted(cost, &WRITES)
-                .zip(model(|cost| cost.written_by_multis))
+                .zip(cost.map(|cost| cost.written_by_multis))
                 .map(|(alone, in_multis)| alone + in_multis),
             applied(servers.counters, "zk_cnt_ns_write_per_namespace")
                 .map(|writes| writes.saturating_sub(servers.beside.writes)),
         ),
-        row(
-            Counted::NodeDeleted,
-            seen.node_deleted,
-            model(|cost| cost.events.node_deleted),
-            watches("deleted", |beside| beside.node_deleted),
-        ),
-        row(
+        event(Counted::NodeDeleted, seen.node_deleted, "deleted", |e| e.node_deleted, |b| b.node_deleted),
+        event(
             Counted::ChildrenChanged,
             seen.children_changed,
-            model(|cost| cost.events.children_changed),
-            watches("children", |beside| beside.children_changed),
+            "children",
+            |e| e.children_changed,
+            |b| b.children_changed,
         ),
-        row(
-            Counted::NodeCreated,
-            seen.node_created,
-            model(|cost| cost.events.node_created),
-            watches("created", |beside| beside.node_created),
-        ),
-        row(
-            Counted::DataChanged,
-            seen.data_changed,
-            model(|cost| cost.events.data_changed),
-            watches("changed", |beside| beside.data_changed),
-        ),
+        event(Counted::NodeCreated, seen.node_created, "created", |e| e.node_created, |b| b.node_created),
+        event(Counted::DataChanged, seen.data_changed, "changed", |e| e.data_changed, |b| b.data_changed),
         row(
             Counted::ByReleaseToWaiters,
             seen.by_release() - seen.to_releaser,
-            model(|cost| cost.to_waiters_by_release),
+            cost.map(|cost| cost.to_waiters_by_release),
             None,
         ),
         row(Counted::Names, whole.names_returned, cost.and_then(|cost| cost.names_returned), None),

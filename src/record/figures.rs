@@ -420,12 +420,6 @@ fn stored() -> impl Iterator<Item = (&'static str, &'static FigureEntry)> {
     ALL.iter().filter_map(|entry| Some((entry.stored_as?, *entry)))
 }
 
-impl From<&Trial> for Derived {
-    fn from(trial: &Trial) -> Self {
-        Self(stored().map(|(name, entry)| (name.to_owned(), entry.of(trial))).collect())
-    }
-}
-
 impl Derived {
     /// What a figure is; `None` where it was not measured, or is not stored here.
     pub fn get(&self, entry: &FigureEntry) -> Option<f64> {
@@ -481,7 +475,7 @@ impl Trial {
     }
 
     pub fn derived(&self) -> Derived {
-        self.into()
+        Derived(stored().map(|(name, entry)| (name.to_owned(), entry.of(self))).collect())
     }
 }
 

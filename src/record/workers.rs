@@ -40,13 +40,9 @@ pub struct Workers {
 }
 
 impl Workers {
-    pub fn are_all_here(&self) -> bool {
-        self.parts.len() == self.of
-    }
-
     /// Whether the directory holds one of several parts: its figures are those of a part of the load.
     pub fn is_part(&self) -> bool {
-        !self.are_all_here()
+        self.parts.len() != self.of
     }
 }
 

@@ -29,7 +29,7 @@ pub use files::{
 };
 pub use read::{read, read_packed, recorded_run};
 pub use staging::{create_dated, tidy};
-pub use writer::{Resumed, RunWriter, SealedRun, replace, replace_json};
+pub use writer::{Resumed, RunWriter, SealedRun, SoFar, replace, replace_json};
 
 /// What was recorded, for those who read run directories.
 pub use crate::record;

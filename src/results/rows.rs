@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::files::TrialFile;
 use crate::record::{Arrived, FaultRecord, Floor, Health, Trial, figures};
 use crate::words::catalog::LockCard;
-use crate::words::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind};
+use crate::words::measure::{Counts, Latency, Measure, Notifications, Outcome, RequestKind, Second};
 
 /// A trial, and the floor of the run that it is compared with.
 pub struct SummaryRow<'a> {
@@ -292,77 +292,38 @@ fn health() -> Vec<Column> {
 
 const SECOND_US: u64 = 1_000_000;
 
-#[derive(Serialize)]
-struct TimelineRow<'a> {
-    trial: usize,
-    strategy: &'a str,
-    label: &'a str,
-    contenders: usize,
-    repetition: u32,
-    second: usize,
-    length_us: u64,
-    acquisitions: u64,
-    requests: u64,
-    notifications: u64,
-    offered: u64,
-    waits: u64,
-    wait_us: u64,
-    service_us: u64,
-    handoffs: u64,
-    handoff_us: u64,
-}
+/// A column of `timeline.csv`: its name, and its cell for a trial's second of that number.
+type OfSecond = (&'static str, fn(&Trial, usize, &Second) -> String);
+
+const TIMELINE: [OfSecond; 16] = [
+    ("trial", |trial, _, _| trial.spec.index.to_string()),
+    ("strategy", |trial, _, _| trial.spec.strategy.name.clone()),
+    ("label", |trial, _, _| trial.spec.strategy.label.clone()),
+    ("contenders", |trial, _, _| trial.spec.contenders.to_string()),
+    ("repetition", |trial, _, _| trial.spec.repetition.to_string()),
+    ("second", |_, number, _| number.to_string()),
+    ("length_us", |trial, number, _| length_us(trial, number).to_string()),
+    ("acquisitions", |_, _, second| second.acquisitions.to_string()),
+    ("requests", |_, _, second| second.requests.to_string()),
+    ("notifications", |_, _, second| second.notifications.to_string()),
+    ("offered", |_, _, second| second.offered.to_string()),
+    ("waits", |_, _, second| second.waits.to_string()),
+    ("wait_us", |_, _, second| second.wait_us.to_string()),
+    ("service_us", |_, _, second| second.service_us.to_string()),
+    ("handoffs", |_, _, second| second.handoffs.to_string()),
+    ("handoff_us", |_, _, second| second.handoff_us.to_string()),
+];
 
 /// Writes the rows of a trial to `timeline.csv`, after the header where that is not there yet.
 pub fn timeline(out: impl io::Write, trial: &Trial, header: bool) -> csv::Result<()> {
-    // Written by hand: a first trial without a second would leave the file without its header.
-    let mut csv = csv::WriterBuilder::new().has_headers(false).from_writer(out);
+    let mut csv = csv::Writer::from_writer(out);
     if header {
-        csv.write_record(HEADER)?;
+        csv.write_record(TIMELINE.map(|(name, _)| name))?;
     }
-    for row in seconds(trial) {
-        csv.serialize(row)?;
+    for (number, second) in trial.timeline.iter().enumerate() {
+        csv.write_record(TIMELINE.map(|(_, cell)| cell(trial, number, second)))?;
     }
     Ok(csv.flush()?)
-}
-
-const HEADER: [&str; 16] = [
-    "trial",
-    "strategy",
-    "label",
-    "contenders",
-    "repetition",
-    "second",
-    "length_us",
-    "acquisitions",
-    "requests",
-    "notifications",
-    "offered",
-    "waits",
-    "wait_us",
-    "service_us",
-    "handoffs",
-    "handoff_us",
-];
-
-fn seconds(trial: &Trial) -> impl Iterator<Item = TimelineRow<'_>> {
-    trial.timeline.iter().enumerate().map(|(second, counts)| TimelineRow {
-        trial: trial.spec.index,
-        strategy: &trial.spec.strategy.name,
-        label: &trial.spec.strategy.label,
-        contenders: trial.spec.contenders,
-        repetition: trial.spec.repetition,
-        second,
-        length_us: length_us(trial, second),
-        acquisitions: counts.acquisitions,
-        requests: counts.requests,
-        notifications: counts.notifications,
-        offered: counts.offered,
-        waits: counts.waits,
-        wait_us: counts.wait_us,
-        service_us: counts.service_us,
-        handoffs: counts.handoffs,
-        handoff_us: counts.handoff_us,
-    })
 }
 
 /// A second is a second, except the last: it ends with the measured phase. It is shorter, or longer where

@@ -65,21 +65,14 @@ impl Staging {
             return Ok(None);
         }
         match fs::create_dir(&dir) {
-            Ok(()) => {
-                let (parent, name, lock) = (parent.into(), name.into(), lock(&dir));
-                Ok(Some(Self {
-                    parent,
-                    name,
-                    dir,
-                    published: false,
-                    keeps: false,
-                    tell_kept: None,
-                    _lock: lock,
-                }))
-            }
+            Ok(()) => Ok(Some(Self::of(parent.into(), name.into(), lock(&dir), dir))),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(None),
             Err(e) => Err(cannot("create", &dir, &e)),
         }
+    }
+
+    fn of(parent: PathBuf, name: String, lock: Option<File>, dir: PathBuf) -> Self {
+        Self { parent, name, dir, published: false, keeps: false, tell_kept: None, _lock: lock }
     }
 
     pub fn name(&self) -> &str {
@@ -187,15 +180,9 @@ impl ClaimedDirectory {
         let Self { parent, name, dir, lock } = self;
         let hidden = layout::partial(&parent, &name);
         fs::rename(&dir, &hidden).map_err(|error| cannot("rename", &dir, &error))?;
-        Ok(Staging {
-            parent,
-            name,
-            dir: hidden,
-            published: false,
-            keeps: true,
-            tell_kept: None,
-            _lock: Some(lock),
-        })
+        let mut staging = Staging::of(parent, name, Some(lock), hidden);
+        staging.keep();
+        Ok(staging)
     }
 }
 
@@ -301,15 +288,6 @@ fn sync(path: &Path) -> IoResult<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_dropped_directory_leaves_nothing() {
-        let parent = tempfile::tempdir().unwrap();
-        let staging = Staging::claim(parent.path(), "quick").unwrap().unwrap();
-        fs::write(staging.dir().join("a"), "a").unwrap();
-        drop(staging);
-        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
-    }
 
     #[test]
     fn what_was_measured_stays_when_it_is_dropped_and_is_visible_if_it_can_be_read() {

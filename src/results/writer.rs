@@ -44,6 +44,14 @@ pub struct RunWriter {
     made_again: Vec<usize>,
 }
 
+/// What a run comes to so far.
+pub struct SoFar {
+    /// Trials that are to run.
+    pub planned: usize,
+    pub precision: Option<Precision>,
+    pub judged: Judged,
+}
+
 /// What there is to do about a run that was to be resumed.
 #[derive(Debug)]
 pub enum Resumed {
@@ -117,7 +125,7 @@ impl RunWriter {
         self.forget_all_but(there)?;
         let (planned, precision) = (run.planned_trials, run.precision.clone());
         self.begun = Some(run);
-        self.so_far(planned, precision, judged)?;
+        self.so_far(SoFar { planned, precision, judged })?;
         if self.is_resumed { self.anew(there) } else { Ok(()) }
     }
 
@@ -213,13 +221,7 @@ impl RunWriter {
     }
 
     /// Forgets a trial that was cut short and is written again next, so that the directory can be read at any time between.
-    pub fn forget(
-        &mut self,
-        number: usize,
-        planned: usize,
-        precision: Option<Precision>,
-        judged: Judged,
-    ) -> Result<(), Error> {
+    pub fn forget(&mut self, number: usize, so_far: SoFar) -> Result<(), Error> {
         let files: Vec<String> = self
             .files_of_trials()?
             .into_iter()
@@ -229,7 +231,7 @@ impl RunWriter {
         files.iter().for_each(|name| drop(self.digests.remove(name)));
         self.trials -= 1;
         self.made_again.push(number);
-        self.note_so_far(planned, precision, judged)?;
+        self.note_so_far(so_far)?;
         files.iter().try_for_each(|name| remove(&self.dir().join(name)))?;
         let tables = [layout::SUMMARY, layout::TIMELINE, layout::FAULTS].map(|name| self.dir().join(name));
         tables.iter().filter(|path| path.exists()).try_for_each(|path| without_rows_of(number, path))
@@ -237,17 +239,12 @@ impl RunWriter {
 
     /// Writes what the run comes to so far, as a run whose end was not noted: what a reader of the directory finds if it
     /// goes no further.
-    pub fn so_far(
-        &mut self,
-        planned: usize,
-        precision: Option<Precision>,
-        judged: Judged,
-    ) -> Result<(), Error> {
+    pub fn so_far(&mut self, so_far: SoFar) -> Result<(), Error> {
         self.digest_trials()?;
-        self.note_so_far(planned, precision, judged)
+        self.note_so_far(so_far)
     }
 
-    fn note_so_far(&self, planned: usize, precision: Option<Precision>, judged: Judged) -> Result<(), Error> {
+    fn note_so_far(&self, SoFar { planned, precision, judged }: SoFar) -> Result<(), Error> {
         let Some(run) = self.begun.clone() else { return Ok(()) };
         let run = Run {
             planned_trials: planned,

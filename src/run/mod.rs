@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use crate::load::{Environment, run_trial};
 use crate::lock::Entry;
 use crate::record::history::LockKind;
-use crate::record::{Cause, CellKey, Counting, CutShort, Judged, Precision, RunOutcome, Trial};
+use crate::record::{Cause, CellKey, Counting, CutShort, Judged, Precision, Run, RunOutcome, Trial};
 use crate::results::history::write_trial;
-use crate::results::{RunWriter, layout};
+use crate::results::{RunWriter, SoFar, layout};
 use crate::scenario::{TrialPlan, TrialSpec};
 use crate::words::error::Error;
 use crate::words::verdict::Verdict;
@@ -61,6 +61,12 @@ impl Ran {
     pub fn judge(&self) -> Judged {
         check::of_run(&self.trials, self.planned)
     }
+
+    /// What that run has come to.
+    pub fn ended(&self, run: Run) -> Run {
+        let (precision, outcome) = (self.precision.clone(), self.outcome.clone());
+        Run { planned_trials: self.planned, precision, outcome, ..run }
+    }
 }
 
 /// Whether a trial takes place anew where its run is resumed: the end of the run cut it short. One that found a violation stays,
@@ -71,7 +77,7 @@ pub fn is_unfinished(trial: &Trial) -> bool {
 }
 
 /// What these trials come to if they are all that the plan asks for, with its precision; `None` where some are missing.
-pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<(usize, Option<Precision>)> {
+pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
     let mut figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
     let mut round = 0;
     let wants_more = |figures: &Option<Figures>, rounds| {
@@ -86,7 +92,8 @@ pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<(usize, Option<Precisi
     }
     let planned = slots(there);
     let is_over = !there.iter().any(is_unfinished) && Again::of(planned).next(there).is_empty();
-    is_over.then(|| (planned, figures.map(|figures| figures.precision(round))))
+    let precision = figures.map(|figures| figures.precision(round));
+    is_over.then(|| Ran { trials: there.to_vec(), planned, precision, outcome: RunOutcome::COMPLETE })
 }
 
 /// How many trials there are, those in place of others not counted.
@@ -284,8 +291,8 @@ impl UnderWay<'_> {
         trial.histograms.clear();
         let place = self.trials.partition_point(|other| other.spec.index < trial.spec.index);
         self.trials.insert(place, trial);
-        let (precision, judged) = self.so_far();
-        written.and(self.writer.so_far(self.planned, precision, judged))
+        let so_far = self.so_far();
+        written.and(self.writer.so_far(so_far))
     }
 
     /// Gives up what there is of a trial that has been made again.
@@ -295,13 +302,14 @@ impl UnderWay<'_> {
         if self.trials.len() == before {
             return Ok(());
         }
-        let (precision, judged) = self.so_far();
-        self.writer.forget(index, self.planned, precision, judged)
+        let so_far = self.so_far();
+        self.writer.forget(index, so_far)
     }
 
-    fn so_far(&self) -> (Option<Precision>, Judged) {
+    fn so_far(&self) -> SoFar {
         let precision = self.figures.as_ref().map(|figures| figures.precision(self.rounds));
-        (precision, check::of_run(&self.trials, self.planned))
+        let judged = check::of_run(&self.trials, self.planned);
+        SoFar { planned: self.planned, precision, judged }
     }
 
     fn write_history(&self, trial: &Trial) -> Result<(), Error> {

@@ -475,7 +475,7 @@ mod tests {
         }
     }
 
-    /// Leaves a directory, as a run does, and says how often it was called.
+    /// Leaves a directory, as a run does.
     fn leaves(place: &RunPlace) -> Result<Command, Error> {
         let mut command = Command::new("mkdir");
         command.arg(place.directory());

@@ -134,6 +134,13 @@ pub enum Stop {
     Acquisitions(u64),
 }
 
+impl Stop {
+    /// How long the measured phase is, where the clock ends it: never in a batch.
+    pub fn lasts(self) -> Option<Duration> {
+        if let Self::After(duration) = self { Some(duration) } else { None }
+    }
+}
+
 /// Until when combinations are repeated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Precision {

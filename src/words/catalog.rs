@@ -42,6 +42,19 @@ pub const NOT_ZOOKEEPER: &str = " (not ZooKeeper)";
 impl LockCard {
     pub const ZOOKEEPER: &'static str = "zookeeper";
 
+    /// What most of ZooKeeper's locks have in common.
+    pub const OF_ZOOKEEPER: Self = Self {
+        name: "",
+        summary: "",
+        source: "",
+        details: "",
+        guarantees: Guarantees::QUEUE,
+        after: &[],
+        params: &[],
+        system: Self::ZOOKEEPER,
+        batch_cost: None,
+    };
+
     /// The system whose lock it is, where that is another one than ZooKeeper.
     pub fn other_system(&self) -> Option<&'static str> {
         (self.system != Self::ZOOKEEPER).then_some(self.system)

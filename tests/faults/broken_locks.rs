@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use zklockbench::lock::{AcquireError, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Settling, TrialSpec};
-use zklockbench::words::catalog::{Guarantees, LockCard, Mode};
+use zklockbench::words::catalog::{LockCard, Mode};
 use zklockbench::words::verdict::Verdict;
 use zklockbench::world::zk::{Failure, Session};
 
@@ -86,28 +86,16 @@ impl Strategy for Queue {
     }
 }
 
-const fn card() -> LockCard {
-    LockCard {
-        name: "broken",
-        summary: "",
-        source: "",
-        details: "",
-        guarantees: Guarantees::QUEUE,
-        after: &[],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
-        batch_cost: None,
-    }
-}
+const CARD: LockCard = LockCard { name: "broken", ..LockCard::OF_ZOOKEEPER };
 
 fn queue(config: &LockConfig, flaw: Flaw) -> Box<dyn Strategy> {
     Box::new(Queue { lock: config.path.clone(), contender: config.contender, flaw })
 }
 
-const ENTERS_EARLY: Entry = Entry { card: card(), build: |config| queue(config, Flaw::EntersEarly) };
-const NEVER_RELEASES: Entry = Entry { card: card(), build: |config| queue(config, Flaw::NeverReleases) };
-const RELEASES_TWICE: Entry = Entry { card: card(), build: |config| queue(config, Flaw::ReleasesTwice) };
-const IGNORES_EXPIRY: Entry = Entry { card: card(), build: |config| queue(config, Flaw::IgnoresExpiry) };
+const ENTERS_EARLY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::EntersEarly) };
+const NEVER_RELEASES: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::NeverReleases) };
+const RELEASES_TWICE: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::ReleasesTwice) };
+const IGNORES_EXPIRY: Entry = Entry { card: CARD, build: |config| queue(config, Flaw::IgnoresExpiry) };
 
 /// Four contenders for three seconds, in which the session of one that is that is expired now and then.
 fn spec(target: &str) -> TrialSpec {

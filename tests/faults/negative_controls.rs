@@ -203,17 +203,8 @@ fn once_in(flaw: Flaw) -> usize {
 }
 
 const fn card(holders: Holders) -> LockCard {
-    LockCard {
-        name: "broken",
-        summary: "",
-        source: "",
-        details: "",
-        guarantees: Guarantees { holders, ..Guarantees::QUEUE },
-        after: &[],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
-        batch_cost: None,
-    }
+    let guarantees = Guarantees { holders, ..Guarantees::QUEUE };
+    LockCard { name: "broken", guarantees, ..LockCard::OF_ZOOKEEPER }
 }
 
 fn broken(config: &LockConfig, flaw: Flaw) -> Box<dyn Strategy> {

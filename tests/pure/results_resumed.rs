@@ -18,7 +18,7 @@ fn killed(parent: &Path, trials: &[Trial]) -> PathBuf {
     writer.begins(records::run(PLANNED), &[], records::held()).unwrap();
     for trial in trials {
         writer.trial(trial).unwrap();
-        writer.so_far(PLANNED, None, records::held()).unwrap();
+        writer.so_far(records::so_far(PLANNED)).unwrap();
     }
     let dir = writer.dir().to_owned();
     // Gone without a word, and its lock with it
@@ -89,10 +89,10 @@ fn a_trial_that_is_unfinished_stays_until_it_is_and_then_counts_once() {
         writer.begins(records::run(PLANNED), &stored.trials, records::held()).unwrap();
         let found = |writer: &RunWriter| indices(&results::read(writer.dir()).unwrap().trials);
         assert_eq!(found(&writer), (0..=before).collect::<Vec<_>>());
-        writer.forget(before, PLANNED, None, records::held()).unwrap();
+        writer.forget(before, records::so_far(PLANNED)).unwrap();
         assert_eq!(found(&writer), (0..before).collect::<Vec<_>>());
         writer.trial(&records::trial(before)).unwrap();
-        writer.so_far(PLANNED, None, records::held()).unwrap();
+        writer.so_far(records::so_far(PLANNED)).unwrap();
         assert_eq!(found(&writer), (0..=before).collect::<Vec<_>>());
         assert!(results::read(writer.dir()).unwrap().trials[before].cut_short.is_none());
         let numbers = (0..=before).map(|number| number.to_string());

@@ -141,7 +141,7 @@ fn a_run_that_is_broken_off_is_there_as_a_partial_one_with_the_trials_that_had_e
     let mut writer = RunWriter::create(parent.path(), "mine").unwrap();
     writer.begins(records::run(0), &[], records::held()).unwrap();
     writer.trial(&records::trial(0)).unwrap();
-    writer.so_far(3, None, records::held()).unwrap();
+    writer.so_far(records::so_far(3)).unwrap();
     // What a kill -9 leaves now can be read, and what it leaves in the middle of the next trial's files, too
     fs::write(writer.dir().join("trials/001.json"), "{").unwrap();
     let killed = results::read(writer.dir()).unwrap();

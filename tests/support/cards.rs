@@ -6,17 +6,7 @@ use zklockbench::words::catalog::{Guarantees, LockCard, Param, ParamKind};
 
 const WATCHES: Guarantees = Guarantees::QUEUE;
 
-const PLAIN: LockCard = LockCard {
-    name: "",
-    summary: "a lock",
-    source: "a test",
-    details: "",
-    guarantees: WATCHES,
-    after: &[],
-    params: &[],
-    system: LockCard::ZOOKEEPER,
-    batch_cost: None,
-};
+const PLAIN: LockCard = LockCard { summary: "a lock", source: "a test", ..LockCard::OF_ZOOKEEPER };
 
 /// One lock that polls, two with a word, one reentrant without parameters, one that does not exclude.
 pub const CARDS: [LockCard; 5] = [

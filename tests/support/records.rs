@@ -9,7 +9,7 @@ use zklockbench::record::{
     Health, Holder, HostInfo, Judged, Parts, Phase, Run, RunOutcome, ServerCounters, ServerInfo, Sessions,
     Steady, Tally, Timing, Trial, Utilisation, Violation, WarmUpEnd,
 };
-use zklockbench::results::{RunFile, SCHEMA_VERSION, StoredRun};
+use zklockbench::results::{RunFile, SCHEMA_VERSION, SoFar, StoredRun};
 use zklockbench::scenario::{
     Arrivals, Distribution, InDoubt, Late, Load, Open, Popularity, Settling, Stop, StrategyChoice, TrialSpec,
 };
@@ -32,6 +32,11 @@ pub fn judged(exclusion: Verdict) -> Judged {
 /// Nothing to object to.
 pub fn held() -> Judged {
     judged(Verdict::Held)
+}
+
+/// A run that goes on, with nothing to object to.
+pub fn so_far(planned: usize) -> SoFar {
+    SoFar { planned, precision: None, judged: held() }
 }
 
 /// A run of these trials as it would be read, with nothing to object to.

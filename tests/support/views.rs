@@ -213,13 +213,9 @@ pub fn fault(label: &str, recovered_us: u64) -> FaultRecord {
         ended_us: Some(5_000_000),
         proved: true,
         proof: "seen".into(),
-        left: None,
-        elected_us: None,
         longest_gap_us: Some(recovered_us + 1_000),
-        wait_p99: None,
-        disturbance: None,
-        meanwhile: None,
         recovered_us: Some(recovered_us),
+        ..FaultRecord::default()
     }
 }
 
@@ -230,16 +226,7 @@ pub fn unproved(why: &str, fault: FaultRecord) -> FaultRecord {
 
 /// A contender that waited for 13 s.
 pub fn stuck(contender: usize) -> Stuck {
-    Stuck {
-        contender,
-        lock: 0,
-        waited_us: 13_000_000,
-        node: None,
-        position: None,
-        blocked_by: None,
-        blocker: None,
-        watches: Vec::new(),
-    }
+    Stuck { contender, waited_us: 13_000_000, ..Stuck::default() }
 }
 
 /// Has these faults break a trial in which nothing goes wrong.

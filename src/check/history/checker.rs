@@ -33,51 +33,36 @@ pub struct Checker {
     numbers: HashMap<String, usize>,
 }
 
-/// All that is kept of one lock while its history is read.
 #[derive(Debug)]
 struct Lock {
-    name: String,
-    kind: LockKind,
+    /// What is counted as it happens; the rest comes at the end.
+    report: LockReport,
     /// Who is inside, by the clock's number: beliefs of different clocks are not compared.
     occupancies: Vec<(usize, Occupancy)>,
     order: LockHolds,
     fencing: Fencing,
     holds: u64,
-    acquired: u64,
-    failed: u64,
-    unknown: u64,
     /// Acquisitions that those who were inside kept waiting, and for which part of their waits.
     kept_out: KeptOut,
     first: Option<usize>,
-    contended: bool,
-    stuck: u64,
-    /// Acquires that had not ended at the end.
-    unfinished: u64,
 }
 
 impl Lock {
-    fn new(name: String, kind: LockKind) -> Self {
+    fn new(name: &str, kind: LockKind) -> Self {
         Self {
-            name,
-            kind,
+            report: LockReport::new(name, kind),
             occupancies: Vec::new(),
             order: LockHolds::new(kind),
             fencing: Fencing::default(),
             holds: 0,
-            acquired: 0,
-            failed: 0,
-            unknown: 0,
             kept_out: KeptOut::default(),
             first: None,
-            contended: false,
-            stuck: 0,
-            unfinished: 0,
         }
     }
 
     fn occupancy(&mut self, clock: usize) -> &mut Occupancy {
         let found = self.occupancies.iter().position(|(of, _)| *of == clock).unwrap_or_else(|| {
-            self.occupancies.push((clock, Occupancy::new(self.kind)));
+            self.occupancies.push((clock, Occupancy::new(self.report.kind)));
             self.occupancies.len() - 1
         });
         &mut self.occupancies[found].1
@@ -89,7 +74,7 @@ impl Lock {
     }
 
     fn check(&self, claim: LockClaim) -> Result<(), String> {
-        match self.kind {
+        match self.report.kind {
             LockKind::Semaphore(all) if claim.leases == 0 || claim.leases > all => {
                 let asked = counted(claim.leases, "lease is", "leases are");
                 Err(format!("{asked} requested; the semaphore has {all}"))
@@ -108,7 +93,7 @@ impl Checker {
     pub fn new(header: &Header) -> Self {
         Self {
             complete: header.complete,
-            locks: header.locks.iter().map(|(name, kind)| Lock::new(name.clone(), *kind)).collect(),
+            locks: header.locks.iter().map(|(name, kind)| Lock::new(name, *kind)).collect(),
             clocks: Clocks::default(),
             contenders: Contenders::default(),
             events: 0,
@@ -161,10 +146,10 @@ impl Checker {
             LockTurn::Asks => context.ask(before, event.claim),
             LockTurn::Enters => context.enter(event),
             LockTurn::MayEnter => {
-                context.lock.unknown += 1;
+                context.lock.report.unknown += 1;
                 context.put_inside(event, true);
             }
-            LockTurn::Refused => context.lock.failed += 1,
+            LockTurn::Refused => context.lock.report.failed += 1,
             LockTurn::Nested => context.stand.depth += u32::from(event.step == Step::Ok),
             LockTurn::Leaves | LockTurn::Left(_) => {}
         }
@@ -266,8 +251,8 @@ impl EventContext<'_> {
                 occupancy.kept_out_us(event.claim, self.at.t_us).saturating_sub(asked.kept_out_us);
             self.lock.kept_out.entry(kept_out_us, self.at.t_us.saturating_sub(asked.at.t_us));
         }
-        self.lock.acquired += 1;
-        self.lock.contended |= self.who != *self.lock.first.get_or_insert(self.who);
+        self.lock.report.acquired += 1;
+        self.lock.report.contended |= self.who != *self.lock.first.get_or_insert(self.who);
         self.put_inside(event, false);
         self.grant(event);
     }
@@ -356,7 +341,6 @@ impl Checker {
         Ok(())
     }
 
-    /// A contender learns what an event says of its session.
     fn learn(&mut self, who: usize, event: &Event<'_>, at: Moment) {
         let known = self.contenders.all[who].session;
         let named = event.session.map(session_number);
@@ -475,12 +459,17 @@ impl Checker {
                 end_of_history(stand, lock, heard.clock, lived);
                 let Some(asked) = stand.asked.filter(|_| stand.at == At::Asking) else { continue };
                 if complete || lock.occupancy(heard.clock).waits.is_stuck(&asked, heard.t_us) {
-                    lock.stuck += 1;
+                    lock.report.stuck += 1;
                     let what = format!("{name} asked and got no answer");
                     let lines = vec![asked.at.place];
-                    stuck.push(Finding { breach: Breach::Stuck, lock: lock.name.clone(), what, lines });
+                    stuck.push(Finding {
+                        breach: Breach::Stuck,
+                        lock: lock.report.name.clone(),
+                        what,
+                        lines,
+                    });
                 } else {
-                    lock.unfinished += 1;
+                    lock.report.unfinished += 1;
                 }
             }
         }
@@ -491,7 +480,7 @@ impl Checker {
         let finding = |breach, what, mut lines: Vec<LinePosition>| {
             lines.sort_unstable();
             lines.dedup();
-            Finding { breach, lock: lock.name.clone(), what, lines }
+            Finding { breach, lock: lock.report.name.clone(), what, lines }
         };
         let overlaps =
             lock.occupancies.iter().flat_map(|(_, occupancy)| &occupancy.examples).map(|example| {
@@ -557,14 +546,8 @@ fn report(lock: &Lock) -> LockReport {
         all
     };
     LockReport {
-        name: lock.name.clone(),
-        kind: lock.kind,
-        acquired: lock.acquired,
-        failed: lock.failed,
-        unknown: lock.unknown,
         waited: lock.kept_out.waited,
         seen_inside: lock.kept_out.as_many_as(),
-        contended: lock.contended,
         several_clocks: lock.occupancies.iter().filter(|(_, occupancy)| occupancy.entries > 0).count() > 1,
         violations: sum(|occupancy| occupancy.violations),
         zombies: sum(|occupancy| occupancy.zombies),
@@ -572,8 +555,7 @@ fn report(lock: &Lock) -> LockReport {
         ignored_expiry: lock.occupancies.iter().map(|(_, occupancy)| occupancy.ignored_expiry).sum(),
         order: lock.order.report,
         writes: lock.fencing.report,
-        stuck: lock.stuck,
-        unfinished: lock.unfinished,
+        ..lock.report.clone()
     }
 }
 
@@ -584,7 +566,7 @@ mod tests {
     #[test]
     fn only_a_semaphore_refuses_claims_for_more_leases_than_it_has_or_for_none() {
         let refused = |kind| {
-            let lock = Lock::new("lock".into(), kind);
+            let lock = Lock::new("lock", kind);
             [0, 1, 3, 4].map(|leases| lock.check(LockClaim { leases, ..LockClaim::WRITE }).is_err())
         };
         assert_eq!(refused(LockKind::Semaphore(3)), [true, false, false, true]);
@@ -593,7 +575,7 @@ mod tests {
 
     #[test]
     fn each_hold_has_a_number_of_its_own_and_each_clock_a_room() {
-        let mut lock = Lock::new("lock".into(), LockKind::Mutex);
+        let mut lock = Lock::new("lock", LockKind::Mutex);
         assert_ne!(lock.next_hold(), lock.next_hold());
         lock.occupancy(4).entries = 1;
         lock.occupancy(7).entries = 2;

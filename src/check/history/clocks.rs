@@ -19,7 +19,6 @@ struct Names {
 }
 
 impl Names {
-    /// The number of a name; a new one when it is new.
     fn number(&mut self, name: &str) -> usize {
         if let Some(number) = self.numbers.get(name) {
             return *number;

@@ -6,7 +6,6 @@ use crate::record::history::{LinePosition, LockKind};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
 
-/// What the whole history shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgement {
     pub verdict: Verdict,
@@ -22,7 +21,6 @@ pub struct Judgement {
     pub clocks: usize,
 }
 
-/// What is wrong with something that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breach {
     /// Two inside at once, though the session of the one before was alive.
@@ -99,7 +97,6 @@ pub struct OrderReport {
     pub without_token: u64,
 }
 
-/// What the fenced resource did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WriteReport {
     pub accepted: u64,
@@ -144,6 +141,31 @@ pub struct LockReport {
     pub stuck: u64,
     /// Acquires that had not ended when the history did.
     pub unfinished: u64,
+}
+
+impl LockReport {
+    /// Of a lock for which nobody has asked yet.
+    pub fn new(name: &str, kind: LockKind) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            acquired: 0,
+            failed: 0,
+            unknown: 0,
+            waited: 0,
+            seen_inside: 0,
+            contended: false,
+            several_clocks: false,
+            violations: Overlaps::default(),
+            zombies: Overlaps::default(),
+            uncertain: Overlaps::default(),
+            ignored_expiry: 0,
+            order: OrderReport::default(),
+            writes: WriteReport::default(),
+            stuck: 0,
+            unfinished: 0,
+        }
+    }
 }
 
 /// How a history ended, and how it is to be judged.
@@ -280,23 +302,12 @@ mod tests {
     /// A mutex that two contenders got, one after a wait, and which the ensemble's view confirms.
     fn sound(name: &str) -> LockReport {
         LockReport {
-            name: name.to_owned(),
-            kind: LockKind::Mutex,
             acquired: 5,
-            failed: 0,
-            unknown: 0,
             waited: 3,
             seen_inside: 3,
             contended: true,
-            several_clocks: false,
-            violations: Overlaps::default(),
-            zombies: Overlaps::default(),
-            uncertain: Overlaps::default(),
-            ignored_expiry: 0,
             order: OrderReport { compared: 4, ..OrderReport::default() },
-            writes: WriteReport::default(),
-            stuck: 0,
-            unfinished: 0,
+            ..LockReport::new(name, LockKind::Mutex)
         }
     }
 

@@ -151,13 +151,9 @@ pub(super) async fn measure(
         None => progress.note(&format!("{trials}, about {}", progress.expected())),
         Some(stored) => {
             resume::same_trials(&plan, &stored.trials)?;
-            if let Some((planned, precision)) = run::whole(&plan, &stored.trials) {
+            if let Some(ran) = run::whole(&plan, &stored.trials) {
                 progress.note("all trials are there; only the results are to be finished");
-                let (trials, outcome) = (stored.trials.clone(), RunOutcome::COMPLETE);
-                let ran = Ran { trials, planned, precision, outcome };
-                let (planned_trials, precision, outcome) =
-                    (planned, ran.precision.clone(), ran.outcome.clone());
-                let run = Run { planned_trials, precision, outcome, ..stored.run.run.clone() };
+                let run = ran.ended(stored.run.run.clone());
                 writer.begins(run.clone(), &ran.trials, ran.judge())?;
                 let showing = Showing::of(&args.concluding, args.opening.quiet);
                 return Ok(MeasuredRun { showing, baseline, file, writer, run, ran });
@@ -280,13 +276,7 @@ impl RunInProgress {
             self.tidy(&environment, outcome).await;
         }
         let (begun, ran) = measured?;
-        let mut run = Run {
-            planned_trials: ran.planned,
-            precision: ran.precision.clone(),
-            ended_at: SystemTime::now(),
-            outcome: ran.outcome.clone(),
-            ..begun
-        };
+        let mut run = Run { ended_at: SystemTime::now(), ..ran.ended(begun) };
         if let Some(last) = run.segments.last_mut() {
             (last.ended_at, last.outcome) = (run.ended_at, run.outcome.clone());
         }

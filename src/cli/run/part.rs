@@ -29,7 +29,7 @@ impl WorkerPlace {
                 (elsewhere, MeetingPlace::Elsewhere)
             }
             None => {
-                let chroot = target.connect.find('/').map_or("", |at| &target.connect[at..]);
+                let (_, chroot) = target.parts();
                 let shares = namespace_of(chroot, TOP) != namespace_of("", TOP);
                 let place = if shares { MeetingPlace::SameNamespace } else { MeetingPlace::SameServers };
                 (target.clone(), place)

@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use futures_util::future::{join, try_join_all};
 
 use super::bystander;
-use super::sessions::{CLOSE_WITHIN, CalibrationSite, EVENT_WITHIN, On, ServerSessions, event};
+use super::sessions::{CLOSE_WITHIN, EVENT_WITHIN, On, event};
 use crate::record::{Behaviour, Change, Left, NodeSize, Numbers, Raced, UpdateOrder, WatchCell, WatchedBy};
 use crate::words::clock;
 use crate::world::ensemble::log_follower::LogFollower;
@@ -32,18 +32,17 @@ const NODES_EACH: usize = 50;
 const LOGS_LAG: Duration = Duration::from_millis(500);
 
 /// Tries everything below the site's place. What fails is named as missing.
-pub(super) async fn try_all(sessions: &ServerSessions, site: &CalibrationSite) -> Behaviour {
+pub(super) async fn try_all(on: &On<'_>) -> Behaviour {
     let mut all = Behaviour::default();
     let mut missing = Vec::new();
-    let on = On { sessions, site };
     all.numbers = told(on.numbers().await, "numbers of sequential nodes", &mut missing);
     all.watches = told(on.watches().await, "watches and changes", &mut missing);
     all.raced = told(on.raced(Looks::AtOnce).await, "a list that races with a change", &mut missing);
     all.raced_apart =
         told(on.raced(Looks::Twice).await, "a list and a watch that race with one", &mut missing);
-    all.order = told(order_of_updates(&on).await, "the order of updates", &mut missing);
+    all.order = told(order_of_updates(on).await, "the order of updates", &mut missing);
     all.left = told(on.left().await, "what a session leaves", &mut missing);
-    all.bystander = told(bystander::beside_a_herd(&on).await, "the bystander", &mut missing);
+    all.bystander = told(bystander::beside_a_herd(on).await, "the bystander", &mut missing);
     // Last, because it breaks connections.
     all.node_size = told(on.node_size().await, "the size of a node", &mut missing);
     all.missing = missing;
@@ -52,12 +51,8 @@ pub(super) async fn try_all(sessions: &ServerSessions, site: &CalibrationSite) -
 
 /// Changes a node's data again and again under one watch. Who asks the server how many events it sent tells how many came of
 /// it: the client library shows none without a waiter.
-pub(super) async fn change_under_one_watch(
-    sessions: &ServerSessions,
-    site: &CalibrationSite,
-) -> Result<u64, Failure> {
+pub(super) async fn change_under_one_watch(on: &On<'_>) -> Result<u64, Failure> {
     const CHANGES: u64 = 5;
-    let on = On { sessions, site };
     let node = on.directory("one-shot").await?;
     let (_, _watch) = on.first().get_data_and_watch(&node).await?;
     for _ in 0..CHANGES {
@@ -77,7 +72,6 @@ fn told<T>(tried: Result<T, Failure>, what: &str, missing: &mut Vec<String>) -> 
     tried.map_err(|why| missing.push(format!("{what}: {why}"))).ok()
 }
 
-/// How a session lists and sets a watch.
 #[derive(Clone, Copy, PartialEq)]
 enum Looks {
     /// By one request.

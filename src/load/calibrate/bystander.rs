@@ -24,7 +24,7 @@ pub(super) async fn beside_a_herd(on: &On<'_>) -> Result<Vec<Bystander>, Failure
     let own = format!("{directory}/own");
     on.first().create(&own, b"x", NodeKind::Persistent).await?;
     let server = &on.sessions.servers[0].address;
-    let target = on.site.single(server);
+    let target = on.site.target.on(server);
     let herd = try_join_all((0..HERD).map(|_| sessions::open(&target, OPEN_WITHIN))).await?;
     let apart = Apart::of(&on.site.processes);
     let beside = Beside { on, server, directory, own, herd: &herd, apart: apart.is_some() };
@@ -60,7 +60,7 @@ impl Beside<'_> {
         let queue = format!("{}/{round}-woken-{woken}", self.directory);
         self.on.first().create(&queue, &[], NodeKind::Persistent).await?;
         let waking = Arc::new(Waking::default());
-        let asking = on_its_own(self.on.site.single(self.server), self.own.clone(), Arc::clone(&waking));
+        let asking = on_its_own(self.on.site.target.on(self.server), self.own.clone(), Arc::clone(&waking));
         let before = Updates::of(self.server);
         let changes = self.wake(&queue, &self.herd[..woken], &waking).await;
         let after = Updates::of(self.server);

@@ -25,7 +25,7 @@ use crate::words::measure::{Histogram, new_histogram};
 use crate::world::zk::{admin, reactor};
 use handoff::Handoffs;
 use requests::{Alone, AskedServer, Saturated};
-use sessions::{Lists, Nodes, OPEN_WITHIN, ServerSessions};
+use sessions::{Lists, Nodes, OPEN_WITHIN, On, ServerSessions};
 
 pub use requests::{IN_FLIGHT, SESSIONS};
 pub use sessions::CalibrationSite;
@@ -116,24 +116,23 @@ impl CalibrationPlan {
 /// do without.
 pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationToken) -> Floor {
     let (begun, stop) = (clock::now(), stop.clone());
-    let measured = on_a_thread(async move || {
-        let mut sessions = ServerSessions::open(&site, 2, within.mul_f64(TO_OPEN)).await?;
-        let mut handoffs = Handoffs::between(&sessions, None);
+    let to_open = within.mul_f64(TO_OPEN);
+    let measured = with_sessions(site, 2, to_open, async move |on: &On<'_>| {
+        let (sessions, place) = (on.sessions, &on.site.place);
+        let mut handoffs = Handoffs::between(sessions, None);
         let left = within.saturating_sub(Duration::from_micros(clock::now().saturating_sub(begun)));
         let slice = Slice { lasts: left, rounds: u64::MAX };
         let measuring = async {
-            handoffs.prepare(&sessions, &site.place).await?;
-            handoffs.measure(&sessions, &site.place, slice).await
+            handoffs.prepare(sessions, place).await?;
+            handoffs.measure(sessions, place, slice).await
         };
         let ended = stop.run_until_cancelled(reactor::timeout(left, measuring)).await;
-        let left_out = std::mem::take(&mut sessions.left_out);
-        sessions.close().await;
         let failed = match ended {
             None => Some("the run was interrupted".to_owned()),
             Some(Some(Err(why))) => Some(why),
             Some(None | Some(Ok(()))) => None,
         };
-        Ok((handoffs.floor(), failed, left_out))
+        Ok((handoffs.floor(), failed, sessions.left_out.clone()))
     });
     let took_us = |floor| Floor { took_us: clock::now().saturating_sub(begun), ..floor };
     match measured.await {
@@ -163,12 +162,9 @@ fn stated(floor: Floor, within: Duration, failed: Option<String>, left_out: &[St
 /// # Errors
 /// Same errors as [`calibrate`]; what fails beside that is named in what it gives.
 pub async fn behaviour(site: CalibrationSite, stop: &CancellationToken) -> Result<Behaviour, Error> {
-    let (asked, token) = (site.clone(), stop.clone());
-    let tried = on_a_thread(async move || {
-        let sessions = ServerSessions::open(&asked, SESSIONS, OPEN_WITHIN).await?;
-        let tried = token.run_until_cancelled(behaviour::try_all(&sessions, &asked)).await;
-        sessions.close().await;
-        Ok(tried)
+    let token = stop.clone();
+    let tried = with_sessions(site.clone(), SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
+        Ok(token.run_until_cancelled(behaviour::try_all(on)).await)
     });
     let mut tried = tried.await.map_err(Error::Environment)?.ok_or(Error::Interrupted)?;
     match one_shot(site).await {
@@ -182,11 +178,8 @@ pub async fn behaviour(site: CalibrationSite, stop: &CancellationToken) -> Resul
 async fn one_shot(site: CalibrationSite) -> Result<OneShot, String> {
     let server = site.servers.first().ok_or("no server")?.clone();
     let before = behaviour::fired(&server).await?;
-    let changed = on_a_thread(async move || {
-        let sessions = ServerSessions::open(&site, 2, OPEN_WITHIN).await?;
-        let changed = behaviour::change_under_one_watch(&sessions, &site).await;
-        sessions.close().await;
-        changed.map_err(|why| why.to_string())
+    let changed = with_sessions(site, 2, OPEN_WITHIN, async |on: &On<'_>| {
+        behaviour::change_under_one_watch(on).await.map_err(|why| why.to_string())
     });
     let changes = changed.await?;
     let fired = behaviour::fired(&server).await?.saturating_sub(before);
@@ -203,14 +196,11 @@ pub async fn calibrate(
     plan: CalibrationPlan,
     stop: &CancellationToken,
 ) -> Result<CalibrationResult, Error> {
-    let (asked, token) = (site.clone(), stop.clone());
-    let measured = on_a_thread(async move || {
-        let sessions = ServerSessions::open(&site, SESSIONS, OPEN_WITHIN).await?;
-        let mut figures = Figures::of(&sessions, plan.rest);
-        let measuring = measure(&sessions, &site, &plan, &mut figures);
-        let ended = token.run_until_cancelled(measuring).await;
-        let told = (sessions.addresses(), sessions.left_out.clone());
-        sessions.close().await;
+    let (asked, token) = (site.servers.clone(), stop.clone());
+    let measured = with_sessions(site, SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
+        let mut figures = Figures::of(on.sessions, plan.rest);
+        let ended = token.run_until_cancelled(measure(on, &plan, &mut figures)).await;
+        let told = (on.sessions.addresses(), on.sessions.left_out.clone());
         ended.transpose().map(|ended| ended.map(|()| (figures, told)))
     });
     let Some((figures, (addresses, missing))) = measured.await.map_err(Error::Environment)? else {
@@ -218,13 +208,13 @@ pub async fn calibrate(
     };
     let words = async {
         let mut words = Vec::new();
-        for address in &asked.servers {
+        for address in &asked {
             words.push(Words::of(address, plan.alone).await);
         }
         words
     };
     let words = stop.run_until_cancelled(words).await.ok_or(Error::Interrupted)?;
-    Ok(figures.told(&addresses, &asked.servers, words, missing))
+    Ok(figures.told(&addresses, &asked, words, missing))
 }
 
 struct Figures {
@@ -278,34 +268,29 @@ fn request_figures(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> 
 
 /// All that sessions measure: a rehearsal whose figures are dropped, then in rounds, so that a drift of the machine meets
 /// all figures alike.
-async fn measure(
-    sessions: &ServerSessions,
-    site: &CalibrationSite,
-    plan: &CalibrationPlan,
-    figures: &mut Figures,
-) -> Result<(), String> {
-    let place = &site.place;
+async fn measure(on: &On<'_>, plan: &CalibrationPlan, figures: &mut Figures) -> Result<(), String> {
+    let (sessions, place) = (on.sessions, &on.site.place);
     figures.handoffs.prepare(sessions, place).await?;
     let lists = Lists::prepare(sessions, place).await?;
     for server in 0..sessions.servers.len() {
         Nodes::prepare(sessions, place, server).await?;
     }
     if let Some(rehearsal) = plan.rehearsal() {
-        one_round(sessions, site, &lists, &rehearsal, &mut Figures::of(sessions, plan.rest)).await?;
+        one_round(on, &lists, &rehearsal, &mut Figures::of(sessions, plan.rest)).await?;
     }
     for _ in 0..plan.rounds {
-        one_round(sessions, site, &lists, plan, figures).await?;
+        one_round(on, &lists, plan, figures).await?;
     }
     Ok(())
 }
 
 async fn one_round(
-    sessions: &ServerSessions,
-    site: &CalibrationSite,
+    on: &On<'_>,
     lists: &Lists,
     plan: &CalibrationPlan,
     figures: &mut Figures,
 ) -> Result<(), String> {
+    let On { sessions, site } = *on;
     figures.handoffs.measure(sessions, &site.place, plan.handoffs).await?;
     for (server, alone) in figures.alone.iter_mut().enumerate() {
         alone.measure(&AskedServer { sessions, site, lists, server }, plan.alone).await?;
@@ -349,16 +334,28 @@ impl Words {
     }
 }
 
-/// Does something on a thread of its own that drives the client library's reactor, as generator threads do.
-async fn on_a_thread<T, Work>(work: Work) -> Result<T, String>
+/// Works with so many sessions on each server, on a thread of its own that drives the client library's reactor, as
+/// generator threads do.
+async fn with_sessions<T, Work>(
+    site: CalibrationSite,
+    each: usize,
+    within: Duration,
+    work: Work,
+) -> Result<T, String>
 where
     T: Send + 'static,
-    Work: AsyncFnOnce() -> Result<T, String> + Send + 'static,
+    Work: AsyncFnOnce(&On<'_>) -> Result<T, String> + Send + 'static,
 {
     let (sender, receiver) = oneshot::channel();
     let started = std::thread::Builder::new().name("calibration".into()).spawn(move || {
+        let worked = async {
+            let sessions = ServerSessions::open(&site, each, within).await?;
+            let worked = work(&On { sessions: &sessions, site: &site }).await;
+            sessions.close().await;
+            worked
+        };
         // It isn't awaited when the program was told twice to stop.
-        let _ = sender.send(reactor::block_on(work()));
+        let _ = sender.send(reactor::block_on(worked));
     });
     started.map_err(|error| format!("cannot start a thread: {error}"))?;
     receiver.await.unwrap_or_else(|_| Err("the calibrating thread ended early".to_owned()))

@@ -73,7 +73,7 @@ impl Alone {
     }
 
     async fn sessions(&mut self, on: &AskedServer<'_>, slice: Slice) -> Result<(), Failure> {
-        let target = on.site.single(&on.sessions.servers[on.server].address);
+        let target = on.site.target.on(&on.sessions.servers[on.server].address);
         let closing = &mut self.session_close;
         repeat(slice, &mut self.session_open, async || {
             let begun = clock::now();

@@ -28,14 +28,6 @@ pub struct CalibrationSite {
     pub processes: Vec<u32>,
 }
 
-impl CalibrationSite {
-    pub(super) fn single(&self, server: &str) -> Target {
-        let connect = &self.target.connect;
-        let chroot = connect.find('/').map_or("", |at| &connect[at..]);
-        Target { connect: format!("{server}{chroot}"), access: self.target.access.clone() }
-    }
-}
-
 /// How long a session may be cut off. It is long because nothing is gained by a short one.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(10);
@@ -80,7 +72,7 @@ impl ServerSessions {
         }
         let close = CancellationToken::new();
         let keep = |(on_server, every): (&OnServer, Duration)| {
-            reactor::spawn_local(keep_awake(site.single(&on_server.address), every, close.clone()))
+            reactor::spawn_local(keep_awake(site.target.on(&on_server.address), every, close.clone()))
         };
         let awake = servers.iter().zip(site.keep_awake.into_iter().cycle()).map(keep).collect();
         Ok(Self { servers, left_out, awake, close })
@@ -118,7 +110,7 @@ async fn on_server(
     each: usize,
     within: Duration,
 ) -> Result<OnServer, String> {
-    let target = site.single(address);
+    let target = site.target.on(address);
     let opened = join_all((0..each).map(|_| open(&target, within))).await;
     let sessions: Result<Vec<Session>, Failure> = opened.into_iter().collect();
     let sessions = sessions.map_err(|why| format!("no session on {address}: {why}"))?;
@@ -166,7 +158,7 @@ impl On<'_> {
     }
 
     pub(super) async fn fresh_session(&self) -> Result<Session, Failure> {
-        open(&self.site.single(&self.sessions.servers[0].address), OPEN_WITHIN).await
+        open(&self.site.target.on(&self.sessions.servers[0].address), OPEN_WITHIN).await
     }
 }
 
@@ -175,7 +167,6 @@ pub(super) async fn event(watch: &mut Watch) -> Option<EventKind> {
 }
 
 pub(super) const DATA: &[u8] = &[b'x'; 16];
-/// Names in the lists that are read.
 const LISTED: [usize; 3] = [1, 100, 1_000];
 
 /// Three nodes with 1, 100 and 1,000 children, which belong to one of the sessions and go with it.

@@ -14,7 +14,7 @@ use super::super::shared::{Board, COUNTING_LASTS, Shared};
 use super::super::{Environment, batch, progress};
 use super::{Conductor, INTERRUPTED, LOOK_EVERY, Loaded, Meets};
 use crate::record::{Cause, Steady, WarmUpEnd};
-use crate::scenario::{Load, Stop, TrialSpec};
+use crate::scenario::{Load, TrialSpec};
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::Window;
 
@@ -52,11 +52,7 @@ impl Conductor<'_> {
             }
             None => self.warm_up_until_steady(&spec).await,
         };
-        let expected = match spec.stop {
-            Stop::After(duration) if spec.load != Load::Batch => Some(duration),
-            _ => None,
-        };
-        let begin = self.phase_begins("measure", expected);
+        let begin = self.phase_begins("measure", spec.stop.lasts());
         // A standstill before the measured phase counts only as far as it reaches into it.
         let board = &self.shared.board;
         board.standstill_us.store(0, Ordering::Relaxed);
@@ -76,11 +72,8 @@ impl Conductor<'_> {
     }
 
     fn measures_from(&self, open: Stamp) -> Window {
-        let spec = &self.shared.spec;
-        let end = match (&spec.load, spec.stop) {
-            (Load::Closed | Load::Open(_), Stop::After(duration)) => open + clock::micros(duration),
-            _ => Stamp::MAX,
-        };
+        let lasts = self.shared.spec.stop.lasts();
+        let end = lasts.map_or(Stamp::MAX, |lasts| open + clock::micros(lasts));
         let window = Window { start: open, end };
         self.measures_within(window);
         window

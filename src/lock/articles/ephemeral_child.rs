@@ -18,9 +18,8 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("ephemeral_child.md").trim_ascii_end(),
         guarantees: Guarantees { fifo: false, protection: Protection::Complete, ..Guarantees::QUEUE },
         after: &[RACES],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let directory = format!("{}/exclusive_lock", config.path);

@@ -58,8 +58,8 @@ pub const ENTRY: Entry = Entry {
                 doc: "How long a loser sleeps before it creates again.",
             },
         ],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         Box::new(EphemeralNode {

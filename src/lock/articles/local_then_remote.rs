@@ -31,10 +31,10 @@ pub const ENTRY: Entry = Entry {
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         after: &[GOES_ON],
         params: &joined::<1, 5, 6>([TASKS_PER_PROCESS], retry::PARAMS),
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| {
             cost::processes_in_turns(n, count_of(params, "tasks_per_process", TASKS).max(1), 1)
         }),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let tasks = usize::try_from(config.count("tasks_per_process", TASKS)).unwrap_or(usize::MAX);

@@ -33,8 +33,8 @@ pub const ENTRY: Entry = Entry {
             WAKE,
             FLAG_INTERVAL,
         ],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         Box::new(ParentWatch {

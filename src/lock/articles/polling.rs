@@ -43,8 +43,8 @@ pub const ENTRY: Entry = Entry {
                 doc: "Whether each pause is random, from half an interval to one and a half.",
             },
         ],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let interval = config.duration("poll_interval", DEFAULT_INTERVAL);

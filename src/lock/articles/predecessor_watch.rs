@@ -39,8 +39,8 @@ pub const ENTRY: Entry = Entry {
             FLAG_INTERVAL,
             JOIN,
         ],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let watches = if config.is("watch", "exists") { Watches::Exists } else { Watches::Data };

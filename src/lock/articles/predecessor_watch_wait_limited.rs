@@ -32,9 +32,8 @@ pub const ENTRY: Entry = Entry {
             (NoDirectory, GoesOn),
             (DirectoryDeleted, WithoutNode),
         ])],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let habits = Habits { watches: Watches::Exists, trusts_deletion: true, ..Habits::PLAIN };

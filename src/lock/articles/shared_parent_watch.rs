@@ -15,10 +15,9 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("shared_parent_watch.md").trim_ascii_end(),
         guarantees: READ_WRITE,
         after: &[ENDS],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         // In a batch in which all ask to write it is the exclusive lock.
         batch_cost: Some(|_, n| cost::parent_queue(n)),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Children, config)),
 };

@@ -19,10 +19,9 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("shared_predecessor_watch.md").trim_ascii_end(),
         guarantees: READ_WRITE,
         after: &[ENDS],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         // In a batch in which all ask to write it is a queue like any other.
         batch_cost: Some(|_, n| cost::predecessor_queue(GetDataWatch, n)),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(SharedWatch::new(Watches::Data, config)),
 };

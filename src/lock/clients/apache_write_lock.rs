@@ -35,9 +35,8 @@ pub const ENTRY: Entry = Entry {
                 (DeleteRequestLost, FailsAndLeaves(ConnectionLoss)),
             ])
             .trying_creates(Some(TRIES))],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let (lock, events) = (config.path.clone(), AnyEvent::default());
@@ -63,7 +62,6 @@ fn batch_cost(_: &Params, n: u64) -> BatchCost {
     }
 }
 
-/// What a look has shown.
 enum Seen {
     First,
     /// With a watch on the node just before the own.

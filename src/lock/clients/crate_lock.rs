@@ -31,9 +31,7 @@ pub const ENTRY: Entry = Entry {
                 (TimedOutInBackOff, TimesOut),
             ])
             .trying_creates(None)],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
-        batch_cost: None,
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(CrateLock { lock: config.path.clone() }),
 };

@@ -39,9 +39,8 @@ pub const ENTRY: Entry = Entry {
                 (NoDirectory, GoesOn),
             ])
             .trying_creates(Some(TRIES))],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|_, n| cost::predecessor_queue(GetDataWatch, n)),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let queue = Queue::new(&config.path, Habits::PLAIN, Joining::by_create());

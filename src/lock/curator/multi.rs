@@ -42,8 +42,8 @@ pub const ENTRY: Entry = Entry {
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..Guarantees::QUEUE },
         after: &[GOES_ON],
         params: &joined::<2, 5, 7>(PARAMS, retry::PARAMS),
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(CuratorMulti::new(config)),
 };

@@ -37,8 +37,8 @@ pub const ENTRY: Entry = Entry {
             joined::<5, 2, 7>(retry::PARAMS, revocation::PARAMS),
             [SHARED_OBJECT, JOIN],
         ),
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(CuratorMutex::of(config)),
 };

@@ -25,8 +25,8 @@ pub const ENTRY: Entry = Entry {
         guarantees: Guarantees { reentrant: true, protection: Protection::Unsynced, ..READ_WRITE },
         after: &[GOES_ON],
         params: &joined::<5, 1, 6>(retry::PARAMS, [JOIN]),
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(CuratorReadWrite::new(config)),
 };

@@ -32,8 +32,8 @@ pub const ENTRY: Entry = Entry {
         guarantees: GUARANTEES,
         after: &[AFTER],
         params: &joined::<3, 5, 8>(PARAMS, retry::PARAMS),
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let (leases, permits) = (config.count("leases", 1), config.count("permits", 1));

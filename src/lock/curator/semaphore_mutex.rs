@@ -14,8 +14,8 @@ pub const ENTRY: Entry = Entry {
         guarantees: Guarantees { holders: Holders::One, ..GUARANTEES },
         after: &[AFTER],
         params: &retry::PARAMS,
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|_, n| cost::semaphore(1, n)),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(CuratorSemaphore::new(config, 1, 1)),
 };

@@ -42,8 +42,8 @@ pub const ENTRY: Entry = Entry {
             },
             BLOCKING,
         ],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(Kazoo::of(config)),
 };
@@ -74,7 +74,6 @@ pub struct Kazoo {
     own: Own,
 }
 
-/// What is known of the object's node.
 enum Own {
     /// It has tried no create yet.
     None,

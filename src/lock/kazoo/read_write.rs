@@ -19,9 +19,8 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("read_write.md").trim_ascii_end(),
         guarantees: Guarantees { protection: Protection::Unsynced, ..READ_WRITE },
         after: &[AFTER],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(KazooReadWrite::on(&config.path)),
 };

@@ -33,8 +33,8 @@ pub const ENTRY: Entry = Entry {
             },
             JOIN,
         ],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let apart = matches!(config.params.get("flush"), Some(ParamValue::Bool(false)));

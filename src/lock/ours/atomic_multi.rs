@@ -7,11 +7,11 @@ use crate::lock::after::GOES_ON_BY_ONE_NODE;
 use crate::lock::curator::multi::{MEMBERS, PARAMS, directories};
 use crate::lock::queue::directories::make_from_leaf;
 use crate::lock::queue::node::{if_there, watch_data};
-use crate::lock::queue::protection::{LateCreates, MarkedName, created_or_found};
+use crate::lock::queue::protection::{LateCreates, MarkedName, created_or_found, node_named};
 use crate::lock::queue::retry::Retry;
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy, cost, count_of};
 use crate::words::catalog::{Guarantees, LockCard, Mode, Protection};
-use crate::world::zk::{Failure, Names, NodeKind, Op, Session, sequence_of};
+use crate::world::zk::{Failure, Names, NodeKind, Op, Session};
 
 const RETRY: Retry = Retry::USUAL;
 
@@ -24,8 +24,8 @@ pub const ENTRY: Entry = Entry {
         guarantees: Guarantees { protection: Protection::Complete, ..Guarantees::QUEUE },
         after: &[GOES_ON_BY_ONE_NODE],
         params: &PARAMS,
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| cost::queues_at_once(count_of(params, "members", MEMBERS), n)),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let (members, late) = (directories(config), LateCreates::default());
@@ -115,10 +115,9 @@ impl AtomicMulti {
         let mut nodes = Vec::new();
         for (member, names) in self.members.iter().zip(&lists) {
             let Some(name) = names.iter().find(|name| name.starts_with(mark)) else { return Ok(None) };
-            let path = format!("{member}/{name}");
-            let found = RETRY.around(|| session.exists(&path)).await?;
-            let Some((found, sequence)) = found.zip(sequence_of(name)) else { return Ok(None) };
-            nodes.push(QueueNode { path, sequence, czxid: found.czxid });
+            let node = RETRY.around(|| node_named(session, member, name)).await?;
+            let Some(node) = node else { return Ok(None) };
+            nodes.push(node);
         }
         Ok(Some((nodes, lists)))
     }

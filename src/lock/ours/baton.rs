@@ -43,8 +43,8 @@ pub const ENTRY: Entry = Entry {
         guarantees: Guarantees::QUEUE,
         after: &[ENDS.but([(DirectoryDeleted, Fails(OwnNodeMissing))]), ENDS_BY_COUNT.with(JOIN.name, COUNT)],
         params: &[JOIN, RELEASE],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| batch_cost(&JOIN, params, n)),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(Baton::new(&JOIN, config)),
 };

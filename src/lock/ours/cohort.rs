@@ -68,8 +68,8 @@ pub const ENTRY: Entry = Entry {
         },
         after: &[GOES_ON],
         params: &joined::<3, 5, 8>([CONTENDERS_PER_PROCESS, MAX_LOCAL_TURNS, MAX_LOCAL_TIME], retry::PARAMS),
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let retry = Retry::of(config);

@@ -16,8 +16,8 @@ pub const ENTRY: Entry = Entry {
         guarantees: Guarantees::QUEUE,
         after: &[ENDS_BY_COUNT],
         params: &[COUNTING, RELEASE, BLOCKING],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|params, n| baton::batch_cost(&COUNTING, params, n)),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(Baton::new(&COUNTING, config)),
 };

@@ -22,8 +22,8 @@ pub const ENTRY: Entry = Entry {
         },
         after: &[GOES_ON_BY_ONE_NODE],
         params: &[LEASES, COUNTING],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| {
         let room = usize::try_from(leases(&config.params)).unwrap_or(usize::MAX);

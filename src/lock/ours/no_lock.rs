@@ -13,10 +13,8 @@ pub const ENTRY: Entry = Entry {
         source: "negative control of this suite",
         details: include_str!("no_lock.md").trim_ascii_end(),
         guarantees: Guarantees { exclusive: false, fifo: false, watches: false, ..Guarantees::QUEUE },
-        after: &[],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(|_, _| BatchCost { names_returned: Some(0), ..BatchCost::default() }),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |_: &LockConfig| Box::new(NoLock),
 };

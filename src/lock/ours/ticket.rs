@@ -17,9 +17,8 @@ pub const ENTRY: Entry = Entry {
         details: include_str!("ticket.md").trim_ascii_end(),
         guarantees: Guarantees::QUEUE,
         after: &[ENDS.but([(OwnNodeDeleted, WithoutNode)])],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
         batch_cost: Some(batch_cost),
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(Ticket { lock: config.path.clone() }),
 };

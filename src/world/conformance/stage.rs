@@ -364,10 +364,8 @@ impl<'a> Stage<'a> {
     }
 
     pub fn by_way_of(&self, proxy: &Proxy, client: usize) -> Result<String, Trouble> {
-        let connect = &self.site.target.connect;
-        let chroot = connect.find('/').map_or("", |at| &connect[at..]);
         let servers = proxy.connect_for(client).map_err(|error| Trouble::Elsewhere(error.to_string()))?;
-        Ok(format!("{servers}{chroot}"))
+        Ok(self.site.target.on(&servers).connect)
     }
 }
 

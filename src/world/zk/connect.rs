@@ -152,6 +152,16 @@ pub struct Target {
 }
 
 impl Target {
+    /// The servers of the connect string, and its chroot with the slash, which may be empty.
+    pub fn parts(&self) -> (&str, &str) {
+        self.connect.split_at(self.connect.find('/').unwrap_or(self.connect.len()))
+    }
+
+    /// The same chroot on other servers.
+    pub fn on(&self, servers: &str) -> Self {
+        Self { connect: format!("{servers}{}", self.parts().1), access: self.access.clone() }
+    }
+
     /// Opens a session, on the server at that position of the connect string (counted round) if it serves.
     pub async fn open_at(
         &self,
@@ -168,7 +178,7 @@ impl Target {
 
     /// The connect string with that server (counted round) first, for clients that take them in order.
     pub fn connect_from(&self, position: usize) -> String {
-        let (servers, chroot) = self.connect.split_at(self.connect.find('/').unwrap_or(self.connect.len()));
+        let (servers, chroot) = self.parts();
         let mut servers: Vec<_> = servers.split(',').collect();
         let first = position % servers.len();
         servers.rotate_left(first);

@@ -28,17 +28,13 @@ static PRINTED: Entry = Entry {
         name: "local-then-remote-as-printed",
         summary: "a queue in the order of a piece of an identifier",
         source: "lock requirements article, the code",
-        details: "",
         guarantees: Guarantees {
             exclusive: false,
             fifo: false,
             protection: Protection::Complete,
             ..Guarantees::QUEUE
         },
-        after: &[],
-        params: &[],
-        system: LockCard::ZOOKEEPER,
-        batch_cost: None,
+        ..LockCard::OF_ZOOKEEPER
     },
     build: |config: &LockConfig| Box::new(Printed { lock: config.path.clone() }),
 };
