@@ -100,7 +100,8 @@ fn a_semaphore_of_curators_lets_as_many_inside_as_it_has_leases() {
     went_through(&output);
     let trials = bench.stored().trials;
     assert_eq!(trials.len(), 2);
-    let sound = |trial: &Trial| trial.measured.acquired() > 10 && trial.errors.is_empty() && !trial.is_violated();
+    let sound =
+        |trial: &Trial| trial.measured.acquired() > 10 && trial.errors.is_empty() && !trial.is_violated();
     assert!(trials.iter().all(sound), "{}", stderr(&output));
 }
 
