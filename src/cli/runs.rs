@@ -1,5 +1,5 @@
 //! What commands share that measure by many runs: the ensemble that is kept for all of them, what each run is told (the words
-//! that one would give to `run` by hand), and how they are resumed.
+//! that one would give to `run` by hand), about how long it takes, and how they are resumed.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

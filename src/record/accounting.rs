@@ -108,6 +108,7 @@ impl ServerCounters {
 }
 
 /// Requests that succeeded and events that came, as servers count them.
+// Those that the suite itself sends or causes during a trial: the servers count them, and no lock has asked for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
     /// Reads.

@@ -189,7 +189,7 @@ pub enum Holders {
     Leases(&'static str),
 }
 
-/// What an acquire asks for. A lock without a read side takes every request as a write.
+/// What an acquire asks for. A lock without a read side takes every request as a write. Histories have these names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {

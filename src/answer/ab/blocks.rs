@@ -163,7 +163,7 @@ mod tests {
         (1..=count).map(|number| Block::of(seed, number)).collect()
     }
 
-    /// Every block holds each of them.
+    /// In which place of its block a turn comes: every block holds each of them.
     fn place(block: &Block, turn: Turn) -> usize {
         block.order.iter().position(|at| *at == turn).unwrap()
     }

@@ -26,10 +26,11 @@ pub struct Side {
 
 impl Side {
     /// Reads a run directory, or all run directories in a directory, by their names. Hidden ones are of runs that are not
-    /// over.
+    /// over. One that cannot be read is an error: a side of which something is missing would be another one.
     ///
     /// # Errors
-    /// Same errors as [`results::read()`] of the first that cannot be read: a side of which something is missing would be another one.
+    /// [`Error::Usage`] when a directory is no run, is not whole, is of another version, was changed, or contradicts itself;
+    /// [`Error::Environment`] when a file cannot be read.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let within = layout::runs_in(path)?;
         let directories = if within.is_empty() { vec![path.to_owned()] } else { within };

@@ -1,4 +1,4 @@
-//! This machine: what it is, and how many files it lets a program open.
+//! This machine: what it is, how many threads make the load on it, and how many files it lets a program open.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};

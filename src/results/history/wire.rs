@@ -1,4 +1,5 @@
-//! The JSON of a history's lines, apart from the types that the suite works with.
+//! The JSON of a history's lines. Phases, states and modes are the names of `Step`, `SessionState` and `Mode` in lower case, so
+//! that to rename one of these changes the file; all else is apart from the types that the suite works with.
 //!
 //! Fields that a reader does not know are passed over; operations that it does not know are mistakes, because a
 //! history without them would be another one.
