@@ -336,7 +336,8 @@ fn is_looked_into(shared: &Shared) -> bool {
     shared.entry.card.guarantees.exclusive && !shared.has_faults()
 }
 
-/// With what else is known of the trial that it may be due to: its servers, and how many requests lost their connection.
+/// The longest standstill, where it needs an explanation, with the signs of what it may be due to: those seen meanwhile, the
+/// trial's servers, and how many requests lost their connection.
 pub fn longest_standstill(
     shared: &Shared,
     begin: Stamp,

@@ -225,7 +225,8 @@ impl Shared {
         }
     }
 
-    /// The same, on servers of our own or not.
+    /// Finds out whether the servers' logs can be read: only those of servers of our own, and elsewhere than on this host only
+    /// where more is noted of each hold.
     pub fn with_logs(self, own: Option<&dyn Started>) -> Self {
         // The servers' logs tell nothing of another system's lock.
         let own = own.filter(|_| self.entry.card.other_system().is_none());

@@ -49,7 +49,7 @@ pub const GOES_ON: After = ENDS
     ])
     .trying_creates(Some(4));
 
-/// As [`GOES_ON`], but an acquire has one node only: it ends with that.
+/// As [`GOES_ON`], but an acquire joins only once: it fails when what it has made then is gone.
 pub const GOES_ON_BY_ONE_NODE: After = GOES_ON.but([
     (CreatesExhausted, FailsAndLeaves(ConnectionLoss)),
     (OwnNodeDeleted, Fails(OwnNodeMissing)),

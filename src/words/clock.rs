@@ -26,7 +26,7 @@ static MONOTONIC_AT_ORIGIN: LazyLock<u64> = LazyLock::new(|| {
 
 /// By how much another clock is ahead of ours, in microseconds. The clocks are read one after the other, and on a loaded
 /// host another process may run for milliseconds in between: the closest of several readings counts, and one that took no
-/// longer than that is taken at once.
+/// longer than `close_us` is taken at once.
 fn ahead_us(read: impl Fn() -> Duration, close_us: u64) -> i128 {
     let mut closest = (u64::MAX, 0);
     for _ in 0..READINGS {

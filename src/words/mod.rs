@@ -1,5 +1,5 @@
 //! What everything else is said in: quantities and how people write them, one monotonic clock, the table of measures, what locks,
-//! faults and gates are called and take, verdicts, errors; and files, as far as everybody writes and reads them.
+//! faults and gates are called and take, verdicts, errors; files, as far as everybody writes and reads them; and how a mutex is taken.
 //!
 //! Uses: nothing.
 

@@ -1,4 +1,4 @@
-//! Quantities as people write them: parse and print, nothing else.
+//! Quantities and names as people write them, parsed and printed; and lists in which each thing stands once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -34,7 +34,7 @@ pub(super) const OPEN_WITHIN: Duration = Duration::from_secs(10);
 /// An event that has not come by then does not come.
 pub(super) const EVENT_WITHIN: Duration = Duration::from_millis(500);
 pub(super) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
-/// The same where all are closed together.
+/// How long closing may take where all sessions are closed together.
 const ALL_CLOSED_WITHIN: Duration = Duration::from_secs(2);
 /// Of a larger ensemble the first so many are measured.
 const SERVERS_AT_MOST: usize = 9;

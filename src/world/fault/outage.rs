@@ -38,7 +38,7 @@ pub async fn begin(effects: &[Effect], within: Duration, reach: &FaultReach<'_>)
     do_and_see(effects, |effect| reach.begin(effect), within, |effect| reach.is_in_effect(effect)).await
 }
 
-/// Effects that were seen so, or were not, are looked at once more before they are undone.
+/// A fault that is in effect until these effects are undone, with what was seen of them; each is looked at once more just before.
 pub fn until_lifted<'a>(
     target: String,
     seen: Result<String, String>,
