@@ -51,7 +51,7 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     let exit = RunEnding::Complete.exit(&judgement.verdict);
     let shown = |finding| Ok(ShownFinding { finding, lines: lines_at(file, &finding.lines)? });
     let shown: Vec<ShownFinding<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
-    write_page(args, &judgement.verdict, || of_history(&judgement, &shown))?;
+    write_page(args, &judgement.verdict, "", || of_history(&judgement, &shown))?;
     output::tell(NAME, exit, &machine_history(&args.path, &judgement, &shown), || {
         let text = text_of_history(&args.path, &judgement, &shown, output::width());
         output::text(&format!("{}{text}", conclusion(&judgement.verdict)))
@@ -61,10 +61,12 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
 fn write_page(
     args: &CheckArgs,
     verdict: &Verdict,
+    counted: &str,
     sections: impl FnOnce() -> Vec<Section>,
 ) -> Result<(), Error> {
     let Some(file) = &args.html else { return Ok(()) };
-    super::report::write(&[page(&args.path, verdict, sections())], None, file, Some("--html"))
+    let page = page(&args.path, verdict, counted, sections());
+    super::report::write(&[page], None, file, Some("--html"))
 }
 
 fn spool() -> Result<NamedTempFile, Error> {
@@ -112,7 +114,7 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     } else {
         judged.verdict.clone()
     };
-    write_page(args, &verdict, || of_run(&trials, &changed))?;
+    write_page(args, &verdict, &format!(" ({})", counts(&trials)), || of_run(&trials, &changed))?;
     let (exit, error) =
         (RunEnding::Complete.exit(&verdict), (!changed.is_empty()).then(|| does_not_follow(&args.path)));
     let found = || {
@@ -306,14 +308,14 @@ fn excerpts(shown: &[ShownFinding<'_>]) -> String {
     said
 }
 
-fn page(path: &Path, verdict: &Verdict, sections: Vec<Section>) -> Document {
+fn page(path: &Path, verdict: &Verdict, counted: &str, sections: Vec<Section>) -> Document {
     let tone = document::Value::from(verdict).tone();
     let found = |topic: &str, sentence: String| document::Finding::new(topic, tone, sentence, None);
     Document {
         title: "Judgement".to_owned(),
         about: path.display().to_string(),
         verdict: verdict.into(),
-        headline: found("Verdict", format!("verdict: {}", verdict.word())),
+        headline: found("Verdict", format!("{}{counted}", verdict.word())),
         comes_to: "Reasons",
         findings: verdict.reasons().iter().map(|reason| found("Why", reason.clone())).collect(),
         strategies: Vec::new(),

@@ -56,7 +56,8 @@ fn the_judgement_of_a_history_is_a_page_too() {
     let (code, out, err) = bench.check(&bench.history(HELD), &["--html", page.to_str().unwrap()]);
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains("verdict: held") && page.contains("What was seen of each lock"), "{page}");
+    assert!(page.contains("<strong>Verdict</strong> held</li>"), "{page}");
+    assert!(page.contains("What was seen of each lock"), "{page}");
     assert!(page.contains("longest together") && page.contains(">mutex<"), "{page}");
 }
 
