@@ -52,8 +52,10 @@ async fn more_than_the_lock_can_do_makes_the_queue_grow_and_what_is_not_served_w
          duration = \"4s\"\nbacklog_at_most = \"1s\"\n",
     )
     .await;
-    // Then the trial is valid, because that is the lock's doing; unless the tests beside it took the processors
-    if trial.health.run_queue_share.is_none_or(|share| share < 0.3) {
+    // Then the trial is valid, because that is the lock's doing; unless the tests beside it, or the machine's other guests, took
+    // the processors. (Time that a hypervisor takes counts as the thread's own.)
+    let health = &trial.health;
+    if health.run_queue_share.is_none_or(|share| share < 0.3) && health.cpu_share < 0.5 {
         assert_eq!(trial.health.invalid, None);
     }
     let Some(Growth::Growing(Slope { per_second: per_s, .. })) = trial.steady.as_ref().unwrap().queue else {
