@@ -114,7 +114,8 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
     } else {
         judged.verdict.clone()
     };
-    write_page(args, &verdict, &format!(" ({})", counts(&trials)), || of_run(&trials, &changed))?;
+    let counts = counts(&trials);
+    write_page(args, &verdict, &format!(" ({counts})"), || of_run(&trials, &changed))?;
     let (exit, error) =
         (RunEnding::Complete.exit(&verdict), (!changed.is_empty()).then(|| does_not_follow(&args.path)));
     let found = || {
@@ -133,7 +134,7 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
         let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
         let least = check::least_evidence(&trials)
             .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
-        let (path, counts) = (args.path.display(), counts(&trials));
+        let path = args.path.display();
         output::text(&format!("{}{path}: {counts}\n{changed}{least}", conclusion(&verdict)))
     })
 }

@@ -268,6 +268,17 @@ mod tests {
     }
 
     #[test]
+    fn a_trace_is_found_beside_the_scenario_and_a_mistake_in_it_is_told_with_its_line() {
+        let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+        std::fs::write(file.path(), "time,lock\n0,1\n1,0\n0.5,0\n").unwrap();
+        let (directory, name) = (file.path().parent().unwrap(), file.path().file_name().unwrap());
+        let told = read_trace(directory, Path::new(name)).unwrap_err();
+        let expected =
+            format!("{} line 4: its time is before that of the line before", file.path().display());
+        assert!(told.starts_with(&expected), "{told}");
+    }
+
+    #[test]
     fn what_is_no_file_is_told_with_what_to_name() {
         let told = read_trace(Path::new("/"), Path::new("no-such.csv")).unwrap_err();
         assert!(told.contains("no-such.csv: No such file") && told.contains("; name a CSV file"), "{told}");

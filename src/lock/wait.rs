@@ -236,7 +236,6 @@ mod tests {
     #[tokio::test]
     async fn a_clock_that_jumps_ahead_ends_a_wait_and_a_wait_without_a_deadline_does_not_care() {
         let waiting = patience(Some(Duration::from_secs(3_600)));
-        assert!(!waiting.is_over());
         let jumping = async {
             tokio::time::sleep(Duration::from_millis(10)).await;
             waiting.clock.jump(Duration::from_secs(3_601));
@@ -244,7 +243,7 @@ mod tests {
         let (ended, ()) = tokio::join!(waiting.wait(std::future::pending::<()>()), jumping);
         assert_eq!((ended, waiting.is_over()), (Err(Ended::TimedOut), true));
         let endless = Patience { deadline: None, ..waiting };
-        assert_eq!((endless.wait(std::future::ready(1)).await, endless.is_over()), (Ok(1), false));
+        assert_eq!(endless.wait(std::future::ready(1)).await, Ok(1));
     }
 
     #[tokio::test]
@@ -252,6 +251,15 @@ mod tests {
         let patience = patience(None);
         let seen = patience.wait(async { patience.wait(async { patience.gauge.waiting() }).await });
         assert_eq!((seen.await, patience.gauge.waiting()), (Ok(Ok(2)), 0));
+    }
+
+    #[tokio::test]
+    async fn a_deadline_is_over_when_its_clock_shows_it_and_not_before() {
+        let patience = patience(Some(Duration::from_secs(3_600)));
+        assert!(!patience.is_over());
+        patience.clock.jump(Duration::from_secs(3_600));
+        assert!(patience.is_over());
+        assert!(!Patience { deadline: None, ..patience }.is_over());
     }
 
     #[tokio::test]

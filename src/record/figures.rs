@@ -553,7 +553,8 @@ mod tests {
     #[test]
     fn every_figure_is_found_by_its_name_and_no_two_share_one() {
         use Statistic::{Max, Mean, Min, Percentile};
-        let each = [Mean, Min, Percentile(50_000), Percentile(99_900), Max];
+        let each =
+            [Mean, Min, Percentile(50_000), Percentile(90_000), Percentile(99_000), Percentile(99_900), Max];
         let of_samples =
             Measure::all().into_iter().flat_map(|measure| each.map(|of| Figure::Latency(measure, of)));
         let all: Vec<Figure> = ALL.iter().map(|entry| entry.figure()).chain(of_samples).collect();

@@ -290,6 +290,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_dropped_directory_leaves_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let staging = Staging::claim(parent.path(), "quick").unwrap().unwrap();
+        fs::write(staging.dir().join("a"), "a").unwrap();
+        drop(staging);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
     fn what_was_measured_stays_when_it_is_dropped_and_is_visible_if_it_can_be_read() {
         let parent = tempfile::tempdir().unwrap();
         for (name, is_readable) in [("whole", true), ("half", false)] {

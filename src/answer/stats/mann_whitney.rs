@@ -177,6 +177,14 @@ mod tests {
     }
 
     #[test]
+    fn three_a_side_have_a_ratio_but_no_interval_and_never_a_significant_one() {
+        let few = of(&[10.0, 11.0, 12.0], &[5.0, 6.0, 7.0]);
+        close(few.p, 0.1);
+        close(few.ratio.ratio, 0.545_455);
+        assert_eq!(few.ratio.interval, None);
+    }
+
+    #[test]
     fn the_example_of_r_has_its_p() {
         // R: example(wilcox.test), of Hollander and Wolfe 1973, p. 69 f.: W = 35, one-sided p = 0.1272.
         let x = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46];
