@@ -103,7 +103,7 @@ impl TraceBuilder {
 
 /// The arrivals of a CSV file with a header.
 pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(WithoutReturns(input));
     let header = reader.headers().map_err(|error| unreadable(&error))?.clone();
     let [time, lock, hold] = columns(&header)?;
     let mut trace = TraceBuilder::default();
@@ -125,6 +125,28 @@ pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
         }
     }
     trace.finish()
+}
+
+/// What is read without its carriage returns: the reader of CSV takes one for the end of a line, and would number a line
+/// that ends with both characters as the one before.
+struct WithoutReturns<R>(R);
+
+impl<R: Read> Read for WithoutReturns<R> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let read = self.0.read(into)?;
+            let mut kept = 0;
+            for at in 0..read {
+                if into[at] != b'\r' {
+                    into[kept] = into[at];
+                    kept += 1;
+                }
+            }
+            if kept > 0 || read == 0 {
+                return Ok(kept);
+            }
+        }
+    }
 }
 
 fn columns(header: &csv::StringRecord) -> Result<[Option<usize>; 3], String> {
@@ -235,6 +257,8 @@ mod tests {
         ] {
             let told = trace(text).unwrap_err();
             assert!(told.starts_with(said), "{text:?}: {told}");
+            let of_windows = trace(&text.replace('\n', "\r\n")).unwrap_err();
+            assert_eq!(of_windows, told, "{text:?} with both characters at the end of its lines");
         }
         assert!(
             trace_from_csv(&b"time,lock\n0,\xff\n"[..]).unwrap_err().starts_with("line 2: it is not UTF-8")
