@@ -75,7 +75,12 @@ impl Swept {
                 .to_owned(),
         ];
         if !knees.is_empty() {
-            caption.push("Lines from the bottom: knees, each with the interval in which it lies.".to_owned());
+            let of = match variable {
+                Variable::Rate => " of the median wait",
+                _ => "",
+            };
+            caption
+                .push(format!("Lines from the bottom: knees{of}, each with the interval in which it lies."));
         }
         let heights = all.iter().flat_map(Curve::heights).chain(limit.map(|objective| objective.limit));
         let y = match self.knee {
