@@ -60,6 +60,7 @@ fn usual_margin(figure: Figure) -> f64 {
         Figure::Latency(Measure::Handoff | Measure::Uncontended, _) => 0.30,
         Figure::Latency(_, Statistic::Percentile(at)) if at > 75_000 => 0.25,
         Figure::Latency(_, Statistic::Max) => 0.50,
+        Figure::Latency(Measure::Turn, _) => 0.12,
         Figure::Latency(..) => 0.10,
         figure if counts_losses(figure) => 0.02,
         figure if figure == THROUGHPUT.figure() => 0.15,
