@@ -7,7 +7,7 @@ use super::args::{EnsembleArgs, EnsembleCommand, UpArgs};
 use super::output;
 use crate::words::error::{Error, Exit};
 use crate::words::units::counted;
-use crate::world::ensemble::{Installation, Kept, LocalSpec, NICER_BY, Places, Role, roles};
+use crate::world::ensemble::{Installation, KeptEnsemble, LocalSpec, NICER_BY, Places, Role, roles};
 
 pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exit, Error> {
     match args.command {
@@ -20,8 +20,8 @@ pub async fn execute(args: EnsembleArgs, stop: &CancellationToken) -> Result<Exi
 }
 
 async fn up(args: UpArgs) -> Result<Exit, Error> {
-    let state = Kept::state_file()?;
-    if let Some(kept) = Kept::load(&state)? {
+    let state = KeptEnsemble::state_file()?;
+    if let Some(kept) = KeptEnsemble::load(&state)? {
         if kept.alive().len() == kept.servers.len() {
             return already_up(&kept, &args);
         }
@@ -31,11 +31,11 @@ async fn up(args: UpArgs) -> Result<Exit, Error> {
     let installation = Installation::find(&Places::of_this_machine(args.install.zookeeper_home))?;
     let (servers, data_dir) = (args.servers, args.data_dir);
     let spec = LocalSpec { servers, data_dir, logs: None, apart: false, nicer_by: NICER_BY };
-    let kept = Kept::up(&spec, &installation, &state).await?;
+    let kept = KeptEnsemble::up(&spec, &installation, &state).await?;
     show(&kept)
 }
 
-fn already_up(kept: &Kept, args: &UpArgs) -> Result<Exit, Error> {
+fn already_up(kept: &KeptEnsemble, args: &UpArgs) -> Result<Exit, Error> {
     const FIRST: &str = "stop it first: zklockbench ensemble down";
     let (servers, since) = (kept.servers.len(), &kept.since);
     if servers != args.servers {
@@ -54,7 +54,7 @@ fn already_up(kept: &Kept, args: &UpArgs) -> Result<Exit, Error> {
     show(kept)
 }
 
-fn show(kept: &Kept) -> Result<Exit, Error> {
+fn show(kept: &KeptEnsemble) -> Result<Exit, Error> {
     output::tell("ensemble up", Exit::Held, kept, || {
         output::data(&kept.connect)?;
         output::note(&format!(
@@ -70,7 +70,7 @@ fn show(kept: &Kept) -> Result<Exit, Error> {
 const STATUS: &str = "ensemble status";
 
 async fn status() -> Result<Exit, Error> {
-    let Some(kept) = Kept::load(&Kept::state_file()?)? else {
+    let Some(kept) = KeptEnsemble::load(&KeptEnsemble::state_file()?)? else {
         return output::tell(STATUS, Exit::Environment, &json!({ "up": false }), || {
             output::data("no ensemble is up; start one with: zklockbench ensemble up")
         });
@@ -88,7 +88,7 @@ fn machine(role: &Role) -> serde_json::Value {
     json!({ "address": role.address, "state": role.describe(), "version": role.version })
 }
 
-fn describe(kept: &Kept, roles: &[Role]) -> String {
+fn describe(kept: &KeptEnsemble, roles: &[Role]) -> String {
     let mut text = format!("{}\nup since {}; data in {}\n", kept.connect, kept.since, kept.placement);
     for (server, role) in kept.servers.iter().zip(roles) {
         let version = role.version.as_deref().unwrap_or("version not known");
@@ -98,8 +98,8 @@ fn describe(kept: &Kept, roles: &[Role]) -> String {
 }
 
 async fn down() -> Result<Exit, Error> {
-    let state = Kept::state_file()?;
-    let (ended, removed) = match Kept::load(&state)? {
+    let state = KeptEnsemble::state_file()?;
+    let (ended, removed) = match KeptEnsemble::load(&state)? {
         None => {
             output::note("no ensemble is up; nothing to stop");
             (0, None)

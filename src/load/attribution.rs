@@ -5,7 +5,7 @@ use super::shared::Shared;
 use crate::words::clock::Stamp;
 use crate::words::measure::{Measure, Notifications, ThreadRecorder};
 use crate::world::zk::changes::ChildChange;
-use crate::world::zk::{Arm, Arrival, EventKind, sequence_of};
+use crate::world::zk::{Arm, EventKind, Notification, sequence_of};
 
 const UNRESOLVED_AT_MOST: usize = 4096;
 
@@ -47,7 +47,7 @@ pub struct OwnRelease {
 /// the size of the largest herd.
 pub struct Attribution {
     /// Filled by the session, emptied by [`Attribution::settle`].
-    pub inbox: Vec<Arrival>,
+    pub inbox: Vec<Notification>,
     unresolved: Vec<Unresolved>,
     pub own_release: Option<OwnRelease>,
 }
@@ -69,15 +69,16 @@ impl Attribution {
     /// Records everything in the inbox. With `acquired`, the last notification that was awaited is the one that
     /// let this contender in: useful, if a release caused it; every other one was spurious.
     pub fn settle(&mut self, shared: &Shared, lock: usize, recorder: &mut ThreadRecorder, acquired: bool) {
-        let last_awaited = self.inbox.iter().rposition(|arrival| arrival.awaited).filter(|_| acquired);
-        for (position, arrival) in self.inbox.iter().enumerate() {
-            let (at, rank) = (arrival.at, arrival.rank);
+        let last_awaited =
+            self.inbox.iter().rposition(|notification| notification.awaited).filter(|_| acquired);
+        for (position, notification) in self.inbox.iter().enumerate() {
+            let (at, rank) = (notification.at, notification.rank);
             let notice = Notice { at, rank, useful: last_awaited == Some(position) };
             // A watch that was left at one lock may fire while the contender is at another.
-            let of_path = || shared.lock_of_node(&arrival.path);
+            let of_path = || shared.lock_of_node(&notification.path);
             let lock = if shared.open.is_some() { of_path().unwrap_or(lock) } else { lock };
-            let cause = cause_of(&shared.lock_states[lock], arrival);
-            match arrival.armed.filter(|_| matches!(cause, Cause::NotYetKnown | Cause::Unknown)) {
+            let cause = cause_of(&shared.lock_states[lock], notification);
+            match notification.armed.filter(|_| matches!(cause, Cause::NotYetKnown | Cause::Unknown)) {
                 Some(arm) if self.unresolved.len() < UNRESOLVED_AT_MOST => {
                     self.unresolved.push(Unresolved { lock, arm, notice });
                 }
@@ -111,22 +112,22 @@ impl Attribution {
     }
 }
 
-fn cause_of(lock_state: &LockState, arrival: &Arrival) -> Cause {
-    match (arrival.kind, &arrival.armed) {
+fn cause_of(lock_state: &LockState, notification: &Notification) -> Cause {
+    match (notification.kind, &notification.armed) {
         // Its owner has gone on to the lock itself, or has given up.
-        (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&arrival.path) => Cause::Departure,
-        (EventKind::NodeDeleted, _) => match sequence_of(&arrival.path) {
+        (EventKind::NodeDeleted, _) if !lock_state.is_of_a_holder(&notification.path) => Cause::Departure,
+        (EventKind::NodeDeleted, _) => match sequence_of(&notification.path) {
             Some(number) => release_or_departure(lock_state, number),
-            None => latest_release(lock_state, arrival.at),
+            None => latest_release(lock_state, notification.at),
         },
         // A lock's data changes when a holder hands on.
-        (EventKind::DataChanged, _) => latest_release(lock_state, arrival.at),
+        (EventKind::DataChanged, _) => latest_release(lock_state, notification.at),
         // One node without a number, which is there or not.
         (EventKind::ChildrenChanged, Some(Arm { highest: None, children: 0, .. })) => Cause::Arrival,
         (EventKind::ChildrenChanged, Some(Arm { highest: None, .. })) => {
-            latest_release(lock_state, arrival.at)
+            latest_release(lock_state, notification.at)
         }
-        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(lock_state, arm, arrival.at),
+        (EventKind::ChildrenChanged, Some(arm)) => cause_of_change(lock_state, arm, notification.at),
         (EventKind::NodeCreated, _) => Cause::Arrival,
         _ => Cause::Unknown,
     }

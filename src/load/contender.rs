@@ -564,7 +564,7 @@ impl Contender {
 
     async fn leave(mut self) {
         if let Some(session) = self.session.take() {
-            self.recorder.collect_arrivals(&session, true);
+            self.recorder.collect_notifications(&session, true);
             self.give_up_strategy();
             // What has just been ended lets go of the session, which must have no other user when it is closed.
             reactor::yield_now().await;

@@ -250,7 +250,7 @@ impl Recorder {
         let of_node = |czxid| Grant { lock, contender, claim, czxid, zxid, called, entered, left: None };
         self.has_grant = self.shared.reads_logs && self.note_grant(session, held, of_node);
         self.token = token;
-        session.take_arrivals(&mut self.attribution.inbox);
+        session.take_notifications(&mut self.attribution.inbox);
         self.shared.board.acquired.fetch_add(1, Ordering::AcqRel);
         AcquiredLock {
             attempt,
@@ -469,7 +469,7 @@ impl Recorder {
         now: Stamp,
         failure: Option<&Failure>,
     ) {
-        self.collect_arrivals(session, false);
+        self.collect_notifications(session, false);
         match failure {
             None => self.observation.recorder.borrow_mut().record(
                 Measure::Release,
@@ -505,7 +505,7 @@ impl Recorder {
             AcquireError::Failed(failure) if !failure.is_definite() => Outcome::ConnectionLost,
             AcquireError::Failed(_) | AcquireError::Deadlock => Outcome::Failed,
         };
-        self.collect_arrivals(session, false);
+        self.collect_notifications(session, false);
         self.observation.recorder.borrow_mut().count(now, |counts| counts.outcomes.add(outcome, 1));
         if let AcquireError::Failed(failure) = error {
             self.error("acquire", failure);
@@ -549,8 +549,8 @@ impl Recorder {
     }
 
     /// Finds the causes of the notifications that have arrived.
-    pub fn collect_arrivals(&mut self, session: &Session, at_the_end: bool) {
-        session.take_arrivals(&mut self.attribution.inbox);
+    pub fn collect_notifications(&mut self, session: &Session, at_the_end: bool) {
+        session.take_notifications(&mut self.attribution.inbox);
         let lock = self.shared.lock_of(self.id);
         let mut recorder = self.observation.recorder.borrow_mut();
         self.attribution.settle(&self.shared, lock, &mut recorder, false);

@@ -23,8 +23,8 @@ use crate::words::connect::Connect;
 use crate::words::error::Error;
 use crate::words::units::counted;
 use crate::world::ensemble::{
-    Compose, Hosts, Installation, Kept, Local, LocalSpec, NICER_BY, Places, Role, Started, links_capability,
-    namespace_of, parse_connect, reach_servers, roles,
+    Compose, Hosts, Installation, KeptEnsemble, Local, LocalSpec, NICER_BY, Places, Role, Started,
+    links_capability, namespace_of, parse_connect, reach_servers, roles,
 };
 use crate::world::fault;
 use crate::world::proxy::Proxy;
@@ -46,7 +46,7 @@ enum Servers {
     Fresh(Arc<Local>),
     Contained(Arc<Compose>),
     /// Kept by `ensemble up`.
-    Kept(Kept),
+    Kept(KeptEnsemble),
     External(Connect),
 }
 
@@ -71,7 +71,7 @@ impl OpenEnsemble {
             let (connect, addresses) = match &servers {
                 Servers::Fresh(local) => (local.connect(), local.addresses()),
                 Servers::Contained(compose) => (compose.connect(), compose.addresses()),
-                Servers::Kept(Kept { connect, servers, .. }) => {
+                Servers::Kept(KeptEnsemble { connect, servers, .. }) => {
                     (connect.clone(), servers.iter().map(|server| server.address.clone()).collect())
                 }
                 Servers::External(external) => (external.text.clone(), external.addresses.clone()),
@@ -242,11 +242,11 @@ impl Servers {
 }
 
 /// The kept ensemble, if it is what the run would start by itself.
-fn fitting(servers: usize, needs_its_own: bool, args: &OpeningArgs) -> Result<Option<Kept>, Error> {
+fn fitting(servers: usize, needs_its_own: bool, args: &OpeningArgs) -> Result<Option<KeptEnsemble>, Error> {
     if args.fresh || needs_its_own || args.install.zookeeper_home.is_some() {
         return Ok(None);
     }
-    let kept = Kept::load(&Kept::state_file()?)?;
+    let kept = KeptEnsemble::load(&KeptEnsemble::state_file()?)?;
     Ok(kept.filter(|kept| kept.servers.len() == servers && kept.alive().len() == servers))
 }
 

@@ -179,9 +179,9 @@ async fn hand_over(
             return Err(Failure::SessionExpired);
         }
     };
-    let mut arrivals = Vec::new();
-    waiter.take_arrivals(&mut arrivals);
-    arrivals.clear();
+    let mut notifications = Vec::new();
+    waiter.take_notifications(&mut notifications);
+    notifications.clear();
     pause(rest).await;
     let _ = holder.take_lag_us();
     let begun = clock::now();
@@ -198,8 +198,8 @@ async fn hand_over(
         if found.is_some() { Err(Failure::NodeExists) } else { Ok(confirmed) }
     };
     let (reply_us, confirmed_us) = try_join(reply, event).await?;
-    waiter.take_arrivals(&mut arrivals);
-    let event_us = arrivals.last().map_or(confirmed_us, |arrival| arrival.at.saturating_sub(begun));
+    waiter.take_notifications(&mut notifications);
+    let event_us = notifications.last().map_or(confirmed_us, |last| last.at.saturating_sub(begun));
     Ok(Handoff { event_us, reply_us, confirmed_us })
 }
 

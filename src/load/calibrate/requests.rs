@@ -153,17 +153,17 @@ impl Asked<'_> {
 /// One change of a node that a session of the same server watches: from the call to the arrival of the event.
 async fn watched(writer: &Session, watcher: &Session, path: &str) -> Result<Option<u64>, Failure> {
     let (_, mut watch) = watcher.get_data_and_watch(path).await?;
-    let mut arrivals = Vec::new();
-    watcher.take_arrivals(&mut arrivals);
-    arrivals.clear();
+    let mut notifications = Vec::new();
+    watcher.take_notifications(&mut notifications);
+    notifications.clear();
     let begun = clock::now();
     let event = async {
         let kind = watch.changed().await;
         if kind == EventKind::SessionOver { Err(Failure::SessionExpired) } else { Ok(()) }
     };
     try_join(writer.set_data(path, DATA), event).await?;
-    watcher.take_arrivals(&mut arrivals);
-    Ok(arrivals.last().map(|arrival| arrival.at.saturating_sub(begun)))
+    watcher.take_notifications(&mut notifications);
+    Ok(notifications.last().map(|last| last.at.saturating_sub(begun)))
 }
 
 /// As many requests at once as a server takes, from several sessions: what came of each kind, added up over the rounds.

@@ -27,7 +27,7 @@ pub struct KeptServer {
 
 /// What is written down of a kept ensemble.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct KeptEnsemble {
     pub connect: String,
     pub servers: Vec<KeptServer>,
     /// The directory of its data; removed with it.
@@ -39,7 +39,7 @@ pub struct Kept {
     pub since: String,
 }
 
-impl Kept {
+impl KeptEnsemble {
     /// The file in which the user's kept ensemble is written down, in the directory for the suite's state.
     pub fn state_file() -> Result<PathBuf, Error> {
         let directory = private::state_directory().map_or_else(private::directory, Ok).map_err(|error| {
@@ -159,8 +159,8 @@ fn about(path: &Path, error: &dyn std::fmt::Display) -> Error {
 mod tests {
     use super::*;
 
-    fn of(directory: PathBuf) -> Kept {
-        Kept {
+    fn of(directory: PathBuf) -> KeptEnsemble {
+        KeptEnsemble {
             connect: "127.0.0.1:1".into(),
             servers: vec![KeptServer {
                 pid: std::process::id(),
@@ -189,7 +189,8 @@ mod tests {
         std::fs::create_dir(&precious).unwrap();
         for named in [precious.clone(), PathBuf::new()] {
             of(named.clone()).save(&state).unwrap();
-            let refused = Kept::load(&state).unwrap().unwrap().down(&state).await.unwrap_err().to_string();
+            let refused =
+                KeptEnsemble::load(&state).unwrap().unwrap().down(&state).await.unwrap_err().to_string();
             assert!(
                 refused.contains("ensemble.json") && refused.contains("does not begin with"),
                 "{refused}"
@@ -219,8 +220,8 @@ mod tests {
     fn no_note_means_no_kept_ensemble_and_a_broken_note_is_an_error_that_names_it() {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("ensemble.json");
-        assert_eq!(Kept::load(&state).unwrap(), None);
+        assert_eq!(KeptEnsemble::load(&state).unwrap(), None);
         std::fs::write(&state, "{").unwrap();
-        assert!(Kept::load(&state).unwrap_err().to_string().contains("ensemble.json"));
+        assert!(KeptEnsemble::load(&state).unwrap_err().to_string().contains("ensemble.json"));
     }
 }

@@ -30,7 +30,7 @@ use async_trait::async_trait;
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
 pub use external::{Hosts, namespace_of, parse_connect, reach_servers};
 pub use install::{Installation, Places};
-pub use kept::{Kept, KeptServer};
+pub use kept::{KeptEnsemble, KeptServer};
 pub use links::Links;
 pub use local::{Local, LocalSpec, NICER_BY};
 pub use network::{leave_for_own_network, links_capability};

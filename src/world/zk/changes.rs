@@ -11,7 +11,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::arrival::{Arm, Arrival, EventKind, sequence_of};
+use super::notification::{Arm, EventKind, Notification, sequence_of};
 use crate::words::clock::Stamp;
 
 /// What the change that fired a watch was.
@@ -158,8 +158,8 @@ impl Ranks {
     }
 
     /// A waiter hears of a change: returns its place among those that hear of the same, from 1.
-    pub fn next(&self, arrival: &Arrival) -> u32 {
-        let key = self.key(arrival);
+    pub fn next(&self, notification: &Notification) -> u32 {
+        let key = self.key(notification);
         let changed = u64::from(key as u32) << 32;
         let add_one = |heard: u64| if heard & !0xffff_ffff == changed { heard + 1 } else { changed + 1 };
         let slot = &self.heard[key as usize % REMEMBERED];
@@ -169,10 +169,10 @@ impl Ranks {
 
     /// What all who hear of the same change have in common: a list that is out of date, a node that is gone or, where
     /// neither has a number, the latest release.
-    fn key(&self, arrival: &Arrival) -> u64 {
-        let number = match arrival.kind {
-            EventKind::ChildrenChanged => arrival.armed.as_ref().and_then(Arm::change_number),
-            EventKind::NodeDeleted => sequence_of(&arrival.path),
+    fn key(&self, notification: &Notification) -> u64 {
+        let number = match notification.kind {
+            EventKind::ChildrenChanged => notification.armed.as_ref().and_then(Arm::change_number),
+            EventKind::NodeDeleted => sequence_of(&notification.path),
             _ => None,
         };
         number.map_or_else(|| self.latest_release.load(Ordering::Relaxed), i64::cast_unsigned)
@@ -236,9 +236,9 @@ mod tests {
         assert_eq!(log_of(&[]).fired(&list(&[3, 4])), ChildChange::NobodyLooked);
     }
 
-    fn heard(kind: EventKind, path: &str, listed: Option<&[&str]>) -> Arrival {
+    fn heard(kind: EventKind, path: &str, listed: Option<&[&str]>) -> Notification {
         let armed = listed.map(|listed| Arm::of_list(&listed.iter().collect()));
-        Arrival { kind, path: path.into(), at: 0, armed, zxid: -1, awaited: true, rank: None }
+        Notification { kind, path: path.into(), at: 0, armed, zxid: -1, awaited: true, rank: None }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use zookeeper_client::{Client, Names};
 
-use super::arrival::{Arm, Armed, Arrival, EventKind, Pulse, StampWaker};
 use super::changes::ChangeLog;
+use super::notification::{Arm, Armed, EventKind, Notification, Pulse, StampWaker};
 use super::whose::ForeignSession;
 use super::wire;
 use crate::words::clock::{self, Stamp};
@@ -69,7 +69,7 @@ pub(super) struct Inner {
     pub(super) owned: bool,
     pub(super) request_timeout: Duration,
     pub(super) parked: RefCell<Vec<Armed>>,
-    pub(super) arrivals: RefCell<Vec<Arrival>>,
+    pub(super) notifications: RefCell<Vec<Notification>>,
     pub(super) wakers: RefCell<Vec<Arc<StampWaker>>>,
     pub(super) lag_us: Cell<u64>,
     /// Time spent in requests since it was last taken, the lag included, and by which sleeps ended late.
@@ -158,31 +158,31 @@ impl Inner {
     }
 
     /// Counts a notification and keeps it until its cause is found out.
-    pub(super) fn deliver(&self, mut arrival: Arrival) {
-        if arrival.kind == EventKind::SessionOver {
+    pub(super) fn deliver(&self, mut notification: Notification) {
+        if notification.kind == EventKind::SessionOver {
             return;
         }
         let mut recorder = self.observed.recorder.borrow_mut();
-        recorder.count(arrival.at, |counts| {
+        recorder.count(notification.at, |counts| {
             let seen = &mut counts.notifications;
-            match arrival.kind {
+            match notification.kind {
                 EventKind::NodeCreated => seen.node_created += 1,
                 EventKind::NodeDeleted => seen.node_deleted += 1,
                 EventKind::DataChanged => seen.data_changed += 1,
                 EventKind::ChildrenChanged => seen.children_changed += 1,
                 EventKind::SessionOver => {}
             }
-            counts.bytes_received += wire::event(&arrival.path);
+            counts.bytes_received += wire::event(&notification.path);
         });
-        if let Some(second) = recorder.second(arrival.at) {
+        if let Some(second) = recorder.second(notification.at) {
             second.notifications += 1;
         }
         drop(recorder);
-        if arrival.awaited {
-            let log = self.log_at(&arrival.path).or_else(|| self.log_of(&arrival.path));
-            arrival.rank = log.map(|log| log.ranks.next(&arrival));
+        if notification.awaited {
+            let log = self.log_at(&notification.path).or_else(|| self.log_of(&notification.path));
+            notification.rank = log.map(|log| log.ranks.next(&notification));
         }
-        self.arrivals.borrow_mut().push(arrival);
+        self.notifications.borrow_mut().push(notification);
     }
 
     pub(super) fn reap(&self) {
@@ -191,9 +191,9 @@ impl Inner {
         while position < parked.len() {
             let armed = &mut parked[position];
             match armed.has_arrived().then(|| armed.poll(&mut Context::from_waker(Waker::noop()), false)) {
-                Some(Poll::Ready(arrival)) => {
+                Some(Poll::Ready(notification)) => {
                     parked.swap_remove(position);
-                    self.deliver(arrival);
+                    self.deliver(notification);
                 }
                 _ => position += 1,
             }
@@ -259,10 +259,10 @@ impl News {
     }
 
     /// An event has come, of a watch that was set when that transaction was known.
-    pub(super) fn hear(&self, arrival: &Arrival, after: i64) {
-        self.learn(arrival.zxid);
-        if arrival.zxid <= 0 && arrival.kind != EventKind::SessionOver {
-            self.last.replace(Last::Event(Rc::clone(&arrival.path), arrival.kind, after));
+    pub(super) fn hear(&self, notification: &Notification, after: i64) {
+        self.learn(notification.zxid);
+        if notification.zxid <= 0 && notification.kind != EventKind::SessionOver {
+            self.last.replace(Last::Event(Rc::clone(&notification.path), notification.kind, after));
         }
     }
 
@@ -326,21 +326,21 @@ impl Watch {
 
     /// Waits for the notification. Cancelling the wait leaves the watch armed.
     pub async fn changed(&mut self) -> EventKind {
-        let arrival = poll_fn(|cx| match &mut self.armed {
+        let notification = poll_fn(|cx| match &mut self.armed {
             Some(armed) => armed.poll(cx, true),
             // Fired before: a later wait is answered at once, as by a latch.
             None => Poll::Pending,
         })
         .await;
         self.armed = None;
-        let kind = arrival.kind;
-        self.session.news.hear(&arrival, self.after);
+        let kind = notification.kind;
+        self.session.news.hear(&notification, self.after);
         // The contender's own lag on the way to the lock begins here.
         let now = clock::now();
-        let lag = now.saturating_sub(arrival.at);
+        let lag = now.saturating_sub(notification.at);
         self.session.lag_us.set(lag);
         self.session.observed.recorder.borrow_mut().record(Measure::DispatchLag, now, lag);
-        self.session.deliver(arrival);
+        self.session.deliver(notification);
         kind
     }
 
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn an_event_without_its_transaction_is_kept_with_what_was_known_when_its_watch_was_set() {
         let news = News::default();
-        let arrival = |zxid| Arrival {
+        let notification = |zxid| Notification {
             kind: EventKind::DataChanged,
             path: "/l/n-1".into(),
             at: 0,
@@ -407,11 +407,11 @@ mod tests {
             rank: None,
         };
         news.learn(9);
-        news.hear(&arrival(-1), 5);
+        news.hear(&notification(-1), 5);
         let undated = Undated { kind: EventKind::DataChanged, path: "/l/n-1".into(), after: 5, seen: 9 };
         assert_eq!((news.zxid(), news.undated()), (None, Some(undated)));
         // What is learned later has the word, and so has an event that says when it was
-        news.hear(&arrival(12), 9);
+        news.hear(&notification(12), 9);
         assert_eq!((news.zxid(), news.undated()), (Some(12), None));
         news.learn_undated();
         assert_eq!((news.zxid(), news.undated()), (None, None));

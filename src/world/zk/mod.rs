@@ -1,7 +1,6 @@
 //! The only door to ZooKeeper: metered sessions, watches stamped on arrival, typed outcomes.
 
 pub mod admin;
-mod arrival;
 pub mod changes;
 mod connect;
 pub mod gate;
@@ -9,6 +8,7 @@ mod inner;
 pub mod keep_awake;
 mod multi;
 pub mod nodelay;
+mod notification;
 pub mod reach;
 pub mod reactor;
 mod session;
@@ -17,10 +17,10 @@ mod wire;
 
 use zookeeper_client::Error as ClientError;
 
-pub use arrival::{Arm, Arrival, EventKind, sequence_of};
 pub use connect::{Access, Secret, Target, Tls, TlsFiles};
 pub use inner::{Observed, Sent, Undated, Watch};
 pub use multi::{Counted, Op, why_not_counting};
+pub use notification::{Arm, EventKind, Notification, sequence_of};
 pub use session::{Created, NodeStat, Session};
 pub use whose::{ForeignSession, SessionKey, SessionStates, is_own_session, note_own_session};
 pub use zookeeper_client::{CreateMode as NodeKind, Names, SessionState};

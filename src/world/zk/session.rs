@@ -17,9 +17,9 @@ use zookeeper_client::{
     Acls, Client, CreateMode, Error as ClientError, LockPrefix, Names, OneshotWatcher, SessionState, Stat,
 };
 
-use super::arrival::{Arm, Armed, Arrival, StampWaker};
 use super::gate::TaskScope;
 use super::inner::{AnsweredRequest, Begun, Inner, News, Observed, Sent, Undated, Watch};
+use super::notification::{Arm, Armed, Notification, StampWaker};
 use super::whose::{self, ForeignSession, SessionKey, SessionStates};
 use super::{Failure, reactor, wire};
 use crate::words::clock;
@@ -68,7 +68,7 @@ impl Session {
             owned,
             request_timeout,
             parked: RefCell::default(),
-            arrivals: RefCell::new(Vec::with_capacity(16)),
+            notifications: RefCell::new(Vec::with_capacity(16)),
             wakers: RefCell::default(),
             lag_us: Cell::new(0),
             busy_us: Cell::new(0),
@@ -338,9 +338,9 @@ impl Session {
     }
 
     /// Takes out the notifications that arrived since the last call, also those of watches left behind.
-    pub fn take_arrivals(&self, into: &mut Vec<Arrival>) {
+    pub fn take_notifications(&self, into: &mut Vec<Notification>) {
         self.0.reap();
-        into.append(&mut self.0.arrivals.borrow_mut());
+        into.append(&mut self.0.notifications.borrow_mut());
     }
 
     /// Takes the generator's own lag since this session was last woken by a notification, in microseconds.

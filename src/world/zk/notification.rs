@@ -132,7 +132,7 @@ pub fn sequence_of(name: &str) -> Option<i64> {
 }
 
 #[derive(Debug, Clone)]
-pub struct Arrival {
+pub struct Notification {
     pub kind: EventKind,
     pub path: Rc<str>,
     pub at: Stamp,
@@ -188,8 +188,8 @@ impl Armed {
         }
     }
 
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, awaited: bool) -> Poll<Arrival> {
-        self.stamp.poll(self.delivery.as_mut(), cx).map(|event| Arrival {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, awaited: bool) -> Poll<Notification> {
+        self.stamp.poll(self.delivery.as_mut(), cx).map(|event| Notification {
             kind: kind_of(event.event_type),
             path: Rc::clone(&self.path),
             at: self.stamp.arrived().unwrap_or_else(clock::now),
