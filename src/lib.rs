@@ -8,27 +8,12 @@
 //! `mod.rs`; the measuring half ([`world`], [`lock`], [`load`]) never meets the reading half ([`answer`], [`report`]) except in
 //! [`results`] and [`cli`]. `tests/pure/architecture` enforces both, and the rules within a floor.
 
-// The vocabulary of everything else.
-pub mod words;
-// The question.
-pub mod scenario;
-// ZooKeeper, and what goes wrong on purpose.
-pub mod world;
-// The subjects.
-pub mod lock;
-// What happened.
-pub mod record;
-// Doing.
-pub mod load;
-// Judging.
-pub mod check;
-// The bridge on disk.
-pub mod results;
+// What both halves share, and the halves: crates of their own, the halves compiled side by side.
+pub use zklockbench_measuring::{load, lock, world};
+pub use zklockbench_reading::{answer, check, report};
+pub use zklockbench_records::{record, results, scenario, words};
+
 // The loop over trials.
 pub mod run;
-// Reading.
-pub mod answer;
-// Showing.
-pub mod report;
 // The door.
 pub mod cli;

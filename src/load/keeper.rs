@@ -379,6 +379,7 @@ impl Observation {
 mod tests {
     use super::*;
     use crate::record::{Deed, LockClaim};
+    use crate::words::spool::RUN;
 
     fn entered(entered: Stamp) -> Note {
         let (claim, czxid) = (LockClaim::WRITE, 7);
@@ -428,8 +429,10 @@ mod tests {
     async fn what_the_disk_refuses_is_an_error_and_not_less_evidence() {
         let keeper = Keeper::start(Path::new("/nowhere"), None).unwrap();
         let mut notes = keeper.notes_of(0);
-        (0..100).for_each(|at| notes.note(entered(at)));
+        // More than is sorted in memory
+        (0..2 * RUN as u64).for_each(|at| notes.note(entered(at)));
         notes.hand_over();
+        assert_eq!(notes.lost, Lost::default());
         assert!(keeper.end(None).await.is_err());
     }
 }

@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn recorded(name: &str) -> Timeline {
-        let path = format!("{}/tests/data/timelines/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../../tests/data/timelines/{name}.json", env!("CARGO_MANIFEST_DIR"));
         serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
     }
 

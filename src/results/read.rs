@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_packed_run_is_the_run_and_what_leads_elsewhere_is_refused() {
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/example");
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results/example");
         let packed = |name: &str, kind| {
             let mut archive = tar::Builder::new(Vec::new());
             archive.append_dir_all(".", &example).unwrap();

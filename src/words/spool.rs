@@ -20,8 +20,8 @@ use serde::de::DeserializeOwned;
 
 use crate::words::locked::locked;
 
-/// So many records are sorted at once, in memory. In tests few, so that whatever they sort goes to the disk.
-const RUN: usize = if cfg!(test) { 8 } else { 16_384 };
+/// So many records are sorted at once, in memory. In the tests of this crate few, so that whatever they sort goes to the disk.
+pub const RUN: usize = if cfg!(test) { 8 } else { 16_384 };
 /// So many runs are merged into one that is longer.
 const RUNS: usize = 64;
 /// A block of about so many bytes is read at once.

@@ -67,6 +67,7 @@ macro_rules! counted_by {
 }
 
 /// Adds what was counted field by field: every field by name, so that none can be forgotten.
+#[macro_export]
 macro_rules! added_up {
     ($Counts:ident { $($field:ident),* $(,)? }) => {
         impl std::ops::AddAssign for $Counts {
@@ -86,7 +87,7 @@ macro_rules! added_up {
         }
     };
 }
-pub(crate) use added_up;
+pub use added_up;
 
 mod counts;
 mod figure;

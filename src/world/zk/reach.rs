@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn pem(name: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/tls").join(name)
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/support/tls").join(name)
     }
 
     fn trusting(ca: &str) -> TlsFiles {

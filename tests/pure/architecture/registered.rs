@@ -6,7 +6,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Item, Visibility};
 
-use super::source::{Source, declared};
+use super::source::{ROOTS, Source, declared};
 use super::violation::Violation;
 
 const REGISTRY: &str = "src/lock/registry.rs";
@@ -18,7 +18,7 @@ const DISPATCH: &str = "src/cli/mod.rs";
 pub fn modules(tree: &[Source]) -> Vec<Violation> {
     let declared: Vec<Vec<String>> = tree.iter().flat_map(declared_by).collect();
     tree.iter()
-        .filter(|source| !["src/lib.rs", "src/main.rs"].contains(&source.path.as_str()))
+        .filter(|source| source.path != "src/main.rs" && !ROOTS.contains(&source.path.as_str()))
         .filter(|source| !declared.contains(&source.module()))
         .map(|source| Violation::at(&source.path, 1, "no `mod` line declares this file"))
         .collect()

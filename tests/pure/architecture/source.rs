@@ -43,6 +43,17 @@ impl Source {
 /// How the names of the crates begin that lie below `src`.
 pub const OWN_CRATE: &str = "zklockbench_";
 
+/// The roots of crates that consist of floors: each lists its own, and gives out those of the others.
+pub const ROOTS: [&str; 4] = ["src/lib.rs", "src/measuring.rs", "src/reading.rs", "src/records.rs"];
+
+/// Whether an item gives out floors of another of these crates.
+pub fn gives_out_floors(item: &syn::Item) -> bool {
+    let syn::Item::Use(item) = item else { return false };
+    let root =
+        |from: &syn::UsePath| Some(format!("src/{}.rs", from.ident.to_string().strip_prefix(OWN_CRATE)?));
+    matches!(&item.tree, syn::UseTree::Path(from) if root(from).is_some_and(|root| ROOTS.contains(&root.as_str())))
+}
+
 /// The module that an item declares, if it does: by a `mod` line, or as a crate of its own, under its short name.
 pub fn declared(item: &syn::Item) -> Option<String> {
     match item {
@@ -61,7 +72,7 @@ fn module_of(path: &str) -> Vec<String> {
     let inner = path.trim_start_matches("src/").trim_end_matches(".rs");
     let mut parts: Vec<String> = inner.split('/').map(str::to_owned).collect();
     // A folder's `mod.rs` is the folder.
-    if path.ends_with("/mod.rs") || inner == "lib" {
+    if path.ends_with("/mod.rs") || ROOTS.contains(&path) {
         parts.pop();
     }
     parts
