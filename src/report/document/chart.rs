@@ -1,6 +1,8 @@
 //! Charts before they are drawn: what is on the axes, and each series in the units of its figure. A picture and a page draw
 //! the same.
 
+pub use zklockbench_picture::Mark;
+
 use super::Axis;
 use crate::answer::compare::{ComparisonVerdict, StoredRatio};
 
@@ -56,14 +58,6 @@ impl Lines {
     pub fn either_way(x: Axis, [y, other]: [Axis; 2], series: Vec<Curve>) -> Self {
         Self { other_y: Some(other), ..Self::new(x, y, series) }
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Mark {
-    /// It is that of invalid or partial trials, or a bound.
-    pub doubtful: bool,
-    /// The lock did not exclude.
-    pub violated: bool,
 }
 
 pub type Marked = (PlotPoint, Mark);

@@ -3,15 +3,35 @@
 
 mod heat;
 mod lines;
-mod paint;
-pub mod picture;
 mod rows;
 
+use std::io::Write as _;
+use std::path::Path;
+
 use super::document::{Chart, ChartKind};
+use crate::words::disk;
+use crate::words::error::Error;
 use picture::{Anchor, Paint, Picture, SMALL, shorten, wrap};
 
 pub use lines::{Plot, plot_on_page};
-pub use paint::{png, svg, svg_text};
+// A crate of its own, which knows nothing of charts: every dot of a PNG is painted there, so it is optimised in tests as well.
+pub use zklockbench_picture as picture;
+
+pub fn svg(picture: &Picture, path: &Path) -> Result<(), Error> {
+    write(path, svg_text(picture)?.as_bytes())
+}
+
+pub fn svg_text(picture: &Picture) -> Result<String, Error> {
+    picture::svg(picture).map_err(Error::environment)
+}
+
+pub fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
+    write(path, &picture::png(picture).map_err(Error::environment)?)
+}
+
+fn write(path: &Path, file: &[u8]) -> Result<(), Error> {
+    disk::create_anew(path).and_then(|mut new| new.write_all(file)).map_err(Error::cannot("write", path))
+}
 
 pub fn draw(chart: &Chart, medium: Medium<'_>) -> Picture {
     match &chart.kind {

@@ -147,8 +147,7 @@ impl Walk {
             "super" => {
                 at.pop();
             }
-            // A crate of its own below `src/answer`
-            other => at = vec!["answer".to_owned(), other.strip_prefix(OWN_CRATE)?.to_owned()],
+            other => at = place_of_crate(other.strip_prefix(OWN_CRATE)?),
         }
         while parts.next_if_eq(&"super").is_some() {
             at.pop();
@@ -156,6 +155,12 @@ impl Walk {
         at.extend(parts.filter(|part| *part != "self").map(str::to_owned));
         Some(at)
     }
+}
+
+/// The module as which a crate of its own is given out.
+fn place_of_crate(name: &str) -> Vec<String> {
+    let above: &[&str] = if name == "picture" { &["report", "draw"] } else { &["answer"] };
+    above.iter().chain([&name]).map(|part| (*part).to_owned()).collect()
 }
 
 fn is_separator(tokens: &[TokenTree], position: usize) -> bool {

@@ -1,9 +1,7 @@
-//! Puts a picture into an SVG and a PNG file.
+//! A picture as an SVG and as a PNG file.
 
 use std::convert::Infallible;
-use std::io::Write as _;
 use std::ops::Range;
-use std::path::Path;
 
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
@@ -14,10 +12,7 @@ use plotters::style::{Color, RGBColor, TextStyle, WHITE};
 use plotters_backend::{BackendColor, BackendCoord, DrawingBackend, DrawingErrorKind};
 use png::{ColorType, Encoder};
 
-use super::picture::{Anchor, Colour, Dot, Paint, Picture, Point, Shape, circle, font, marker};
-use crate::report::document::Mark;
-use crate::words::disk;
-use crate::words::error::Error;
+use super::{Anchor, Colour, Dot, Mark, Paint, Picture, Point, Shape, circle, font, marker};
 
 /// Dots for each pixel, in both formats: fine lines in the SVG, whose coordinates are whole numbers, and
 /// sharp text in the PNG on a dense screen.
@@ -34,20 +29,14 @@ struct TextFit {
     down: f64,
 }
 
-pub fn svg(picture: &Picture, path: &Path) -> Result<(), Error> {
-    let text = svg_text(picture)?;
-    disk::create_anew(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(Error::cannot("write", path))
-}
-
-pub fn svg_text(picture: &Picture) -> Result<String, Error> {
+/// The text of an SVG file.
+pub fn svg(picture: &Picture) -> Result<String, String> {
     let mut text = String::new();
     let (width, height) = size(picture, DENSITY);
     let area = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
     area.fill(&WHITE)
         .and_then(|()| paint(picture, &area, TextFit { dots: f64::from(DENSITY), size: 1.0, down: 0.0 }))
-        .map_err(|error| Error::environment(format!("cannot draw an SVG: {error}")))?;
+        .map_err(|error| format!("cannot draw an SVG: {error}"))?;
     drop(area);
     // Shown at its size in pixels; the view box keeps the finer coordinates.
     let fine = format!(r#"width="{width}" height="{height}""#);
@@ -55,7 +44,8 @@ pub fn svg_text(picture: &Picture) -> Result<String, Error> {
     Ok(text.replacen(&fine, &shown, 1))
 }
 
-pub fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
+/// The bytes of a PNG file.
+pub fn png(picture: &Picture) -> Result<Vec<u8>, String> {
     // Painted twice as fine as it is kept: the library draws thick lines and areas with hard edges. And in
     // bands, because the whole would take more memory than a run with a hundred contenders.
     let (width, height) = size(picture, 2 * DENSITY);
@@ -67,16 +57,17 @@ pub fn png(picture: &Picture, path: &Path) -> Result<(), Error> {
             let band = RowBand { dots: &mut fine, size: (width, height), rows: above..above + rows };
             let area = band.into_drawing_area();
             paint(picture, &area, TextFit { dots: f64::from(2 * DENSITY), size: 0.94, down: 0.12 })
-                .map_err(Error::cannot("write", path))?;
+                .map_err(|error| format!("cannot draw a PNG: {error}"))?;
         }
         halve(&fine, width as usize, &mut kept);
     }
-    let file = disk::create_anew(path).map_err(Error::cannot("write", path))?;
-    let mut encoder = Encoder::new(file, width / 2, height / 2);
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes, width / 2, height / 2);
     encoder.set_color(ColorType::Rgb);
     let written =
         encoder.write_header().and_then(|mut file| file.write_image_data(&kept).and_then(|()| file.finish()));
-    written.map_err(Error::cannot("write", path))
+    written.map_err(|error| format!("cannot draw a PNG: {error}"))?;
+    Ok(bytes)
 }
 
 fn size(picture: &Picture, dots: u32) -> (u32, u32) {

@@ -12,11 +12,13 @@ use std::sync::OnceLock;
 
 use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
 
-use crate::report::document::Mark;
+mod paint;
 
-pub(super) const MEDIUM: f64 = 14.0;
+pub use paint::{png, svg};
+
+pub const MEDIUM: f64 = 14.0;
 /// The smallest text. Shown 900 pixels wide, as in a README, it still has 11.7.
-pub(super) const SMALL: f64 = 13.0;
+pub const SMALL: f64 = 13.0;
 
 /// Which point of a text its position means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +26,15 @@ pub enum Anchor {
     Start,
     Middle,
     End,
+}
+
+/// What a marker says of the trials that it stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Mark {
+    /// It is that of invalid or partial trials, or a bound.
+    pub doubtful: bool,
+    /// The lock did not exclude.
+    pub violated: bool,
 }
 
 /// One thing drawn. Later ones cover earlier ones.
@@ -140,7 +151,7 @@ impl Picture {
 }
 
 /// Breaks a text into lines no wider than that; a single word that is wider is cut.
-pub(super) fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
+pub fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -156,7 +167,7 @@ pub(super) fn wrap(text: &str, size: f64, width: f64) -> Vec<String> {
 
 /// Where things of these widths lie that stand one beside another, that far apart, in as many rows as it takes; the first row
 /// is at 0.
-pub(super) fn flow(
+pub fn flow(
     wide: impl IntoIterator<Item = f64>,
     apart: f64,
     (left, right): (f64, f64),
@@ -175,12 +186,12 @@ pub(super) fn flow(
 }
 
 /// The label of a strategy in lines no wider than that, three at the most.
-pub(super) fn label_lines(label: &str, width: f64) -> Vec<String> {
+pub fn label_lines(label: &str, width: f64) -> Vec<String> {
     wrap(label, MEDIUM, width).into_iter().take(3).collect()
 }
 
 /// Cuts a text that is wider than that, with `…` at its end.
-pub(super) fn shorten(text: &str, size: f64, width: f64) -> String {
+pub fn shorten(text: &str, size: f64, width: f64) -> String {
     if text_width(text, size) <= width {
         return text.to_owned();
     }
@@ -192,7 +203,7 @@ pub(super) fn shorten(text: &str, size: f64, width: f64) -> String {
 }
 
 /// DejaVu Sans, cut down to Latin letters and the signs in use; its licence lies beside it.
-static FILE: &[u8] = include_bytes!("../../../assets/DejaVuSans-subset.ttf");
+static FILE: &[u8] = include_bytes!("../../../../assets/DejaVuSans-subset.ttf");
 
 /// The name in SVG files: the embedded font, then those of nearly the same widths, then whatever there is.
 const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
@@ -200,14 +211,14 @@ const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 /// The library takes a size 1.24 times that of the letter square.
 const SIZE_FACTOR: f64 = 1.24;
 
-pub(super) fn font(size: f64) -> FontDesc<'static> {
+pub fn font(size: f64) -> FontDesc<'static> {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     REGISTERED.get_or_init(|| register_font(FAMILY, FontStyle::Normal, FILE).is_ok());
     FontDesc::new(FontFamily::Name(FAMILY), size * SIZE_FACTOR, FontStyle::Normal)
 }
 
 /// The width of a text in pixels, rather too wide than too narrow.
-pub(super) fn text_width(text: &str, size: f64) -> f64 {
+pub fn text_width(text: &str, size: f64) -> f64 {
     const FINENESS: f64 = 8.0;
     let guess = || f64::from(u32::try_from(text.chars().count()).unwrap_or(u32::MAX)) * size * 0.65;
     font(size * FINENESS).box_size(text).map_or_else(|_| guess(), |(wide, _)| f64::from(wide) / FINENESS)
@@ -248,7 +259,7 @@ pub enum Paint {
 const INK: Colour = (51, 51, 51);
 const PAPER: Colour = (255, 255, 255);
 /// The cross over a violated lock's figure.
-pub(super) const ALARM: Colour = (190, 0, 0);
+pub const ALARM: Colour = (190, 0, 0);
 /// While a fault lasts for one lock of many, and for all of them. Grid lines can still be seen on both.
 const PALE: Colour = (254, 248, 234);
 const DEEP: Colour = (251, 236, 200);
@@ -344,7 +355,7 @@ pub fn marker(look: usize, at: Point, radius: f64) -> Vec<Point> {
     corners(at, radius, (count, turn, depth))
 }
 
-pub(super) fn circle(at: Point, radius: f64) -> Vec<Point> {
+pub fn circle(at: Point, radius: f64) -> Vec<Point> {
     corners(at, radius, (16, 0.0, 1.0))
 }
 
@@ -359,12 +370,12 @@ fn corners((x, y): Point, radius: f64, (count, turn, depth): Outline) -> Vec<Poi
     (0..steps).map(corner).collect()
 }
 
-pub(super) fn ink_on((red, green, blue): Colour) -> Colour {
+pub fn ink_on((red, green, blue): Colour) -> Colour {
     let is_dark = u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 1300;
     if is_dark { PAPER } else { INK }
 }
 
-pub(super) fn between(from: Colour, to: Colour, part: f64) -> Colour {
+pub fn between(from: Colour, to: Colour, part: f64) -> Colour {
     let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * part).round() as u8;
     (mix(from.0, to.0), mix(from.1, to.1), mix(from.2, to.2))
 }
