@@ -222,7 +222,8 @@ impl Target {
             )));
         }
         let expiring = async {
-            // On a connection that its own client broke by coming back: what refuses the session then may be our own close.
+            // On a connection that its own client broke by coming back: what refuses the session then may be our own close. A wrong
+            // password can't be told from that.
             let mut may_be_closed = false;
             loop {
                 let connector = self.connector().with_session(key.session.clone());
