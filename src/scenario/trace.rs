@@ -103,7 +103,8 @@ impl TraceBuilder {
 
 /// The arrivals of a CSV file with a header.
 pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(WithoutReturns(input));
+    let input = LineFeeds { input, after_return: false };
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
     let header = reader.headers().map_err(|error| unreadable(&error))?.clone();
     let [time, lock, hold] = columns(&header)?;
     let mut trace = TraceBuilder::default();
@@ -127,20 +128,25 @@ pub fn trace_from_csv(input: impl Read) -> Result<Vec<TraceArrival>, String> {
     trace.finish()
 }
 
-/// What is read without its carriage returns: the reader of CSV takes one for the end of a line, and would number a line
-/// that ends with both characters as the one before.
-struct WithoutReturns<R>(R);
+/// What is read, with a line feed at the end of each line: the reader of CSV also takes a carriage return for an end, but counts
+/// line feeds, and would number a line after both as the one before.
+struct LineFeeds<R> {
+    input: R,
+    after_return: bool,
+}
 
-impl<R: Read> Read for WithoutReturns<R> {
+impl<R: Read> Read for LineFeeds<R> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         loop {
-            let read = self.0.read(into)?;
+            let read = self.input.read(into)?;
             let mut kept = 0;
             for at in 0..read {
-                if into[at] != b'\r' {
-                    into[kept] = into[at];
+                let byte = into[at];
+                if byte != b'\n' || !self.after_return {
+                    into[kept] = if byte == b'\r' { b'\n' } else { byte };
                     kept += 1;
                 }
+                self.after_return = byte == b'\r';
             }
             if kept > 0 || read == 0 {
                 return Ok(kept);
@@ -257,8 +263,13 @@ mod tests {
         ] {
             let told = trace(text).unwrap_err();
             assert!(told.starts_with(said), "{text:?}: {told}");
-            let of_windows = trace(&text.replace('\n', "\r\n")).unwrap_err();
-            assert_eq!(of_windows, told, "{text:?} with both characters at the end of its lines");
+            for end in ["\r\n", "\r"] {
+                assert_eq!(
+                    trace(&text.replace('\n', end)).unwrap_err(),
+                    told,
+                    "{text:?} with {end:?} for ends"
+                );
+            }
         }
         assert!(
             trace_from_csv(&b"time,lock\n0,\xff\n"[..]).unwrap_err().starts_with("line 2: it is not UTF-8")

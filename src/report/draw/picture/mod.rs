@@ -211,7 +211,7 @@ const FAMILY: &str = "DejaVu Sans, Verdana, Helvetica, Arial, sans-serif";
 /// The library takes a size 1.24 times that of the letter square.
 const SIZE_FACTOR: f64 = 1.24;
 
-pub fn font(size: f64) -> FontDesc<'static> {
+fn font(size: f64) -> FontDesc<'static> {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     REGISTERED.get_or_init(|| register_font(FAMILY, FontStyle::Normal, FILE).is_ok());
     FontDesc::new(FontFamily::Name(FAMILY), size * SIZE_FACTOR, FontStyle::Normal)
