@@ -201,7 +201,7 @@ fn fault(written: &FaultChoice, scale: f64) -> FaultPreview {
         Start::AfterAcquisitions(count) => (None, Some(count)),
     };
     FaultPreview {
-        when: when(&fault),
+        when: fault.when(),
         at_us: at.map(micros),
         after_acquisitions,
         duration_us: fault.duration.map(micros),
@@ -220,23 +220,6 @@ fn gate(gate: &Gate) -> GatePreview {
         require: gate.condition.to_string(),
         needs_baseline: gate.condition.needs_baseline(),
     }
-}
-
-fn when(fault: &FaultChoice) -> String {
-    let mut text = match fault.start {
-        Start::At(at) => format!("at {}", format_duration(at)),
-        Start::AfterAcquisitions(count) => format!("after {}", counted(count, "acquisition", "acquisitions")),
-    };
-    if let Some(duration) = fault.duration {
-        text += &format!(" for {}", format_duration(duration));
-    }
-    if fault.times > 1 {
-        text += &format!(", {} times, every {}", fault.times, format_duration(fault.every));
-    }
-    if !fault.jitter.is_zero() {
-        text += &format!(", delayed by up to {} at random", format_duration(fault.jitter));
-    }
-    text
 }
 
 fn ensemble(scenario: &Scenario) -> String {

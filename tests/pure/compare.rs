@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use zklockbench::answer::compare::{Ask, Comparison, ComparisonVerdict, Regression, Row, Side, compare};
 use zklockbench::record::figures;
 use zklockbench::record::{Accounting, Counted, Trial};
 use zklockbench::report;
 use zklockbench::scenario::{Distribution, Load};
+use zklockbench::words::catalog::Params;
+use zklockbench::words::catalog::fault::{FaultChoice, Start, Target};
 use zklockbench::words::error::{Error, Exit};
 use zklockbench::words::measure::Measure;
 
@@ -394,6 +397,39 @@ fn another_load_or_machine_is_refused_unless_it_is_forced_and_then_the_output_sa
         "{:?}",
         told.differences
     );
+}
+
+#[test]
+fn what_was_asked_apart_is_told_as_people_write_it() {
+    let [mut base, mut new] = ["base", "new"].map(|name| taking(name, 1.0, 10));
+    base.runs[0].stored.run.run.overrides.clear();
+    new.runs[0].stored.run.run.overrides = vec!["--set hold=5ms".into(), "--duration 3s".into()];
+    let restart = FaultChoice {
+        kind: "kill".into(),
+        target: Target::Word("leader"),
+        start: Start::At(Duration::from_secs(5)),
+        duration: Some(Duration::from_secs(3)),
+        times: 2,
+        every: Duration::from_secs(10),
+        jitter: Duration::ZERO,
+        params: Params::default(),
+        label: "kill leader".into(),
+    };
+    for trial in &mut new.runs[0].stored.trials {
+        trial.spec.faults = vec![restart.clone()];
+        trial.spec.hold = Distribution::Exponential { mean: Duration::from_millis(7) };
+        trial.spec.acquire_timeout = Some(Duration::from_millis(1500));
+    }
+    let ask = Ask { force: true, ..Ask::default() };
+    let told = compare(&base, &new, &ask).unwrap().differences;
+    for expected in [
+        "overrides: none against --set hold=5ms, --duration 3s",
+        "faults: none against kill leader at 5 s for 3 s, 2 times, every 10 s",
+        "hold: 20 ms against exponential mean 7 ms",
+        "acquire_timeout: 3 s against 1.5 s",
+    ] {
+        assert!(told.iter().any(|one| one.describe() == expected), "{expected}: {told:#?}");
+    }
 }
 
 #[test]

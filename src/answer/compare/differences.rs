@@ -209,7 +209,7 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
         ComparedFact::stated("host", host.hostname.as_str()),
         ComparedFact::stated("operating system", format!("{}, kernel {}", host.os, host.kernel)),
         ComparedFact::stated("scenario", run.scenario.as_str()),
-        ComparedFact::stated("overrides", run.overrides.join(", ")),
+        ComparedFact::stated("overrides", listed(&run.overrides)),
         ComparedFact::stated("generator threads", run.generator_threads.to_string()),
         ComparedFact::stated("seed", run.seed.to_string()),
         ComparedFact::stated(
@@ -230,6 +230,10 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
     facts
 }
 
+fn listed(texts: &[String]) -> String {
+    if texts.is_empty() { "none".into() } else { texts.join(", ") }
+}
+
 /// Whether a key of a server's configuration says only where it is, which another start changes.
 fn says_where(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
@@ -244,9 +248,9 @@ fn without_path(placement: &str) -> String {
     }
 }
 
-/// Of what a trial was asked, in the names of its file: what says which trial it is.
-const IDENTITY: [&str; 7] =
-    ["index", "repetition", "seed", "label", "contenders", "settling", "makes_up_for"];
+/// Of what a trial was asked, in the names of its file: what says which trial it is, and what is told in other words.
+const TOLD_APART: [&str; 8] =
+    ["index", "repetition", "seed", "label", "contenders", "settling", "makes_up_for", "fault_plan"];
 /// What asks something else of the lock, so that figures cannot be compared. A longer hold or a fault asks the same under worse
 /// conditions: what that costs is a result, and the output names it as a difference.
 const QUESTION: [&str; 5] = ["locks", "read_ratio", "depth", "load", "acquire_timeout_us"];
@@ -261,30 +265,46 @@ fn of_cells(base: &Side, new: &Side) -> Vec<Difference> {
 fn asked(side: &Side) -> BTreeMap<CellUnderLoad, Vec<ComparedFact>> {
     let mut asked: BTreeMap<CellUnderLoad, Vec<ComparedFact>> = BTreeMap::new();
     for trial in side.trials() {
-        let Ok(spec) = serde_json::to_value(&trial.spec) else { continue };
-        asked.entry(CellUnderLoad::of(trial)).or_default().extend(of_spec(&spec));
+        asked.entry(CellUnderLoad::of(trial)).or_default().extend(of_spec(trial));
     }
     asked
 }
 
-fn of_spec(spec: &Value) -> Vec<ComparedFact> {
-    let fields = spec.as_object().into_iter().flatten();
-    let telling = fields.filter(|(name, _)| !IDENTITY.contains(&name.as_str()));
-    telling
-        .map(|(name, value)| {
-            let fact = ComparedFact::stated(name.strip_suffix("_us").unwrap_or(name), readable(name, value));
-            ComparedFact { must_agree: QUESTION.contains(&name.as_str()), ..fact }
-        })
-        .collect()
+fn of_spec(trial: &Trial) -> Vec<ComparedFact> {
+    let spec = &trial.spec;
+    let faults: Vec<String> =
+        spec.faults.iter().map(|fault| format!("{} {}", fault.label, fault.when())).collect();
+    let mut facts = vec![ComparedFact::stated("faults", listed(&faults))];
+    let fields = serde_json::to_value(spec).unwrap_or_default();
+    let fields = fields.as_object().into_iter().flatten();
+    facts.extend(fields.filter(|(name, _)| !TOLD_APART.contains(&name.as_str())).map(|(name, value)| {
+        let fact = ComparedFact::stated(without_unit(name), readable(name, value));
+        ComparedFact { must_agree: QUESTION.contains(&name.as_str()), ..fact }
+    }));
+    facts
 }
 
-/// A value as people write it: `10 ms` for `{"fixed_us":10000}`. What is more than one number stays JSON.
+fn without_unit(name: &str) -> &str {
+    name.strip_suffix("_us").unwrap_or(name)
+}
+
+/// A value as people write it: `10 ms` for `{"fixed_us":10000}`, `exponential mean 10 ms` for `{"exponential":{"mean_us":10000}}`.
 fn readable(name: &str, value: &Value) -> String {
-    let inner = value.as_object().filter(|fields| fields.len() == 1).and_then(|fields| fields.iter().next());
-    match (inner, value.as_u64()) {
-        (Some((key, inner)), _) if key == "fixed_us" => readable(key, inner),
-        (None, Some(us)) if name.ends_with("_us") => format_micros(us),
-        _ => value.to_string(),
+    match value {
+        Value::Null => "none".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) => listed(&values.iter().map(|value| readable(name, value)).collect::<Vec<_>>()),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| match (&**name, readable(name, value)) {
+                ("fixed_us", time) => time,
+                (name, value) => format!("{} {value}", without_unit(name)),
+            };
+            listed(&fields.iter().map(field).collect::<Vec<_>>())
+        }
+        Value::Number(number) if name.ends_with("_us") => {
+            number.as_u64().map_or_else(|| value.to_string(), format_micros)
+        }
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
     }
 }
 

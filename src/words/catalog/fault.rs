@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Param, Params};
-use crate::words::units::{as_us, as_us_if_any};
+use crate::words::units::{as_us, as_us_if_any, counted, format_duration};
 
 /// Everything that is known of a fault before it fires.
 #[derive(Debug, Clone, Copy)]
@@ -242,6 +242,28 @@ pub struct FaultChoice {
     pub params: Params,
     /// Kind, target and what the scenario set, as written, e.g. `kill leader`, `delay any latency=20ms`.
     pub label: String,
+}
+
+impl FaultChoice {
+    /// In words: `at 5 s for 3 s, 2 times, every 10 s`.
+    pub fn when(&self) -> String {
+        let mut text = match self.start {
+            Start::At(at) => format!("at {}", format_duration(at)),
+            Start::AfterAcquisitions(count) => {
+                format!("after {}", counted(count, "acquisition", "acquisitions"))
+            }
+        };
+        if let Some(duration) = self.duration {
+            text += &format!(" for {}", format_duration(duration));
+        }
+        if self.times > 1 {
+            text += &format!(", {} times, every {}", self.times, format_duration(self.every));
+        }
+        if !self.jitter.is_zero() {
+            text += &format!(", delayed by up to {} at random", format_duration(self.jitter));
+        }
+        text
+    }
 }
 
 /// Whether a fault did what it was meant to do.
