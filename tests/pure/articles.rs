@@ -27,19 +27,25 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn example() -> StoredRun {
+/// A run that is kept as an example. It holds many histograms, so nobody copies the whole.
+fn example() -> &'static StoredRun {
     static EXAMPLE: LazyLock<StoredRun> =
         LazyLock::new(|| results::read(&root().join("results/example")).unwrap());
-    EXAMPLE.clone()
+    &EXAMPLE
 }
 
 /// A sound trial in which nothing was counted yet.
 fn trial(label: &str, contenders: usize) -> Trial {
-    let mut trial = example().trials.swap_remove(0);
+    static EMPTY: LazyLock<Trial> = LazyLock::new(|| emptied(example().trials[0].clone()));
+    let mut trial = EMPTY.clone();
     trial.spec.strategy.name = label.split(' ').next().unwrap().to_owned();
     trial.spec.strategy.label = label.to_owned();
-    trial.spec.strategy.params.clear();
     trial.spec.contenders = contenders;
+    trial
+}
+
+fn emptied(mut trial: Trial) -> Trial {
+    trial.spec.strategy.params.clear();
     trial.spec.repetition = 1;
     trial.cut_short = None;
     trial.health.invalid = None;
@@ -75,10 +81,9 @@ fn six(make: impl Fn(u64) -> Trial) -> Vec<Trial> {
 }
 
 fn run(scenario: &str, trials: Vec<Trial>) -> Named<StoredRun> {
-    let mut run = example();
-    run.run.run.scenario = scenario.to_owned();
-    run.trials = trials;
-    Named { name: format!("{scenario}-run"), what: run }
+    let mut run = example().run.clone();
+    run.run.scenario = scenario.to_owned();
+    Named { name: format!("{scenario}-run"), what: StoredRun { run, trials, replaced: Vec::new() } }
 }
 
 fn of_runs(runs: Vec<Named<StoredRun>>) -> Evidence {
@@ -100,7 +105,7 @@ fn of_curator(facts: serde_json::Value) -> Evidence {
 }
 
 pub fn calibration() -> Calibration {
-    let run = example().run.run;
+    let run = &example().run.run;
     Calibration {
         tool_version: String::new(),
         tool_commit: None,
@@ -110,8 +115,8 @@ pub fn calibration() -> Calibration {
         rest_us: None,
         saturating_sessions: 0,
         in_flight: 0,
-        host: run.host,
-        ensemble: run.ensemble,
+        host: run.host.clone(),
+        ensemble: run.ensemble.clone(),
         floor: Default::default(),
         synced_writes_per_s: None,
         servers: Vec::new(),
