@@ -497,12 +497,26 @@ fn whatever_a_directory_says_does_nothing_to_a_terminal_or_a_page() {
 #[test]
 fn where_a_table_has_no_room_its_rows_are_told_one_below_the_other_and_no_word_is_cut() {
     let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
-    for (width, colour) in [(40, false), (60, false), (60, true), (80, true)] {
+    for (width, colour) in [(40, false), (60, false), (60, true)] {
         let shown = report::comparison(&compared, report::Style { colour, width: Some(width) });
         assert!(shown.lines().all(|line| line.is_empty() || line.trim().chars().count() > 1), "{shown}");
         assert!(shown.contains("predecessor-watch"), "{shown}");
         assert!(shown.contains("figure throughput; base 2.39/s; new 1.6/s; new/base 0.667"), "{shown}");
     }
+}
+
+#[test]
+fn at_the_usual_width_a_comparison_is_a_table_below_the_names_of_its_strategies() {
+    let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
+    let shown = report::comparison(&compared, report::Style { colour: false, width: Some(80) });
+    let at = shown.lines().position(|line| line.starts_with("predecessor-watch")).expect(&shown);
+    let table: Vec<&str> =
+        shown.lines().skip(at - 2).take_while(|line| !line.is_empty()).map(str::trim_end).collect();
+    assert!(table.iter().all(|line| line.chars().count() <= 80), "{shown}");
+    let words: Vec<&str> = table[0].split_whitespace().collect();
+    assert_eq!(words, ["contenders", "figure", "new/base", "verdict"], "{shown}");
+    assert!(table[3].starts_with("           3  turn.p50 "), "{shown}");
+    assert!(shown.contains("Left out at this width: p, reps, new, base, interval."), "{shown}");
 }
 
 #[test]

@@ -229,14 +229,13 @@ fn the_table_of_faults_fits_the_terminal_and_wraps_names_before_figures() {
         // A lock and a fault are named once, above all contender counts.
         assert_eq!(table.iter().filter(|line| line.starts_with("polling")).count(), 1, "{shown}");
     }
-    // Where there is no room for a word of the names, each row has a line of its own
+    // Where there is no room for a word of the names, they stand above their rows; where there is none for the figures, either,
+    // each row is told on a line of its own.
+    let above = "\nparent-watch (while_holding=relist), delay any latency=20ms jitter=5ms\n";
     let narrow = terminal(&view, Style { colour: false, width: Some(80) });
-    assert!(
-        narrow.contains(
-            "\nparent-watch (while_holding=relist), delay any latency=20ms jitter=5ms\n  contenders 4; "
-        ),
-        "{narrow}"
-    );
+    assert!(narrow.contains(&format!("{above}           4 ")), "{narrow}");
+    let narrow = terminal(&view, Style { colour: false, width: Some(40) });
+    assert!(narrow.contains("=5ms\n  contenders 4; "), "{narrow}");
 }
 
 /// A trial as it is recorded: the holder died, and one contender has not been served since.

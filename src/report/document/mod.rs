@@ -161,12 +161,20 @@ impl Table {
         (self.only(&kept), zeros.iter().map(|at| self.columns[*at].heading).collect())
     }
 
-    /// Without the column that can best be spared; `None` when all must stay.
+    /// Without the column that can best be spared, first those that hold no measurement; `None` when all must stay.
     pub fn without_spare_column(&self) -> Option<(Self, &'static str)> {
-        let spare =
-            self.columns.iter().max_by_key(|column| column.spare).filter(|column| column.spare > 0)?;
-        let kept: Vec<usize> = (0..self.columns.len()).filter(|at| self.columns[*at] != *spare).collect();
-        Some((self.only(&kept), spare.heading))
+        let is_empty = |at: usize| self.rows.iter().all(|row| row[at].is_not_measured());
+        let spare = (0..self.columns.len())
+            .filter(|at| self.columns[*at].spare > 0)
+            .max_by_key(|at| (is_empty(*at), self.columns[*at].spare))?;
+        let kept: Vec<usize> = (0..self.columns.len()).filter(|at| *at != spare).collect();
+        Some((self.only(&kept), self.columns[spare].heading))
+    }
+
+    /// Without what names the rows.
+    pub fn without_labels(&self) -> Self {
+        let kept: Vec<usize> = (self.labels..self.columns.len()).collect();
+        Self { labels: 0, ..self.only(&kept) }
     }
 
     fn only(&self, kept: &[usize]) -> Self {

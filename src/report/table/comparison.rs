@@ -7,7 +7,7 @@ use crate::answer::compare::{
     About, Comparison, ComparisonVerdict, LeftOut, Method, Power, PowerRow, Role, Row, Sample, Scale,
     SideInfo, SideRatio,
 };
-use crate::report::document::Value;
+use crate::report::document::{Column, Value};
 use crate::results::record::Unit;
 use crate::words::units::{counted, grouped, number, percent};
 
@@ -74,9 +74,9 @@ pub(in crate::report) fn grid(compared: &Comparison, is_shown: impl Fn(&Row) -> 
         numbers("base", 2),
         numbers("new", 2),
         numbers("new/base", 0),
-        words("interval"),
-        numbers("p", 3),
-        numbers("reps", 1),
+        Column { spare: 1, ..words("interval") },
+        numbers("p", 4),
+        numbers("reps", 3),
         words("verdict"),
     ];
     Table { columns, labels: 1, rows: rows.into_iter().map(row).collect() }
@@ -93,9 +93,11 @@ fn row(row: &Row) -> Vec<Value> {
     let scaled = |ratio: f64| on_scale(compared.scale, ratio);
     let end = |end: Option<f64>| end.map_or_else(|| NOT_MEASURED.to_owned(), scaled);
     let interval = match (compared.method, compared.ratio) {
-        (Some(Method::Exact), _) => "exact".to_owned(),
-        (_, Some(ratio)) if ratio.coverage.is_some() => format!("{} to {}", end(ratio.low), end(ratio.high)),
-        _ => NOT_MEASURED.to_owned(),
+        (Some(Method::Exact), _) => "exact".into(),
+        (_, Some(ratio)) if ratio.coverage.is_some() => {
+            format!("{} to {}", end(ratio.low), end(ratio.high)).into()
+        }
+        _ => Value::NotMeasured,
     };
     let (was, is) = (compared.base.values.len(), compared.new.values.len());
     vec![
@@ -105,7 +107,7 @@ fn row(row: &Row) -> Vec<Value> {
         value(&compared.base, row.measured_in).into(),
         value(&compared.new, row.measured_in).into(),
         Value::or_missing(compared.ratio, |ratio: SideRatio| scaled(ratio.ratio).into()),
-        interval.into(),
+        interval,
         Value::or_missing(compared.p_adjusted, |p| probability(p).into()),
         if was == is { Value::Count(was as u64) } else { format!("{was}, {is}").into() },
         match row.role {

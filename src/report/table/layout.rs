@@ -34,23 +34,53 @@ pub(super) fn fitted_above(
 }
 
 /// The table without as many columns as it takes to fit, and the headings of those. Where those that must stay don't fit, its
-/// labels are wrapped between words or, if they have no room for a word, its rows are told one below the other.
-pub(super) fn fitted(mut grid: Table, style: Style) -> (String, Vec<&'static str>) {
+/// labels are wrapped between words, or stand above their rows; if that is still too wide, its rows are told one below the other.
+pub(super) fn fitted(grid: Table, style: Style) -> (String, Vec<&'static str>) {
+    let Some(width) = style.width.map(usize::from) else { return (draw(&grid, style, None), Vec::new()) };
+    let (narrow, left_out) = without_spare_columns(grid.clone(), width);
+    if width_of(&narrow) <= width {
+        return (draw(&narrow, style, None), left_out);
+    }
+    if has_room_for_labels(&narrow, width) {
+        return (draw(&narrow, style, style.width), left_out);
+    }
+    let (rest, left_out) = without_spare_columns(grid.without_labels(), width.saturating_sub(INDENT.len()));
+    if width_of(&rest) + INDENT.len() <= width {
+        return (below_labels(&grid, &draw(&rest, style, None)), left_out);
+    }
+    (stacked(&grid, style), Vec::new())
+}
+
+fn without_spare_columns(mut grid: Table, width: usize) -> (Table, Vec<&'static str>) {
     let mut left_out = Vec::new();
-    let whole = grid.clone();
-    loop {
-        if style.width.is_none_or(|width| width_of(&grid) <= usize::from(width)) {
-            return (draw(&grid, style, None), left_out);
-        }
-        let Some((narrower, heading)) = grid.without_spare_column() else {
-            return match style.width.filter(|width| has_room_for_labels(&grid, *width)) {
-                Some(width) => (draw(&grid, style, Some(width)), left_out),
-                None => (stacked(&whole, style), Vec::new()),
-            };
-        };
+    while width_of(&grid) > width
+        && let Some((narrower, heading)) = grid.without_spare_column()
+    {
         grid = narrower;
         left_out.push(heading);
     }
+    (grid, left_out)
+}
+
+const INDENT: &str = "  ";
+
+/// What was drawn without its labels, one line a row, with these above the rows that they name.
+fn below_labels(grid: &Table, drawn: &str) -> String {
+    let mut lines = drawn.lines();
+    let mut said: Vec<String> = lines.by_ref().take(2).map(|line| format!("{INDENT}{line}")).collect();
+    let mut last: &[Value] = &[];
+    for (row, line) in grid.rows.iter().zip(lines) {
+        let labels = &row[..grid.labels];
+        said.extend(named_above(labels, last));
+        said.push(format!("{INDENT}{line}"));
+        last = labels;
+    }
+    said.join("\n")
+}
+
+/// The labels of a row on a line, unless they are those of the row above.
+fn named_above(labels: &[Value], last: &[Value]) -> Option<String> {
+    (labels != last).then(|| labels.iter().map(Value::shown).collect::<Vec<_>>().join(", "))
 }
 
 /// The width that a grid takes when nothing is wrapped: measured without colours, which take none.
@@ -60,7 +90,7 @@ fn width_of(grid: &Table) -> usize {
 }
 
 /// Whether the labels at the left have as much room as their longest word takes.
-fn has_room_for_labels(grid: &Table, width: u16) -> bool {
+fn has_room_for_labels(grid: &Table, width: usize) -> bool {
     let texts = |at: usize| {
         let values = grid.rows.iter().map(move |row| row[at].shown());
         std::iter::once(grid.columns[at].heading.to_owned()).chain(values)
@@ -69,7 +99,7 @@ fn has_room_for_labels(grid: &Table, width: u16) -> bool {
     let sum = |of: fn(&str) -> usize| (0..grid.labels).map(|at| longest(at, of)).sum::<usize>();
     let whole = |text: &str| text.chars().count();
     let word = |text: &str| text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
-    width_of(grid) - sum(whole) + sum(word) <= usize::from(width)
+    width_of(grid) - sum(whole) + sum(word) <= width
 }
 
 /// Each row as a line of its own, with the headings in it, below what it is about.
@@ -78,15 +108,13 @@ fn stacked(grid: &Table, style: Style) -> String {
     let mut last: &[Value] = &[];
     for row in &grid.rows {
         let (labels, values) = row.split_at(grid.labels);
-        if labels != last {
-            lines.push(labels.iter().map(Value::shown).collect::<Vec<_>>().join(", "));
-        }
+        lines.extend(named_above(labels, last));
         last = labels;
         let columns = grid.columns[grid.labels..].iter().zip(values);
         let told = columns
             .filter(|(_, value)| !value.is_not_measured())
             .map(|(column, value)| format!("{} {}", column.heading, painted(value, style)));
-        lines.push(format!("  {}", told.collect::<Vec<_>>().join("; ")));
+        lines.push(format!("{INDENT}{}", told.collect::<Vec<_>>().join("; ")));
     }
     lines.join("\n")
 }
