@@ -270,6 +270,16 @@ mod tests {
             self.cost.requests.push((kind, 1));
         }
 
+        fn creates(&mut self) {
+            self.sends(Create);
+        }
+
+        /// Creates its node and has the directory counted in one transaction.
+        fn joins_by_count(&mut self) {
+            self.sends(Multi);
+            self.cost.written_by_multis += 2;
+        }
+
         fn is_refused(&mut self, kind: RequestKind) {
             self.sends(kind);
             self.cost.refused.push((kind, 1));
@@ -355,26 +365,142 @@ mod tests {
         }
     }
 
+    fn two_back_played(n: usize, joins: fn(&mut Played), lists_saved: usize) -> Played {
+        let mut played = Played::default();
+        for queued in 1..=n {
+            joins(&mut played);
+            if queued > lists_saved {
+                played.lists(GetChildren, queued);
+            }
+            (1..queued).rev().take(2).for_each(|_| played.sends(GetDataWatch));
+        }
+        for left in (0..n).rev() {
+            played.sends(Delete);
+            if left > 0 {
+                played.wakes(); // It knows already that nobody is before the one that has gone.
+            }
+            if left > 1 {
+                played.wakes();
+                played.lists(GetChildren, left);
+            }
+        }
+        played
+    }
+
     #[test]
     fn watching_two_back_costs_what_it_costs_to_play_it() {
-        for n in 1..=8_usize {
+        for n in 1..=8 {
+            let played = two_back_played(n, Played::creates, 0).ended();
+            assert_agree(&two_back_queue(n as u64), &played, &format!("{n} contenders"));
+        }
+    }
+
+    #[test]
+    fn a_queue_that_is_joined_by_count_costs_what_it_costs_to_play_it() {
+        for (without_a_list, n) in (1..=2).flat_map(|without| (1..=8_usize).map(move |n| (without, n))) {
             let mut played = Played::default();
             for queued in 1..=n {
-                played.sends(Create);
-                played.lists(GetChildren, queued);
-                (1..queued).rev().take(2).for_each(|_| played.sends(GetDataWatch));
+                played.joins_by_count();
+                if queued > without_a_list {
+                    played.lists(GetChildren, queued);
+                }
+                if queued > 1 {
+                    played.sends(Exists);
+                }
             }
-            for left in (0..n).rev() {
+            for next in 2..=n {
                 played.sends(Delete);
-                if left > 0 {
-                    played.wakes(); // It knows already that nobody is before the one that has gone.
-                }
-                if left > 1 {
-                    played.wakes();
-                    played.lists(GetChildren, left);
+                played.wakes();
+                // Who knows from the count who was before it knows that nobody is now.
+                if next > without_a_list {
+                    played.lists(GetChildren, n - next + 1);
                 }
             }
-            assert_agree(&two_back_queue(n as u64), &played.ended(), &format!("{n} contenders"));
+            played.sends(Delete);
+            let which = format!("{n} contenders, {without_a_list} without a list");
+            let model = counted_queue(Exists, without_a_list as u64, n as u64);
+            assert_agree(&model, &played.ended(), &which);
+        }
+    }
+
+    #[test]
+    fn watching_two_back_after_a_join_by_count_costs_what_it_costs_to_play_it() {
+        for n in 1..=8 {
+            let played = two_back_played(n, Played::joins_by_count, 1).ended();
+            assert_agree(&counted_two_back_queue(n as u64), &played, &format!("{n} contenders"));
+        }
+    }
+
+    /// Each watches as many before it as there are leases; these leave in their order.
+    fn queue_semaphore_played(leases: usize, n: usize, joins: fn(&mut Played), lists_saved: usize) -> Played {
+        let mut played = Played::default();
+        let watched_by = |one: usize| one.saturating_sub(leases).max(1)..one;
+        for queued in 1..=n {
+            joins(&mut played);
+            if queued > lists_saved {
+                played.lists(GetChildren, queued);
+            }
+            if queued > leases {
+                watched_by(queued).for_each(|_| played.sends(GetDataWatch));
+            }
+        }
+        for left in 1..=n {
+            played.sends(Delete);
+            for waiter in (leases + 1..=n).filter(|one| watched_by(*one).contains(&left)) {
+                played.wakes();
+                if watched_by(waiter).start == left {
+                    played.lists(GetChildren, n - left);
+                }
+            }
+        }
+        played
+    }
+
+    #[test]
+    fn a_semaphore_that_is_a_queue_costs_what_it_costs_to_play_it() {
+        for (leases, n) in (1..=5).flat_map(|leases| (1..=9).map(move |n| (leases, n))) {
+            let which = format!("{leases} leases, {n} contenders");
+            let created = queue_semaphore_played(leases, n, Played::creates, 0).ended();
+            assert_agree(&queue_semaphore(leases as u64, n as u64), &created, &which);
+            let counted = queue_semaphore_played(leases, n, Played::joins_by_count, leases).ended();
+            assert_agree(
+                &counted_semaphore(leases as u64, n as u64),
+                &counted,
+                &format!("{which}, by count"),
+            );
+        }
+    }
+
+    #[test]
+    fn processes_that_take_turns_cost_what_it_costs_to_play_them() {
+        for (n, size, turns) in [(1, 1, 1), (8, 4, 1), (5, 4, 1), (10, 10, 4), (6, 3, 2), (20, 10, 10)] {
+            let mut played = Played::default();
+            let mut left = vec![size; n / size];
+            left.extend(Some(n % size).filter(|rest| *rest > 0));
+            let joins = |played: &mut Played, is_first: bool| {
+                played.sends(Create);
+                played.sends(GetChildren);
+                if !is_first {
+                    played.sends(GetDataWatch);
+                }
+            };
+            let mut queue: VecDeque<usize> = (0..left.len()).collect();
+            (0..left.len()).for_each(|process| joins(&mut played, process == 0));
+            while let Some(process) = queue.pop_front() {
+                left[process] -= turns.min(left[process]);
+                played.sends(Delete);
+                if !queue.is_empty() {
+                    played.wakes();
+                    played.sends(GetChildren);
+                }
+                if left[process] > 0 {
+                    joins(&mut played, queue.is_empty());
+                    queue.push_back(process);
+                }
+            }
+            let which = format!("{n} contenders, {size} a process, {turns} at a turn");
+            let model = processes_in_turns(n as u64, size as u64, turns as u64);
+            assert_agree(&model, &played.cost, &which);
         }
     }
 
