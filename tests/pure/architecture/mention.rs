@@ -1,5 +1,7 @@
 //! Every path that a source mentions, in imports, code and the arguments of macros alike.
 
+use std::sync::LazyLock;
+
 use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
 
 use super::source::OWN_CRATE;
@@ -157,10 +159,16 @@ impl Walk {
     }
 }
 
-/// The module as which a crate of its own is given out.
+/// The module as which a crate of its own is given out, which is its folder; those that consist of floors are the root.
 fn place_of_crate(name: &str) -> Vec<String> {
-    let above: &[&str] = if name == "picture" { &["report", "draw"] } else { &["answer"] };
-    above.iter().chain([&name]).map(|part| (*part).to_owned()).collect()
+    static MEMBERS: LazyLock<Vec<Vec<String>>> = LazyLock::new(|| {
+        let manifest: toml::Table = include_str!("../../../Cargo.toml").parse().unwrap();
+        let members =
+            manifest["workspace"]["members"].as_array().unwrap().iter().filter_map(toml::Value::as_str);
+        members.map(|folder| folder.split('/').skip(1).map(str::to_owned).collect()).collect()
+    });
+    let is_it = |folder: &&Vec<String>| folder.last().is_some_and(|last| last == name);
+    MEMBERS.iter().find(is_it).cloned().unwrap_or_default()
 }
 
 fn is_separator(tokens: &[TokenTree], position: usize) -> bool {
