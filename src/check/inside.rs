@@ -320,6 +320,17 @@ mod tests {
     }
 
     #[test]
+    fn between_two_places_who_is_shut_out_at_the_second_only_was_not_kept_out() {
+        let mut inside = Inside::new(LockKind::Mutex);
+        inside.asks(writer(1), 0);
+        inside.enter(writer(1), 10, 'a');
+        let kept_out = |inside: &Inside<char>, asked, at| inside.was_kept_out(writer(1), asked, at);
+        assert_eq!([10, 11].map(|at| kept_out(&inside, 0, at)), [false, true]);
+        inside.leave(20, false, |_| true);
+        assert_eq!([19, 20].map(|asked| kept_out(&inside, asked, 30)), [true, false]);
+    }
+
+    #[test]
     fn of_more_claims_than_are_followed_the_time_is_that_of_a_smaller_one() {
         let mut inside = Inside::new(LockKind::Semaphore(1000));
         for leases in 1..=CLAIMS as u32 + 5 {

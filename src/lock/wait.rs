@@ -225,6 +225,15 @@ mod tests {
         Patience { deadline, ..Patience::default() }
     }
 
+    #[test]
+    fn an_acquire_waits_unless_it_was_told_not_to() {
+        let told = |value| Params::from([(BLOCKING.name.to_owned(), ParamValue::Bool(value))]);
+        assert_eq!(
+            [Params::default(), told(true), told(false)].map(|params| blocks(&params)),
+            [true, true, false]
+        );
+    }
+
     #[tokio::test]
     async fn a_wait_ends_at_its_deadline_and_no_longer_shows_in_the_gauge() {
         let patience = patience(Some(Duration::from_millis(20)));

@@ -165,4 +165,12 @@ mod tests {
         let name = MarkedName::curator("0a1b", "lock-");
         assert_eq!((name.mark.as_str(), name.prefix.as_str()), ("_c_0a1b-", "_c_0a1b-lock-"));
     }
+
+    #[test]
+    fn of_late_creates_the_newest_eight_are_remembered() {
+        let late = LateCreates::default();
+        (0..10).for_each(|one| late.expect(&MarkedName::curator(one, "")));
+        let expected: Vec<String> = (2..10).rev().map(|one| format!("_c_{one}-")).collect();
+        assert_eq!(Vec::from(late.0.into_inner()), expected);
+    }
 }
