@@ -163,6 +163,17 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_line_rises_by_what_its_points_do_within_what_they_lie_apart_from_it() {
+        // Two seconds apart. By hand: it rises by 0.6 from one to the next; the squares of what lies off it add up to 0.2.
+        let Slope { per_second, low, high } = line(&[0.0, 1.0, 1.0, 2.0], 2.0);
+        let error = (0.2_f64 / 2.0 / 5.0).sqrt();
+        let expected = [0.6, 0.6 - T_95 * error, 0.6 + T_95 * error].map(|rise| rise / 2.0);
+        for (found, expected) in [per_second, low, high].into_iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        }
+    }
+
     /// Waits of so many arrivals at an empty queue, by Lindley's recursion. Services are like those of a lock: a hold that
     /// is always 0.7, and a log-normal handoff with the mean 0.3, which together have the mean 1 and vary by half of it.
     fn waits(utilisation: f64, arrivals: usize, seed: u64) -> Vec<f64> {
