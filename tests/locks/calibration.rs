@@ -177,11 +177,12 @@ async fn the_figures_of_a_calibration_fit_together() {
 #[tokio::test]
 async fn the_floor_of_a_run_takes_no_longer_than_it_may_and_leaves_no_node() {
     let ground = Ground::new().await;
-    let place = ground.workspace.place("floor").await.unwrap();
     // As long as a run takes for it; on a busy host too few handoffs fit into that, which is said, and it takes longer.
     let mut within = Duration::from_millis(1_200);
     let measured = loop {
+        let place = ground.workspace.place("floor").await.unwrap();
         let measured = floor(ground.site(&place), within, &CancellationToken::new()).await;
+        ground.workspace.clear(&place).await.unwrap();
         println!("{measured:?}");
         let took = Duration::from_micros(measured.took_us);
         assert!(took < within + Duration::from_millis(500), "{took:?} of {within:?}");
@@ -198,7 +199,6 @@ async fn the_floor_of_a_run_takes_no_longer_than_it_may_and_leaves_no_node() {
         .map(|timing| timing.unwrap().count);
     assert!(all >= 18 && all == same + other && other == 2 * same, "{measured:?}");
     assert_eq!(ground.ephemerals().await, 0);
-    ground.workspace.clear(&place).await.unwrap();
     assert!(ground.tidy().await.is_empty());
 }
 
