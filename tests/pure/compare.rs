@@ -10,8 +10,8 @@ use zklockbench::record::figures;
 use zklockbench::record::{Accounting, Counted, Trial};
 use zklockbench::report;
 use zklockbench::scenario::{Distribution, Load};
-use zklockbench::words::catalog::Params;
 use zklockbench::words::catalog::fault::{FaultChoice, Start, Target};
+use zklockbench::words::catalog::{ParamValue, Params};
 use zklockbench::words::error::{Error, Exit};
 use zklockbench::words::measure::Measure;
 
@@ -419,6 +419,8 @@ fn what_was_asked_apart_is_told_as_people_write_it() {
         trial.spec.faults = vec![restart.clone()];
         trial.spec.hold = Distribution::Exponential { mean: Duration::from_millis(7) };
         trial.spec.acquire_timeout = Some(Duration::from_millis(1500));
+        let interval = ParamValue::Duration(Duration::from_millis(50));
+        trial.spec.strategy.params = Params::from([("poll_interval".into(), interval)]);
     }
     let ask = Ask { force: true, ..Ask::default() };
     let told = compare(&base, &new, &ask).unwrap().differences;
@@ -427,6 +429,7 @@ fn what_was_asked_apart_is_told_as_people_write_it() {
         "faults: none against kill leader at 5 s for 3 s, 2 times, every 10 s",
         "hold: 20 ms against exponential mean 7 ms",
         "acquire_timeout: 3 s against 1.5 s",
+        "params: ttl 1 s against poll_interval 50 ms",
     ] {
         assert!(told.iter().any(|one| one.describe() == expected), "{expected}: {told:#?}");
     }

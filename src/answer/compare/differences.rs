@@ -296,12 +296,12 @@ fn readable(name: &str, value: &Value) -> String {
         Value::Array(values) => listed(&values.iter().map(|value| readable(name, value)).collect::<Vec<_>>()),
         Value::Object(fields) => {
             let field = |(name, value): (&String, &Value)| match (&**name, readable(name, value)) {
-                ("fixed_us", time) => time,
+                ("fixed_us" | "us", time) => time,
                 (name, value) => format!("{} {value}", without_unit(name)),
             };
             listed(&fields.iter().map(field).collect::<Vec<_>>())
         }
-        Value::Number(number) if name.ends_with("_us") => {
+        Value::Number(number) if name == "us" || name.ends_with("_us") => {
             number.as_u64().map_or_else(|| value.to_string(), format_micros)
         }
         Value::Bool(_) | Value::Number(_) => value.to_string(),
