@@ -326,6 +326,7 @@ mod tests {
         inside.enter(writer(1), 10, 'a');
         let kept_out = |inside: &Inside<char>, asked, at| inside.was_kept_out(writer(1), asked, at);
         assert_eq!([10, 11].map(|at| kept_out(&inside, 0, at)), [false, true]);
+        assert!(!kept_out(&inside, 15, 15), "between a place and itself is nothing");
         inside.leave(20, false, |_| true);
         assert_eq!([19, 20].map(|asked| kept_out(&inside, asked, 30)), [true, false]);
     }
