@@ -144,6 +144,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_told_of_a_trial_are_its_overlaps_each_in_its_class() {
+        let mut facts = tests::facts(Vec::new(), Lives::default(), LockKind::Mutex);
+        facts.overlaps.note(Overlap { lock: 0, inside: occupant(1, 50), entered: occupant(2, 100), at: 100 });
+        let (classed, learned) = class(&mut facts);
+        assert_eq!((classed.violation_count, learned.is_ok()), (1, true));
+    }
+
+    #[test]
     fn where_the_servers_logs_cannot_be_read_back_each_overlap_is_uncertain_and_none_is_dropped() {
         let mut overlaps = Overlaps::default();
         overlaps.note(Overlap { lock: 0, inside: occupant(1, 50), entered: occupant(2, 100), at: 100 });

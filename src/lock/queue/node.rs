@@ -163,6 +163,16 @@ mod tests {
     }
 
     #[test]
+    fn the_neighbours_of_a_node_are_named_as_the_server_counts() {
+        let own = node(i64::from(i32::MAX));
+        assert_eq!(
+            [-1, 0, 1].map(|places| own.name_at("n-", places)),
+            ["n-2147483646", "n-2147483647", "n--2147483648"]
+        );
+        assert_eq!(node(7).name_at("lock-", -1), "lock-0000000006");
+    }
+
+    #[test]
     fn the_predecessor_is_the_highest_number_below_the_own_whatever_the_order_of_the_list() {
         let predecessor = node(7).predecessor(&names(&[9, 3, 7, 5])).unwrap();
         assert_eq!(predecessor.as_deref(), Some("n-0000000005"));
