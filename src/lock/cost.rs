@@ -256,6 +256,24 @@ mod tests {
 
     use super::*;
 
+    #[derive(Debug, Clone, Copy)]
+    enum Join {
+        Create,
+        /// So many know all that they need from the count.
+        Count {
+            without_a_list: usize,
+        },
+    }
+
+    impl Join {
+        fn needs_a_list(self, queued: usize) -> bool {
+            match self {
+                Self::Create => true,
+                Self::Count { without_a_list } => queued > without_a_list,
+            }
+        }
+    }
+
     /// A batch that is played step by step, each step costing what the protocol says.
     #[derive(Default)]
     struct Played {
@@ -270,14 +288,19 @@ mod tests {
             self.cost.requests.push((kind, 1));
         }
 
-        fn creates(&mut self) {
-            self.sends(Create);
-        }
-
-        /// Creates its node and has the directory counted in one transaction.
-        fn joins_by_count(&mut self) {
-            self.sends(Multi);
-            self.cost.written_by_multis += 2;
+        /// Makes its node, as one of so many in the queue then, and lists them unless it has no need to.
+        fn joins(&mut self, by: Join, queued: usize) {
+            match by {
+                Join::Create => self.sends(Create),
+                // Creates its node and has the directory counted in one transaction.
+                Join::Count { .. } => {
+                    self.sends(Multi);
+                    self.cost.written_by_multis += 2;
+                }
+            }
+            if by.needs_a_list(queued) {
+                self.lists(GetChildren, queued);
+            }
         }
 
         fn is_refused(&mut self, kind: RequestKind) {
@@ -336,22 +359,23 @@ mod tests {
         assert_eq!(rest(model), rest(played), "{which}");
     }
 
-    fn predecessor_queue_played(watch: RequestKind, n: u64) -> Played {
+    fn predecessor_queue_played(by: Join, watch: RequestKind, n: usize) -> Played {
         let mut played = Played::default();
         for queued in 1..=n {
-            played.sends(Create);
-            played.lists(GetChildren, queued as usize);
+            played.joins(by, queued);
             if queued > 1 {
                 played.sends(watch);
             }
         }
-        for left in (0..n).rev() {
+        for next in 2..=n {
             played.sends(Delete);
-            if left > 0 {
-                played.wakes();
-                played.lists(GetChildren, left as usize);
+            played.wakes();
+            // Who knows from the count who was before it knows that nobody is now.
+            if by.needs_a_list(next) {
+                played.lists(GetChildren, n - next + 1);
             }
         }
+        played.sends(Delete);
         played
     }
 
@@ -359,19 +383,16 @@ mod tests {
     fn a_queue_costs_what_it_costs_to_play_it() {
         for n in 1..=8 {
             for watch in [GetDataWatch, Exists] {
-                let played = predecessor_queue_played(watch, n).ended();
-                assert_agree(&predecessor_queue(watch, n), &played, &format!("{n} contenders"));
+                let played = predecessor_queue_played(Join::Create, watch, n).ended();
+                assert_agree(&predecessor_queue(watch, n as u64), &played, &format!("{n} contenders"));
             }
         }
     }
 
-    fn two_back_played(n: usize, joins: fn(&mut Played), lists_saved: usize) -> Played {
+    fn two_back_played(by: Join, n: usize) -> Played {
         let mut played = Played::default();
         for queued in 1..=n {
-            joins(&mut played);
-            if queued > lists_saved {
-                played.lists(GetChildren, queued);
-            }
+            played.joins(by, queued);
             (1..queued).rev().take(2).for_each(|_| played.sends(GetDataWatch));
         }
         for left in (0..n).rev() {
@@ -390,63 +411,41 @@ mod tests {
     #[test]
     fn watching_two_back_costs_what_it_costs_to_play_it() {
         for n in 1..=8 {
-            let played = two_back_played(n, Played::creates, 0).ended();
+            let played = two_back_played(Join::Create, n).ended();
             assert_agree(&two_back_queue(n as u64), &played, &format!("{n} contenders"));
         }
     }
 
     #[test]
     fn a_queue_that_is_joined_by_count_costs_what_it_costs_to_play_it() {
-        for (without_a_list, n) in (1..=2).flat_map(|without| (1..=8_usize).map(move |n| (without, n))) {
-            let mut played = Played::default();
-            for queued in 1..=n {
-                played.joins_by_count();
-                if queued > without_a_list {
-                    played.lists(GetChildren, queued);
-                }
-                if queued > 1 {
-                    played.sends(Exists);
-                }
-            }
-            for next in 2..=n {
-                played.sends(Delete);
-                played.wakes();
-                // Who knows from the count who was before it knows that nobody is now.
-                if next > without_a_list {
-                    played.lists(GetChildren, n - next + 1);
-                }
-            }
-            played.sends(Delete);
+        for (without_a_list, n) in (1..=2).flat_map(|without| (1..=8).map(move |n| (without, n))) {
+            let played = predecessor_queue_played(Join::Count { without_a_list }, Exists, n).ended();
             let which = format!("{n} contenders, {without_a_list} without a list");
-            let model = counted_queue(Exists, without_a_list as u64, n as u64);
-            assert_agree(&model, &played.ended(), &which);
+            assert_agree(&counted_queue(Exists, without_a_list as u64, n as u64), &played, &which);
         }
     }
 
     #[test]
     fn watching_two_back_after_a_join_by_count_costs_what_it_costs_to_play_it() {
         for n in 1..=8 {
-            let played = two_back_played(n, Played::joins_by_count, 1).ended();
+            let played = two_back_played(Join::Count { without_a_list: 1 }, n).ended();
             assert_agree(&counted_two_back_queue(n as u64), &played, &format!("{n} contenders"));
         }
     }
 
     /// Each watches as many before it as there are leases; these leave in their order.
-    fn queue_semaphore_played(leases: usize, n: usize, joins: fn(&mut Played), lists_saved: usize) -> Played {
+    fn queue_semaphore_played(by: Join, leases: usize, n: usize) -> Played {
         let mut played = Played::default();
-        let watched_by = |one: usize| one.saturating_sub(leases).max(1)..one;
+        let watched_by = |waiter: usize| waiter - leases..waiter;
         for queued in 1..=n {
-            joins(&mut played);
-            if queued > lists_saved {
-                played.lists(GetChildren, queued);
-            }
+            played.joins(by, queued);
             if queued > leases {
                 watched_by(queued).for_each(|_| played.sends(GetDataWatch));
             }
         }
         for left in 1..=n {
             played.sends(Delete);
-            for waiter in (leases + 1..=n).filter(|one| watched_by(*one).contains(&left)) {
+            for waiter in (leases + 1..=n).filter(|waiter| watched_by(*waiter).contains(&left)) {
                 played.wakes();
                 if watched_by(waiter).start == left {
                     played.lists(GetChildren, n - left);
@@ -460,9 +459,9 @@ mod tests {
     fn a_semaphore_that_is_a_queue_costs_what_it_costs_to_play_it() {
         for (leases, n) in (1..=5).flat_map(|leases| (1..=9).map(move |n| (leases, n))) {
             let which = format!("{leases} leases, {n} contenders");
-            let created = queue_semaphore_played(leases, n, Played::creates, 0).ended();
+            let created = queue_semaphore_played(Join::Create, leases, n).ended();
             assert_agree(&queue_semaphore(leases as u64, n as u64), &created, &which);
-            let counted = queue_semaphore_played(leases, n, Played::joins_by_count, leases).ended();
+            let counted = queue_semaphore_played(Join::Count { without_a_list: leases }, leases, n).ended();
             assert_agree(
                 &counted_semaphore(leases as u64, n as u64),
                 &counted,
@@ -619,7 +618,7 @@ mod tests {
     #[test]
     fn queues_in_turn_cost_what_it_costs_to_play_them() {
         for (members, n) in (1..=4).flat_map(|members| (1..=6).map(move |n| (members, n))) {
-            let mut played = predecessor_queue_played(GetDataWatch, n);
+            let mut played = predecessor_queue_played(Join::Create, GetDataWatch, n);
             (0..members).for_each(|_| played.makes_directory());
             for _ in 0..n * (members - 1) {
                 played.sends(Create);
@@ -627,7 +626,7 @@ mod tests {
                 played.sends(Delete);
             }
             let which = format!("{members} members, {n} contenders");
-            assert_agree(&one_queue_after_another(members, n), &played.ended(), &which);
+            assert_agree(&one_queue_after_another(members as u64, n as u64), &played.ended(), &which);
         }
     }
 

@@ -511,15 +511,19 @@ fn where_a_table_has_no_room_its_rows_are_told_one_below_the_other_and_no_word_i
 #[test]
 fn at_the_usual_width_a_comparison_is_a_table_below_the_names_of_its_strategies() {
     let compared = compared(&taking("base", 1.0, 10), &taking("new", 1.5, 10));
-    let shown = report::comparison(&compared, report::Style { colour: false, width: Some(80) });
-    let at = shown.lines().position(|line| line.starts_with("predecessor-watch")).expect(&shown);
-    let table: Vec<&str> =
-        shown.lines().skip(at - 2).take_while(|line| !line.is_empty()).map(str::trim_end).collect();
-    assert!(table.iter().all(|line| line.chars().count() <= 80), "{shown}");
-    let words: Vec<&str> = table[0].split_whitespace().collect();
-    assert_eq!(words, ["contenders", "figure", "new/base", "verdict"], "{shown}");
-    assert!(table[3].starts_with("           3  turn.p50 "), "{shown}");
-    assert!(shown.contains("Left out at this width: p, reps, new, base, interval."), "{shown}");
+    for colour in [false, true] {
+        let shown = report::comparison(&compared, report::Style { colour, width: Some(80) });
+        let shown = console::strip_ansi_codes(&shown);
+        assert!(shown.lines().all(|line| line.is_empty() || line.trim().chars().count() > 1), "{shown}");
+        let at = shown.lines().position(|line| line.starts_with("predecessor-watch")).expect(&shown);
+        let table: Vec<&str> =
+            shown.lines().skip(at - 2).take_while(|line| !line.is_empty()).map(str::trim_end).collect();
+        assert!(table.iter().all(|line| line.chars().count() <= 80), "{shown}");
+        let words: Vec<&str> = table[0].split_whitespace().collect();
+        assert_eq!(words, ["contenders", "figure", "new/base", "verdict"], "{shown}");
+        assert!(table[3].starts_with("           3  turn.p50 "), "{shown}");
+        assert!(shown.contains("Left out at this width: p, reps, new, base, interval."), "{shown}");
+    }
 }
 
 #[test]
