@@ -245,7 +245,7 @@ pub struct FaultChoice {
 }
 
 impl FaultChoice {
-    /// In words: `at 5 s for 3 s, 2 times, every 10 s`.
+    /// When it fires and for how long, in words: `at 5 s for 3 s, 2 times, every 10 s`.
     pub fn when(&self) -> String {
         let mut text = match self.start {
             Start::At(at) => format!("at {}", format_duration(at)),
