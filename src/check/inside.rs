@@ -1,7 +1,7 @@
 //! The interval engine: who is inside one lock, along any axis that only grows (microseconds, milliseconds,
 //! transactions). It counts who enters while too much is taken, and for how long others were kept out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 
 use serde::{Deserialize, Serialize};
@@ -18,24 +18,45 @@ pub(super) fn on_axis(value: i64) -> u64 {
 /// Different claims on one lock that are followed; it takes an odd history to have more.
 const CLAIMS: usize = 64;
 
-/// For how long a contender was kept out, as far as others could run meanwhile and would have been seen entering.
+/// Time during which a claim was kept out, as far as other contenders could run meanwhile and an entry would have been seen.
 #[derive(Debug, Default)]
 struct ShutSpan {
     since: Option<u64>,
+    /// Whether another stay began while the claim was kept out.
+    joined: bool,
     total: u64,
     /// Where the last such time ended.
     ended: u64,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Began,
+    Ended,
+    /// A stay ended that began there and during which no other contender could run.
+    EndedAlone(u64),
+    /// Stays ended of which the first began there, and it is not known where any of them ended.
+    EndedUnseen(u64),
+}
+
 impl ShutSpan {
-    /// It is shut from there on, or no longer. What ends was no evidence if it was the stay of one who entered at
-    /// `alone_since` and in which no other could run.
-    fn set(&mut self, is_shut: bool, at: u64, alone_since: Option<u64>) {
-        if is_shut {
-            self.since.get_or_insert(at);
-        } else if let Some(since) = self.since.take().filter(|since| alone_since != Some(*since)) {
-            self.total += at.saturating_sub(since);
-            self.ended = at;
+    fn set(&mut self, is_shut: bool, at: u64, change: Change) {
+        match (self.since, is_shut) {
+            (None, true) => (self.since, self.joined) = (Some(at), false),
+            (Some(_), true) => self.joined |= change == Change::Began,
+            (Some(since), false) => {
+                self.since = None;
+                let counts = match change {
+                    Change::Began | Change::Ended => true,
+                    Change::EndedAlone(began) => self.joined || since != began,
+                    Change::EndedUnseen(first) => since < first,
+                };
+                if counts {
+                    self.total += at.saturating_sub(since);
+                    self.ended = at;
+                }
+            }
+            (None, false) => {}
         }
     }
 
@@ -44,26 +65,74 @@ impl ShutSpan {
     }
 }
 
+/// Leases taken by a set of holds.
+#[derive(Debug, Default)]
+struct Taken {
+    all: u64,
+    by_writers: u64,
+}
+
+impl Taken {
+    fn add(&mut self, claim: LockClaim) {
+        self.all += u64::from(claim.leases);
+        self.by_writers += leases_to_write(claim);
+    }
+
+    fn remove(&mut self, claim: LockClaim) {
+        self.all -= u64::from(claim.leases);
+        self.by_writers -= leases_to_write(claim);
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.all -= other.all;
+        self.by_writers -= other.by_writers;
+    }
+
+    /// Leases in the way of a claim that is in force.
+    fn in_the_way(&self, claim: LockClaim) -> u64 {
+        if claim.mode == Mode::Read { self.by_writers } else { self.all }
+    }
+}
+
+fn leases_to_write(claim: LockClaim) -> u64 {
+    if claim.mode == Mode::Write { claim.leases.into() } else { 0 }
+}
+
+/// Whether a stay proves that others were kept out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Evidence {
+    Certain,
+    /// The contender may never have held the lock, or holds it no longer.
+    Doubtful,
+}
+
 #[derive(Debug)]
 struct Stay<T> {
     claim: LockClaim,
     since: u64,
+    evidence: Evidence,
     who: T,
 }
 
+/// The holds inside, each by a key of the caller's.
+///
+/// Evidence comes from certain stays only, and only for as long as they are certain. So a doubtful one that turns out never
+/// to have been a hold takes nothing away.
 #[derive(Debug)]
 pub(super) struct Inside<T> {
     kind: LockKind,
-    stays: Vec<Stay<T>>,
-    /// Leases of all who are inside, and of those among them who write.
-    taken: u64,
-    taken_by_writers: u64,
+    stays: BTreeMap<u64, Stay<T>>,
+    taken: Taken,
+    certainly_taken: Taken,
+    /// Stays without a key, and where the first of them began.
+    merged: Option<(Taken, u64)>,
     shut: Vec<(LockClaim, ShutSpan)>,
 }
 
 impl<T> Inside<T> {
     pub fn new(kind: LockKind) -> Self {
-        Self { kind, stays: Vec::new(), taken: 0, taken_by_writers: 0, shut: Vec::new() }
+        let (taken, certainly_taken) = (Taken::default(), Taken::default());
+        Self { kind, stays: BTreeMap::new(), taken, certainly_taken, merged: None, shut: Vec::new() }
     }
 
     /// What a claim means to this kind of lock: only some know readers, and only some leases.
@@ -85,23 +154,26 @@ impl<T> Inside<T> {
 
     /// Whether so much is taken that such a claim has to wait.
     pub fn keeps_out(&self, claim: LockClaim) -> bool {
-        let in_the_way =
-            if self.in_force(claim).mode == Mode::Read { self.taken_by_writers } else { self.taken };
+        self.exceeds(&self.taken, claim)
+    }
+
+    fn exceeds(&self, taken: &Taken, claim: LockClaim) -> bool {
+        let in_the_way = taken.in_the_way(self.in_force(claim));
         in_the_way > 0 && in_the_way > self.allowed_beside(claim)
     }
 
-    /// A contender asks for that. Returns for how long the same request has been kept out by then.
+    /// Notes a request. Returns for how long the same request has been kept out by then.
     pub fn asks(&mut self, claim: LockClaim, at: u64) -> u64 {
         let claim = self.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
-            let since = self.keeps_out(claim).then_some(at);
+            let since = self.exceeds(&self.certainly_taken, claim).then_some(at);
             self.shut.push((claim, ShutSpan { since, ..ShutSpan::default() }));
         }
         self.kept_out(claim, at)
     }
 
-    /// For how long in all that request has been kept out. Of a claim that is not followed it is known at
-    /// least by those for fewer leases.
+    /// For how long in all that request has been kept out. A claim that is not followed was kept out for at least as long as
+    /// one for fewer leases.
     pub fn kept_out(&self, claim: LockClaim, at: u64) -> u64 {
         self.shut_to(claim).map_or(0, |shut| shut.until(at))
     }
@@ -121,44 +193,84 @@ impl<T> Inside<T> {
         nearest.map(|(_, shut)| shut)
     }
 
-    pub fn enter(&mut self, claim: LockClaim, since: u64, who: T) {
+    /// A stay begins under a key that no other stay has.
+    pub fn enter(&mut self, key: u64, claim: LockClaim, since: u64, evidence: Evidence, who: T) {
         let claim = self.in_force(claim);
-        self.taken += u64::from(claim.leases);
-        self.taken_by_writers += leases_to_write(claim);
-        self.stays.push(Stay { claim, since, who });
-        self.changed(since, None);
+        self.taken.add(claim);
+        if evidence == Evidence::Certain {
+            self.certainly_taken.add(claim);
+            self.changed(since, Change::Began);
+        }
+        self.stays.insert(key, Stay { claim, since, evidence, who });
     }
 
-    /// The one for which `is` holds leaves. `alone` when no other could run while it was inside.
-    pub fn leave(&mut self, at: u64, alone: bool, is: impl Fn(&T) -> bool) -> Option<T> {
-        let found = self.stays.iter().position(|stay| is(&stay.who))?;
-        let Stay { claim, since, who } = self.stays.remove(found);
-        self.taken -= u64::from(claim.leases);
-        self.taken_by_writers -= leases_to_write(claim);
-        self.changed(at, alone.then_some(since));
+    /// From there on, a stay is no evidence any more.
+    pub fn doubt(&mut self, key: u64, at: u64) {
+        let Some(stay) = self.stays.get_mut(&key) else { return };
+        if std::mem::replace(&mut stay.evidence, Evidence::Doubtful) == Evidence::Certain {
+            let claim = stay.claim;
+            self.certainly_taken.remove(claim);
+            self.changed(at, Change::Ended);
+        }
+    }
+
+    /// A stay ends. `alone` when no other contender could run during it.
+    pub fn leave(&mut self, key: u64, at: u64, alone: bool) -> Option<T> {
+        let Stay { claim, since, evidence, who } = self.stays.remove(&key)?;
+        self.taken.remove(claim);
+        if evidence == Evidence::Certain {
+            self.certainly_taken.remove(claim);
+            self.changed(at, if alone { Change::EndedAlone(since) } else { Change::Ended });
+        }
         Some(who)
     }
 
-    fn changed(&mut self, at: u64, alone_since: Option<u64>) {
+    /// A certain stay loses its key: it lasts until stays are evicted, and is nothing but a number until then.
+    pub fn merge(&mut self, key: u64) {
+        if let Some(Stay { claim, since, .. }) = self.stays.remove(&key) {
+            let (merged, first) = self.merged.get_or_insert((Taken::default(), since));
+            merged.add(claim);
+            *first = since.min(*first);
+        }
+    }
+
+    /// Certain stays, and all that were merged, turn out to have ended at an unknown place before this one.
+    pub fn evict(&mut self, keys: &BTreeSet<u64>, at: u64) -> Vec<T> {
+        let mut first = u64::MAX;
+        let mut evicted = Vec::with_capacity(keys.len());
+        for Stay { claim, since, who, .. } in keys.iter().filter_map(|key| self.stays.remove(key)) {
+            self.taken.remove(claim);
+            self.certainly_taken.remove(claim);
+            first = since.min(first);
+            evicted.push(who);
+        }
+        if let Some((merged, since)) = self.merged.take() {
+            self.taken.subtract(&merged);
+            self.certainly_taken.subtract(&merged);
+            first = since.min(first);
+        }
+        self.changed(at, Change::EndedUnseen(first));
+        evicted
+    }
+
+    fn changed(&mut self, at: u64, change: Change) {
         let mut all = std::mem::take(&mut self.shut);
-        all.iter_mut().for_each(|(claim, shut)| shut.set(self.keeps_out(*claim), at, alone_since));
+        for (claim, shut) in &mut all {
+            shut.set(self.exceeds(&self.certainly_taken, *claim), at, change);
+        }
         self.shut = all;
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.stays.iter_mut().map(|stay| &mut stay.who)
+    pub fn get_mut(&mut self, key: u64) -> Option<&mut T> {
+        self.stays.get_mut(&key).map(|stay| &mut stay.who)
     }
 
-    /// Those who are in the way of a claim, with their leases.
-    pub fn in_the_way(&mut self, claim: LockClaim) -> impl Iterator<Item = (u64, &mut T)> {
+    /// The stays in the way of a claim, with their leases, in the order of their keys.
+    pub fn in_the_way(&mut self, claim: LockClaim) -> impl DoubleEndedIterator<Item = (u64, &mut T)> {
         let reads = self.in_force(claim).mode == Mode::Read;
-        let stays = self.stays.iter_mut().filter(move |stay| !(reads && stay.claim.mode == Mode::Read));
+        let stays = self.stays.values_mut().filter(move |stay| !(reads && stay.claim.mode == Mode::Read));
         stays.map(|stay| (stay.claim.leases.into(), &mut stay.who))
     }
-}
-
-fn leases_to_write(claim: LockClaim) -> u64 {
-    if claim.mode == Mode::Write { claim.leases.into() } else { 0 }
 }
 
 /// A hold whose whole length is known.
@@ -219,7 +331,8 @@ pub(super) fn sweep(
     while let Some(Ok(first)) = holds.peek() {
         let lock = first.lock;
         let of_lock = |hold: &io::Result<HoldSpan>| hold.as_ref().map_or(true, |hold| hold.lock == lock);
-        let mut line = LockJudge { inside: Inside::new(kind), pending: BTreeMap::new() };
+        let mut line =
+            LockJudge { inside: Inside::new(kind), nodes: HashSet::new(), pending: BTreeMap::new() };
         while let Some(hold) = holds.next_if(of_lock) {
             let hold = hold?;
             seen.holds += 1;
@@ -234,6 +347,8 @@ pub(super) fn sweep(
 
 struct LockJudge {
     inside: Inside<HoldSpan>,
+    /// The nodes by which the lock is held.
+    nodes: HashSet<i64>,
     /// The holds to which something will happen; with each, for how long the same request had been kept out when it asked.
     pending: BTreeMap<Turn, (HoldSpan, u64)>,
 }
@@ -256,15 +371,18 @@ impl LockJudge {
         kept_out_before: u64,
         seen: &mut HoldsFound,
     ) {
-        let Self { inside, pending } = self;
+        let Self { inside, nodes, pending } = self;
         match event {
             HoldEvent::IsAsked => {
                 let kept_out_before = inside.asks(hold.claim, at);
                 pending.insert((hold.from, HoldEvent::Begins, place), (hold, kept_out_before));
             }
-            HoldEvent::Ends => drop(inside.leave(at, false, |other| other.place == place)),
+            HoldEvent::Ends => {
+                inside.leave(place, at, false);
+                nodes.remove(&hold.node);
+            }
             HoldEvent::Begins => {
-                if inside.iter_mut().any(|other| other.node == hold.node) {
+                if nodes.contains(&hold.node) {
                     return;
                 }
                 let kept_out = inside.kept_out(hold.claim, at) - kept_out_before;
@@ -276,7 +394,8 @@ impl LockJudge {
                     seen.first = seen.first.or(longest.map(|longest| (longest, hold)));
                 }
                 if hold.until > at {
-                    inside.enter(hold.claim, at, hold);
+                    inside.enter(place, hold.claim, at, Evidence::Certain, hold);
+                    nodes.insert(hold.node);
                     pending.insert((hold.until, HoldEvent::Ends, place), (hold, kept_out_before));
                 }
             }
@@ -299,11 +418,11 @@ mod tests {
     fn leases_are_added_up_by_how_many_each_takes() {
         // Three of four leases are taken: there is room for one more, not for two.
         let mut inside = Inside::new(LockKind::Semaphore(4));
-        inside.enter(writer(3), 10, 'a');
+        inside.enter(1, writer(3), 10, Evidence::Certain, 'a');
         assert!(!inside.keeps_out(writer(1)) && inside.keeps_out(writer(2)));
-        inside.enter(writer(1), 20, 'b');
+        inside.enter(2, writer(1), 20, Evidence::Certain, 'b');
         assert!(inside.keeps_out(writer(1)));
-        assert_eq!(inside.leave(30, false, |who| *who == 'a'), Some('a'));
+        assert_eq!(inside.leave(1, 30, false), Some('a'));
         assert!(!inside.keeps_out(writer(3)) && inside.keeps_out(writer(4)));
     }
 
@@ -311,10 +430,10 @@ mod tests {
     fn who_wants_more_is_kept_out_for_longer() {
         let mut inside = Inside::new(LockKind::Semaphore(4));
         assert_eq!([1, 2, 4].map(|leases| inside.asks(writer(leases), 0)), [0, 0, 0]);
-        inside.enter(writer(3), 10, 'a');
-        inside.enter(writer(1), 20, 'b');
-        inside.leave(30, false, |who| *who == 'a');
-        inside.leave(50, false, |who| *who == 'b');
+        inside.enter(1, writer(3), 10, Evidence::Certain, 'a');
+        inside.enter(2, writer(1), 20, Evidence::Certain, 'b');
+        inside.leave(1, 30, false);
+        inside.leave(2, 50, false);
         assert_eq!([1, 2, 4].map(|leases| inside.kept_out(writer(leases), 90)), [10, 20, 40]);
         assert_eq!(inside.asks(writer(3), 60), 0, "nobody has asked for three before");
     }
@@ -323,11 +442,11 @@ mod tests {
     fn between_two_places_who_is_shut_out_at_the_second_only_was_not_kept_out() {
         let mut inside = Inside::new(LockKind::Mutex);
         inside.asks(writer(1), 0);
-        inside.enter(writer(1), 10, 'a');
+        inside.enter(1, writer(1), 10, Evidence::Certain, 'a');
         let kept_out = |inside: &Inside<char>, asked, at| inside.was_kept_out(writer(1), asked, at);
         assert_eq!([10, 11].map(|at| kept_out(&inside, 0, at)), [false, true]);
         assert!(!kept_out(&inside, 15, 15), "between a place and itself is nothing");
-        inside.leave(20, false, |_| true);
+        inside.leave(1, 20, false);
         assert_eq!([19, 20].map(|asked| kept_out(&inside, asked, 30)), [true, false]);
     }
 
@@ -338,7 +457,7 @@ mod tests {
             inside.asks(writer(leases), 0);
         }
         assert_eq!(inside.shut.len(), CLAIMS);
-        inside.enter(writer(1000), 10, ());
+        inside.enter(1, writer(1000), 10, Evidence::Certain, ());
         assert_eq!(inside.kept_out(writer(999), 30), 20);
     }
 
@@ -346,7 +465,7 @@ mod tests {
     fn readers_share_a_read_write_lock_and_no_mutex() {
         for (kind, keeps_out) in [(LockKind::Mutex, true), (LockKind::ReadWrite, false)] {
             let mut inside = Inside::new(kind);
-            inside.enter(LockClaim::READ, 1, ());
+            inside.enter(1, LockClaim::READ, 1, Evidence::Certain, ());
             assert_eq!(
                 (inside.keeps_out(LockClaim::READ), inside.keeps_out(LockClaim::WRITE)),
                 (keeps_out, true)

@@ -1,7 +1,7 @@
 //! What is known of each contender: its session, and where it stands with each lock: what it may do there next, and what
 //! would make no sense.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::clocks::Moment;
@@ -39,16 +39,12 @@ pub struct HistoryContender {
     pub told: Option<LinePosition>,
     /// Its session, as a hash: names of sessions are many and only compared.
     pub session: Option<u64>,
-    pub stands: Vec<(usize, Stand)>,
+    pub stands: BTreeMap<usize, Stand>,
 }
 
 impl HistoryContender {
     pub fn stand(&mut self, lock: usize) -> &mut Stand {
-        let found = self.stands.iter().position(|(of, _)| *of == lock).unwrap_or_else(|| {
-            self.stands.push((lock, Stand::default()));
-            self.stands.len() - 1
-        });
-        &mut self.stands[found].1
+        self.stands.entry(lock).or_default()
     }
 }
 
@@ -63,7 +59,7 @@ impl Contenders {
     /// The place of a contender among all.
     pub fn of(&mut self, process: usize, number: u64) -> usize {
         *self.numbers.entry((process, number)).or_insert_with(|| {
-            let (state, stands) = (SessionState::Connected, Vec::new());
+            let (state, stands) = (SessionState::Connected, BTreeMap::new());
             self.all.push(HistoryContender { process, number, state, told: None, session: None, stands });
             self.all.len() - 1
         })

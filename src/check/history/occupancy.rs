@@ -1,11 +1,13 @@
 //! Who is inside one lock, as the contenders of one clock believe; and of those who never got in, who is stuck and who
 //! only came too late.
 
+use std::collections::BTreeSet;
+
 use super::clocks::Moment;
 use super::contender::CalledAcquire;
 use super::judgement::{Breach, Overlaps};
 use super::overlap::{Character, LOOKED_AT, Overlap, Party, Traces};
-use crate::check::inside::Inside;
+use crate::check::inside::{Evidence, Inside};
 use crate::record::history::{LinePosition, LockClaim, LockKind};
 
 /// How many overlaps may wait for what they were. The oldest of more is then uncertain.
@@ -48,6 +50,8 @@ pub struct Example {
 #[derive(Debug)]
 pub struct Occupancy {
     inside: Inside<Hold>,
+    /// Holds inside that may never have been.
+    possible: BTreeSet<u64>,
     waiting: Vec<Overlap>,
     pub entries: u64,
     pub waits: Waits,
@@ -64,6 +68,7 @@ impl Occupancy {
     pub fn new(kind: LockKind) -> Self {
         Self {
             inside: Inside::new(kind),
+            possible: BTreeSet::new(),
             waiting: Vec::new(),
             entries: 0,
             waits: Waits::default(),
@@ -90,7 +95,11 @@ impl Occupancy {
         if !hold.possible && self.inside.keeps_out(hold.claim) {
             self.meet(&hold, since);
         }
-        self.inside.enter(hold.claim, since.t_us, hold);
+        let evidence = if hold.possible { Evidence::Doubtful } else { Evidence::Certain };
+        if hold.possible {
+            self.possible.insert(hold.number);
+        }
+        self.inside.enter(hold.number, hold.claim, since.t_us, evidence, hold);
     }
 
     fn meet(&mut self, hold: &Hold, since: Moment) {
@@ -101,7 +110,9 @@ impl Occupancy {
             let overlap = overlap(hold, since, allowed, &met);
             self.keep(overlap);
             // A hold that may never have been explains one overlap, not all that follow.
-            while self.inside.leave(since.t_us, false, |other| other.possible).is_some() {}
+            for number in std::mem::take(&mut self.possible) {
+                self.inside.leave(number, since.t_us, false);
+            }
         } else if let Some(zombie) = met.iter_mut().find_map(|(_, other)| other.lost.as_mut()) {
             zombie.others += 1;
             zombie.first.get_or_insert((since.t_us, hold.traces));
@@ -120,7 +131,7 @@ impl Occupancy {
 
     /// A holder calls release and no longer believes that it holds. `alone` when no other could run while it was inside.
     pub fn leave(&mut self, number: u64, at: Moment, alone: bool) {
-        let Some(hold) = self.inside.leave(at.t_us, alone, |hold| hold.number == number) else { return };
+        let Some(hold) = self.inside.leave(number, at.t_us, alone) else { return };
         if let Some(OverdueHold { others, first: Some((since_us, entered)), .. }) = hold.lost {
             let length_us = at.t_us.saturating_sub(since_us);
             let inside = Traces { released: Some(at.place), ..hold.traces };
@@ -131,19 +142,15 @@ impl Occupancy {
         self.end(number, at.t_us, Some(at.place));
     }
 
-    /// A holder turns out to have gone when it was told of the end of its session, or a hold never to have been.
+    /// A holder turns out to have left when it was notified of the end of its session, or a hold never to have been.
     pub fn vanish(&mut self, number: u64) {
-        let Some(hold) = self.find(number) else { return };
-        let told_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
-        // What never was kept no one out.
-        self.inside.leave(told_us.unwrap_or_default(), told_us.is_none(), |hold| hold.number == number);
-        if let Some(told_us) = told_us {
-            self.end(number, told_us, None);
+        let Some(hold) = self.inside.get_mut(number) else { return };
+        let lost_us = hold.lost.as_ref().map(|lost| lost.at.t_us);
+        self.possible.remove(&number);
+        self.inside.leave(number, lost_us.unwrap_or_default(), false);
+        if let Some(lost_us) = lost_us {
+            self.end(number, lost_us, None);
         }
-    }
-
-    fn find(&mut self, number: u64) -> Option<&mut Hold> {
-        self.inside.iter_mut().find(|hold| hold.number == number)
     }
 
     fn end(&mut self, number: u64, t_us: u64, place: Option<LinePosition>) {
@@ -161,7 +168,7 @@ impl Occupancy {
 
     /// A holder's session has been suspended, or has a connection again.
     pub fn suspend(&mut self, number: u64, suspended: bool, place: LinePosition) {
-        if let Some(hold) = self.find(number) {
+        if let Some(hold) = self.inside.get_mut(number) {
             hold.suspended = suspended;
             hold.traces.session = suspended.then_some(place);
         }
@@ -172,7 +179,9 @@ impl Occupancy {
 
     /// A holder is told that its session has ended.
     pub fn lose(&mut self, number: u64, at: Moment) {
-        if let Some(hold) = self.find(number) {
+        // The ensemble may have let in another by now.
+        self.inside.doubt(number, at.t_us);
+        if let Some(hold) = self.inside.get_mut(number) {
             hold.lost.get_or_insert(OverdueHold { at, others: 0, first: None });
             hold.traces.session = Some(at.place);
         }
@@ -285,7 +294,10 @@ impl Waits {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::words::catalog::Mode;
 
     fn moment(t_us: u64) -> Moment {
         Moment { t_us, place: LinePosition { line: t_us, offset: 0 }, clock: 0 }
@@ -336,7 +348,7 @@ mod tests {
         }
         assert_eq!((counts(&occupancy), occupancy.examples.len()), ([30, 0, 0], 20));
         assert_eq!((occupancy.violations.longest_us, occupancy.examples[0].length_us), (2, 2));
-        assert_eq!((occupancy.entries, occupancy.inside.iter_mut().count()), (60, 0));
+        assert_eq!((occupancy.entries, occupancy.inside.in_the_way(LockClaim::WRITE).count()), (60, 0));
         occupancy.enter(hold(100), moment(1000));
         occupancy.enter(Hold { suspended: true, ..hold(101) }, moment(1001));
         occupancy.close(1002);
@@ -444,6 +456,118 @@ mod tests {
         occupancy.lose(1, moment(8));
         occupancy.vanish(1);
         assert_eq!((counts(&occupancy), occupancy.zombies.longest_us), ([0, 1, 0], 3));
+    }
+
+    #[test]
+    fn a_hold_that_never_was_takes_no_evidence_with_it() {
+        let mut occupancy = Occupancy::new(LockKind::Mutex);
+        assert_eq!(occupancy.asks(LockClaim::WRITE, 2), 0);
+        occupancy.enter(hold(1), moment(5));
+        occupancy.enter(Hold { possible: true, ..hold(2) }, moment(10));
+        occupancy.leave(1, moment(20), false);
+        assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 30), 15, "hold 2 may not exist");
+        occupancy.vanish(2);
+        assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 40), 15);
+    }
+
+    #[test]
+    fn a_lost_hold_keeps_others_out_until_its_session_ended() {
+        for vanishes in [false, true] {
+            let mut occupancy = Occupancy::new(LockKind::Mutex);
+            occupancy.asks(LockClaim::WRITE, 0);
+            occupancy.enter(hold(1), moment(5));
+            occupancy.lose(1, moment(8));
+            occupancy.enter(hold(2), moment(10));
+            occupancy.leave(2, moment(20), false);
+            if vanishes {
+                occupancy.vanish(1);
+            } else {
+                occupancy.leave(1, moment(25), false);
+            }
+            assert_eq!(occupancy.kept_out_us(LockClaim::WRITE, 30), 3 + 10, "vanishes: {vanishes}");
+        }
+    }
+
+    /// One step of a contender at a lock.
+    #[derive(Debug, Clone, Copy)]
+    enum Deed {
+        Enters { possible: bool },
+        Loses,
+        Leaves,
+        Vanishes,
+        Asks,
+    }
+
+    fn deed() -> impl Strategy<Value = Deed> {
+        let enters = any::<bool>().prop_map(|possible| Deed::Enters { possible });
+        prop_oneof![3 => enters, 1 => Just(Deed::Loses), 2 => Just(Deed::Leaves), 1 => Just(Deed::Vanishes), 2 => Just(Deed::Asks)]
+    }
+
+    fn claim() -> impl Strategy<Value = LockClaim> {
+        (any::<bool>(), 1..3_u32).prop_map(|(reads, leases)| LockClaim {
+            mode: if reads { Mode::Read } else { Mode::Write },
+            leases,
+        })
+    }
+
+    /// Whether certain holds of these claims keep out another one.
+    fn is_full(kind: LockKind, held: &[LockClaim], claim: LockClaim) -> bool {
+        let reads = |claim: &LockClaim| claim.mode == Mode::Read;
+        match kind {
+            LockKind::Mutex => !held.is_empty(),
+            LockKind::ReadWrite => held.iter().any(|held| !(reads(held) && reads(&claim))),
+            LockKind::Semaphore(all) => {
+                let taken: u32 = held.iter().map(|held| held.leases).sum();
+                taken > 0 && taken + claim.leases > all
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn evidence_is_the_time_in_which_certain_holds_filled_the_lock(
+            kind in prop_oneof![Just(LockKind::Mutex), Just(LockKind::ReadWrite), Just(LockKind::Semaphore(3))],
+            steps in prop::collection::vec((0..4_usize, deed(), claim(), 0..4_u64), 0..60),
+        ) {
+            let mut occupancy = Occupancy::new(kind);
+            let mut now = 0;
+            let mut inside: [Option<u64>; 4] = [None; 4];
+            // By the hold's number: its claim, and from when until when it was certain.
+            let mut certain: Vec<(LockClaim, u64, u64)> = Vec::new();
+            let mut asked: Vec<(LockClaim, u64, u64)> = Vec::new();
+            for (who, deed, claim, after) in steps {
+                now += after;
+                match (deed, inside[who]) {
+                    (Deed::Enters { possible }, None) => {
+                        let number = certain.len() as u64;
+                        occupancy.enter(Hold { possible, claim, ..hold(number) }, moment(now));
+                        certain.push((claim, now, if possible { now } else { u64::MAX }));
+                        inside[who] = Some(number);
+                    }
+                    (Deed::Asks, None) => asked.push((claim, now, occupancy.asks(claim, now))),
+                    (Deed::Loses | Deed::Leaves | Deed::Vanishes, Some(number)) => {
+                        let until = &mut certain[number as usize].2;
+                        match deed {
+                            Deed::Vanishes if *until == u64::MAX => continue, // Only a doubtful hold can.
+                            Deed::Vanishes => occupancy.vanish(number),
+                            Deed::Leaves => occupancy.leave(number, moment(now), false),
+                            _ => occupancy.lose(number, moment(now)),
+                        }
+                        *until = now.min(*until);
+                        inside[who] = inside[who].filter(|_| matches!(deed, Deed::Loses));
+                    }
+                    _ => {}
+                }
+            }
+            for (claim, from, before) in asked {
+                let full = |at: &u64| {
+                    let held = certain.iter().filter(|(_, from, until)| from <= at && at < until);
+                    is_full(kind, &held.map(|(claim, ..)| *claim).collect::<Vec<_>>(), claim)
+                };
+                let expected = (from..now).filter(full).count() as u64;
+                prop_assert_eq!(occupancy.kept_out_us(claim, now) - before, expected, "{:?} since {}", claim, from);
+            }
+        }
     }
 
     #[test]

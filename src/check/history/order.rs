@@ -1,10 +1,10 @@
 //! Exclusion as the ensemble saw it: a holder must not be let in by a reply that is older than the deletion of the
 //! node of any that was let in before it. It needs no clock, so it holds across machines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::judgement::OrderReport;
-use crate::check::inside::{Inside, on_axis};
+use crate::check::inside::{Evidence, Inside, on_axis};
 use crate::record::history::{LinePosition, LockClaim, LockKind};
 
 /// How many holds are kept to be put in the order in which they were found. More than this many holds lie between two
@@ -28,14 +28,32 @@ pub struct Grant {
     pub released: Option<LinePosition>,
 }
 
+/// Where a grant is kept.
+#[derive(Debug, Clone, Copy)]
+enum Kept {
+    /// Not compared yet, at that zxid.
+    Recent(i64),
+    /// Inside, under that key.
+    Inside(u64),
+}
+
 #[derive(Debug)]
 pub struct LockHolds {
     /// By the zxid at which each was found, and its token.
     recent: BTreeMap<(i64, i64), Grant>,
     /// The place of the last that has been compared with those before it, and its clock.
     settled: Option<((i64, i64), usize)>,
-    /// Those whose nodes were there by then.
+    /// Grants whose nodes were there by then, by the order in which they were compared.
     inside: Inside<Grant>,
+    compared: u64,
+    /// Grants inside whose deletion is known, by its zxid.
+    deletions: BTreeSet<(i64, u64)>,
+    /// Grants inside whose deletion is not known.
+    undeleted: BTreeSet<u64>,
+    /// Of every grant that is kept, by its token: where, and the last contender that held by it.
+    kept: HashMap<i64, (Kept, usize)>,
+    /// Each contender's latest token.
+    latest: HashMap<usize, i64>,
     highest: Vec<(usize, i64)>,
     /// Holds of which it is not known at which zxid they were found.
     unfound: u64,
@@ -50,6 +68,11 @@ impl LockHolds {
             recent: BTreeMap::new(),
             settled: None,
             inside: Inside::new(kind),
+            compared: 0,
+            deletions: BTreeSet::new(),
+            undeleted: BTreeSet::new(),
+            kept: HashMap::new(),
+            latest: HashMap::new(),
             highest: Vec::new(),
             unfound: 0,
             report: OrderReport::default(),
@@ -59,8 +82,10 @@ impl LockHolds {
 
     pub fn grant(&mut self, grant: Grant) {
         self.note_order(grant.clock, grant.token);
+        self.supersede(grant.who, grant.token);
         // Threads that take turns under one node hold by the same token; the ensemble saw one hold.
-        if self.all_kept().any(|other| other.token == grant.token) {
+        if let Some((_, holder)) = self.kept.get_mut(&grant.token) {
+            *holder = grant.who;
             return;
         }
         let Some(zxid) = grant.zxid else {
@@ -72,10 +97,29 @@ impl LockHolds {
             self.miss(clock, &grant);
             return;
         }
+        self.kept.insert(grant.token, (Kept::Recent(zxid), grant.who));
         self.recent.insert(place, grant);
         if self.recent.len() > WINDOW {
             self.settle_first();
         }
+    }
+
+    /// A contender holds by a new token, so nothing more will be learned of the one before.
+    fn supersede(&mut self, who: usize, token: i64) {
+        let Some(before) = self.latest.insert(who, token).filter(|before| *before != token) else { return };
+        if let Some((Kept::Inside(key), holder)) = self.kept.get(&before)
+            && *holder == who
+            && self.undeleted.remove(key)
+        {
+            self.inside.merge(*key);
+            self.kept.remove(&before);
+        }
+    }
+
+    /// Whether the contender that held by a token last holds by another one.
+    fn is_superseded(&self, token: i64) -> bool {
+        let holder = self.kept.get(&token).map(|(_, holder)| holder);
+        holder.and_then(|holder| self.latest.get(holder)).is_some_and(|latest| *latest != token)
     }
 
     fn note_order(&mut self, clock: usize, token: i64) {
@@ -87,14 +131,22 @@ impl LockHolds {
     }
 
     pub fn delete(&mut self, token: i64, zxid: i64, place: LinePosition) {
-        if let Some(grant) = self.all_kept().find(|grant| grant.token == token) {
-            grant.deleted = grant.deleted.max(Some(zxid));
-            grant.released = Some(place);
+        let Some((kept, _)) = self.kept.get(&token) else { return };
+        let grant = match kept {
+            Kept::Recent(found) => self.recent.get_mut(&(*found, token)),
+            Kept::Inside(key) => self.inside.get_mut(*key),
+        };
+        let Some(grant) = grant else { return };
+        let before = grant.deleted;
+        grant.deleted = before.max(Some(zxid));
+        grant.released = Some(place);
+        if let Kept::Inside(key) = *kept {
+            self.undeleted.remove(&key);
+            self.deletions.extend(grant.deleted.map(|deleted| (deleted, key)));
+            if let Some(before) = before.filter(|before| *before < zxid) {
+                self.deletions.remove(&(before, key));
+            }
         }
-    }
-
-    fn all_kept(&mut self) -> impl Iterator<Item = &mut Grant> {
-        self.recent.values_mut().rev().chain(self.inside.iter_mut())
     }
 
     pub fn close(&mut self) {
@@ -117,7 +169,9 @@ impl LockHolds {
         let may_be_early = self.inside.keeps_out(next.claim);
         if may_be_early {
             // A deletion that was not written down leaves one comparison out, and not all that follow.
-            while self.inside.leave(found, true, |other| other.deleted.is_none()).is_some() {}
+            for grant in self.inside.evict(&std::mem::take(&mut self.undeleted), found) {
+                self.kept.remove(&grant.token);
+            }
         }
         let is_early = self.inside.keeps_out(next.claim);
         match before {
@@ -137,16 +191,37 @@ impl LockHolds {
                 self.examples.push((longest, next));
             }
         }
-        if next.deleted.is_none_or(|deleted| deleted > place.0) {
-            self.inside.enter(next.claim, found, next);
+        match next.deleted {
+            Some(deleted) if deleted <= place.0 => drop(self.kept.remove(&next.token)),
+            _ => self.enter(next, found),
         }
     }
 
-    /// Those leave whose nodes had been deleted by then.
+    fn enter(&mut self, grant: Grant, found: u64) {
+        let key = self.compared;
+        self.compared += 1;
+        self.inside.enter(key, grant.claim, found, Evidence::Certain, grant);
+        match grant.deleted {
+            Some(deleted) => drop(self.deletions.insert((deleted, key))),
+            None if self.is_superseded(grant.token) => {
+                self.inside.merge(key);
+                self.kept.remove(&grant.token);
+                return;
+            }
+            None => drop(self.undeleted.insert(key)),
+        }
+        if let Some((kept, _)) = self.kept.get_mut(&grant.token) {
+            *kept = Kept::Inside(key);
+        }
+    }
+
+    /// Ends the holds whose nodes had been deleted by then.
     fn leave_until(&mut self, zxid: i64) {
-        let deleted = |order: &mut Self| order.inside.iter_mut().filter_map(|grant| grant.deleted).min();
-        while let Some(first) = deleted(self).filter(|first| *first <= zxid) {
-            self.inside.leave(on_axis(first), false, |grant| grant.deleted == Some(first));
+        while let Some((deleted, key)) = self.deletions.first().copied().filter(|(first, _)| *first <= zxid) {
+            self.deletions.pop_first();
+            if let Some(grant) = self.inside.leave(key, on_axis(deleted), false) {
+                self.kept.remove(&grant.token);
+            }
         }
     }
 
@@ -158,7 +233,10 @@ impl LockHolds {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::words::catalog::Mode;
 
     fn grant(token: i64, zxid: i64) -> Grant {
         let acquired = LinePosition { line: zxid.unsigned_abs(), offset: 0 };
@@ -269,7 +347,9 @@ mod tests {
     #[test]
     fn a_deletion_counts_for_a_hold_that_has_been_settled() {
         let mut order = LockHolds::new(LockKind::Mutex);
-        (1..=WINDOW as i64 + 1).for_each(|token| order.grant(grant(10 * token, 10 * token)));
+        for token in 1..=WINDOW as i64 + 1 {
+            order.grant(Grant { who: token as usize, ..grant(10 * token, 10 * token) });
+        }
         order.delete(10, 15, LinePosition::default());
         order.grant(grant(100_000, 100_000));
         assert_eq!((order.report.compared, order.report.not_compared), (1, 0));
@@ -331,5 +411,114 @@ mod tests {
         assert_eq!(early(LockKind::Semaphore(5), leases(2), leases(2)), (2, 1));
         assert_eq!(early(LockKind::ReadWrite, LockClaim::READ, LockClaim::READ), (2, 0));
         assert_eq!(early(LockKind::ReadWrite, LockClaim::READ, LockClaim::WRITE), (2, 1));
+    }
+
+    #[test]
+    fn readers_without_deletions_take_memory_by_contenders_and_not_by_holds() {
+        let mut order = LockHolds::new(LockKind::ReadWrite);
+        let reader = |turn: i64| Grant {
+            who: turn as usize % 4,
+            claim: LockClaim::READ,
+            ..grant(2 * turn + 1, 2 * turn + 2)
+        };
+        for turn in 0..20 * WINDOW as i64 {
+            order.grant(reader(turn));
+            assert!(order.kept.len() <= WINDOW + 4, "{} are kept after {turn}", order.kept.len());
+        }
+        let token = 1_000_001;
+        order.grant(Grant { claim: LockClaim::WRITE, ..grant(token, token) });
+        order.grant(Grant {
+            claim: LockClaim::WRITE,
+            deleted: Some(token + 9),
+            ..grant(token + 1, token + 2)
+        });
+        order.close();
+        let OrderReport { compared, not_compared, too_early, .. } = order.report;
+        assert_eq!(
+            (compared, not_compared, too_early),
+            (20 * WINDOW as u64 - 1, 2, 0),
+            "nor is the second writer"
+        );
+    }
+
+    #[test]
+    fn a_deletion_by_the_last_of_those_that_share_a_node_counts() {
+        let mut order = LockHolds::new(LockKind::Semaphore(3));
+        order.grant(grant(1, 2));
+        order.grant(Grant { who: 1, ..grant(1, 3) });
+        order.grant(grant(20, 30)); // Contender 0 has a new node, while contender 1 holds by the old one.
+        for token in 100..100 + WINDOW as i64 {
+            order.grant(Grant { who: 2, deleted: Some(token), ..grant(token, token) });
+        }
+        assert!(order.recent.len() < WINDOW + 1 && order.settled.is_some(), "both holds are inside");
+        order.delete(1, 5000, LinePosition::default());
+        order.delete(20, 5000, LinePosition::default());
+        order.grant(Grant { who: 2, deleted: Some(5000), ..grant(4000, 4001) });
+        order.grant(Grant { who: 3, ..grant(4002, 4003) });
+        order.close();
+        assert_eq!(order.report.too_early, 1);
+    }
+
+    /// What [`LockHolds`] should report when it compares each hold with each before it: compared, not compared, too early.
+    fn one_by_one(kind: LockKind, holds: &[Grant]) -> [u64; 3] {
+        let mut order: Vec<&Grant> = holds.iter().collect();
+        order.sort_by_key(|grant| (grant.zxid, grant.token));
+        let is_in_the_way = |others: &[&Grant], next: &Grant| {
+            let shares = |other: &Grant| {
+                kind == LockKind::ReadWrite
+                    && [other, next].iter().all(|grant| grant.claim.mode == Mode::Read)
+            };
+            let leases =
+                |grant: &Grant| if let LockKind::Semaphore(_) = kind { grant.claim.leases } else { 1 };
+            let all = if let LockKind::Semaphore(all) = kind { all } else { 1 };
+            let taken: u32 = others.iter().filter(|other| !shares(other)).map(|other| leases(other)).sum();
+            taken > 0 && taken + leases(next) > all
+        };
+        let (mut found, mut inside) = ([0; 3], Vec::<&Grant>::new());
+        for (place, next) in order.into_iter().enumerate() {
+            inside.retain(|other| other.deleted.is_none_or(|deleted| Some(deleted) > next.zxid));
+            let may_be_early = is_in_the_way(&inside, next);
+            if may_be_early {
+                inside.retain(|other| other.deleted.is_some());
+            }
+            let is_early = is_in_the_way(&inside, next);
+            if place > 0 {
+                found[usize::from(may_be_early && !is_early)] += 1;
+            }
+            found[2] += u64::from(is_early);
+            inside.push(next);
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn holds_are_compared_as_if_each_were_compared_with_all_before_it(
+            kind in prop_oneof![Just(LockKind::Mutex), Just(LockKind::ReadWrite), Just(LockKind::Semaphore(3))],
+            holds in prop::collection::vec(
+                (0..3_usize, any::<bool>(), 1..3_u32, 0..4_i64, 0..12_i64, prop::option::of(0..40_i64)), 0..40),
+            window in 1..6_usize,
+        ) {
+            let holds: Vec<Grant> = (0..).zip(holds).map(|(number, (who, reads, leases, wait, after, lasts))| {
+                let (mode, token) = (if reads { Mode::Read } else { Mode::Write }, 5 * number + 1);
+                let zxid = token + wait + after / 4;
+                let claim = LockClaim { mode, leases };
+                Grant { who, claim, deleted: lasts.map(|lasts| zxid + lasts), ..grant(token, zxid) }
+            }).collect();
+            let mut order = LockHolds::new(kind);
+            for grant in &holds {
+                // Each is compared late or early, and its deletion is read before that or after it.
+                order.grant(Grant { deleted: grant.deleted.filter(|_| grant.token % 2 == 0), ..*grant });
+                if let Some(deleted) = grant.deleted {
+                    order.delete(grant.token, deleted, LinePosition::default());
+                }
+                while order.recent.len() > window + 10 {
+                    order.settle_first();
+                }
+            }
+            order.close();
+            let OrderReport { compared, not_compared, too_early, .. } = order.report;
+            prop_assert_eq!([compared, not_compared, too_early], one_by_one(kind, &holds));
+        }
     }
 }

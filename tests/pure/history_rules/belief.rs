@@ -235,3 +235,35 @@ fn a_lock_that_nobody_waited_for_proves_nothing() {
     assert_eq!(judgement.verdict.word(), "unknown");
     assert!(judgement.verdict.reasons()[0].contains("no contention was recorded"));
 }
+
+/// Rounds in which a holder keeps another contender out for 13 µs, while an acquire of a third ends in this way.
+fn rounds(ends: &str) -> String {
+    let round = |start: u64| {
+        let events = [
+            (0, "a/0 acquire invoke"),
+            (5, "a/0 acquire ok"),
+            (6, "a/1 acquire invoke"),
+            (7, "a/2 acquire invoke"),
+            (10, &format!("a/1 acquire {ends}")),
+            (20, "a/0 release invoke"),
+            (21, "a/0 release ok"),
+            (22, "a/1 acquire invoke"),
+            (23, "a/1 acquire fail"),
+            (24, "a/2 acquire ok"),
+            (30, "a/2 release invoke"),
+            (31, "a/2 release ok"),
+        ];
+        events.map(|(after, what)| format!("{} {what}\n", start + after)).concat()
+    };
+    format!("mutex complete\n{}", (0..8).map(|number| round(1000 * number)).collect::<String>())
+}
+
+#[test]
+fn an_acquire_without_a_clear_answer_leaves_the_evidence_of_other_holds() {
+    for ends in ["fail", "unknown"] {
+        let judgement = judged(&rounds(ends));
+        let lock = lock(&judgement);
+        assert_eq!((lock.waited, lock.seen_inside), (8, 6), "{ends}: 13 of 17 µs in each of 8 rounds");
+        assert_eq!(judgement.verdict.word(), "held", "{ends}");
+    }
+}

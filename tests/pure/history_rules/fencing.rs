@@ -10,7 +10,7 @@ fn late_write(answer: &str) -> String {
         "mutex complete
          10-11 a/1 acquire ok token=1
          12 a/2 acquire invoke
-         13 a/1 session expired
+         14 a/1 session expired
          15 a/2 acquire ok token=2
          16 a/2 write invoke token=2
          17 a/2 write ok token=2 accepted=true
