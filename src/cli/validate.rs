@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use super::args::ValidateArgs;
 use super::output;
+use super::run::host;
 use super::run::open_ensemble::Needs;
 use super::scenario_file::ScenarioFile;
-use crate::scenario::Preview;
+use crate::scenario::{Preview, Slice, TrialPlan};
 use crate::words::error::{Error, Exit};
 
 #[derive(Serialize)]
@@ -34,7 +35,9 @@ const NAME: &str = "validate";
 
 fn show(file: &ScenarioFile) -> Result<Exit, Error> {
     let preview = Preview::of(&file.parsed);
-    let not_here = Needs::of(&file.parsed.scenario).missing_here(&file.parsed.scenario);
+    let scenario = &file.parsed.scenario;
+    let missing = Needs::of(scenario).missing_here(scenario);
+    let not_here = missing.or_else(|| host::lacks_memory(&TrialPlan::of(scenario), Slice::WHOLE));
     let not_here = not_here.as_deref();
     let found = ValidatedFile { preview: &preview, not_here, left_out: &file.left_out };
     output::tell(NAME, Exit::Held, &found, || {

@@ -8,7 +8,6 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::lock_state::LockState;
 use super::shared::{Board, Shared};
 use crate::words::clock;
 
@@ -47,7 +46,7 @@ fn ended(board: &Board) -> usize {
 /// Waits until a contender is inside; returns the one of those inside that arrived first, or `None` when all have ended.
 async fn first_inside(shared: &Shared) -> Option<usize> {
     while ended(&shared.board) < shared.spec.contenders {
-        let inside = shared.lock_states.iter().filter_map(LockState::first_inside).min();
+        let inside = shared.lock_states.all_inside().into_iter().min();
         if inside.is_some() {
             return inside;
         }

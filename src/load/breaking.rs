@@ -9,7 +9,6 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::gaps::FaultTime;
-use super::lock_state::LockState;
 use super::shared::{Control, Shared};
 use super::{Environment, EnvironmentEvent, Sink};
 use crate::record::{Election, FaultRecord};
@@ -48,7 +47,7 @@ impl Contenders for ContenderStates<'_> {
     }
 
     fn inside(&self) -> Vec<usize> {
-        self.shared.lock_states.iter().flat_map(LockState::all_inside).collect()
+        self.shared.lock_states.all_inside()
     }
 
     fn waiting(&self) -> Vec<usize> {

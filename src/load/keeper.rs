@@ -26,6 +26,7 @@ use crate::words::units::shown;
 use crate::world::ensemble::log_follower::LogFollower;
 use crate::world::ensemble::transactions::{Happened, Living, Transaction, number_of};
 use crate::world::ensemble::{Logs, transactions};
+use crate::world::zk::changes::ChangeLogs;
 use crate::world::zk::{Observed, is_own_session};
 
 const AT_ONCE: usize = 512;
@@ -357,16 +358,11 @@ pub struct Observation {
 impl Observation {
     pub fn new(shared: &Shared, notes: Notes, seconds: usize) -> Self {
         let recorder = Rc::new(RefCell::new(ThreadRecorder::new(seconds)));
-        let changes = shared
-            .lock_states
-            .iter()
-            .map(|lock_state| (Rc::from(lock_state.queue()), Arc::clone(&lock_state.changes)))
-            .collect();
         let observed = Observed {
             recorder: Rc::clone(&recorder),
             pulse: Arc::clone(&shared.pulse),
             last_reply: Arc::clone(&shared.last_reply),
-            changes,
+            changes: Some(Arc::clone(&shared.lock_states) as Arc<dyn ChangeLogs>),
             dates_lists: shared.keeps_evidence() || shared.reads_logs,
             trace: None,
         };

@@ -13,6 +13,7 @@ use crate::record::{LockClaim, Occupant};
 use crate::words::catalog::Mode;
 use crate::words::clock::Stamp;
 use crate::words::locked::locked;
+use crate::words::ring::Ring;
 use crate::world::driver::PastHold;
 use crate::world::zk::changes::ChangeLog;
 
@@ -69,15 +70,48 @@ pub struct Exit {
     pub at: Stamp,
 }
 
+/// Stands for no lock.
+const NOWHERE: usize = usize::MAX;
+
+/// What each contender is doing. It is inside one lock at most, so all locks of a trial share these.
+#[derive(Debug)]
+pub struct Presences(Box<[Presence]>);
+
+impl Presences {
+    pub fn of(contenders: usize) -> Self {
+        Self((0..contenders).map(|_| Presence::default()).collect())
+    }
+
+    /// Each contender that is inside a lock, with the lock's number.
+    pub fn inside(&self) -> impl Iterator<Item = (usize, usize)> {
+        let lock_of = |presence: &Presence| presence.inside.load(Ordering::Acquire);
+        let all = self.0.iter().enumerate().map(move |(contender, presence)| (lock_of(presence), contender));
+        all.filter(|(lock, _)| *lock != NOWHERE)
+    }
+}
+
 /// One contender's place in the oracle.
 #[derive(Debug)]
 struct Presence {
-    inside: AtomicBool,
+    /// The lock that it is inside.
+    inside: AtomicUsize,
     /// Another has entered while it was inside.
     joined: AtomicBool,
     entered: AtomicU64,
     sequence: AtomicI64,
     czxid: AtomicI64,
+}
+
+impl Default for Presence {
+    fn default() -> Self {
+        Self {
+            inside: AtomicUsize::new(NOWHERE),
+            joined: AtomicBool::new(false),
+            entered: AtomicU64::new(0),
+            sequence: AtomicI64::new(NO_NUMBER),
+            czxid: AtomicI64::new(NO_NUMBER),
+        }
+    }
 }
 
 impl Presence {
@@ -93,11 +127,13 @@ impl Presence {
 #[derive(Debug)]
 pub struct LockState {
     pub path: String,
+    /// Its number among the locks of the trial.
+    pub number: usize,
     /// Directory of the nodes by which it is held; empty where every node of a holder has the same number.
     queue: String,
     /// The order of creates and deletes, as lists tell it.
-    pub changes: Arc<ChangeLog>,
-    presences: Vec<Presence>,
+    pub changes: ChangeLog,
+    presences: Arc<Presences>,
     /// How many leases may be taken, when not all who have them are readers.
     capacity: usize,
     wanted: usize,
@@ -121,14 +157,37 @@ pub struct LockState {
     /// The latest arrivals that have been served, the latest first: as many as may be inside together.
     latest_served: Box<[AtomicU64]>,
     pub fence: Fence,
-    released: Box<[(AtomicI64, AtomicU64)]>,
-    latest: Box<[(AtomicI64, AtomicU64)]>,
+    /// The releases by the number of the holder's node.
+    released: Ring<Release>,
+    /// The releases by their order.
+    latest: Ring<Release>,
     releases: AtomicUsize,
     /// For how long it was held or being handed over in the measured phase.
     busy_us: AtomicU64,
     /// Whether contenders of other workers use the lock, too.
     has_strangers: bool,
     past: Mutex<PastHolds>,
+}
+
+/// The number of the holder's node, and when it called release.
+#[derive(Debug)]
+struct Release(AtomicI64, AtomicU64);
+
+impl Default for Release {
+    fn default() -> Self {
+        Self(AtomicI64::new(NO_NUMBER), AtomicU64::new(0))
+    }
+}
+
+impl Release {
+    fn note(&self, number: i64, at: Stamp) {
+        self.1.store(at, Ordering::Release);
+        self.0.store(number, Ordering::Release);
+    }
+
+    fn noted(&self) -> (i64, Stamp) {
+        (self.0.load(Ordering::Acquire), self.1.load(Ordering::Acquire))
+    }
 }
 
 /// Holds that were over when they became known, by when they began.
@@ -154,23 +213,29 @@ pub struct Before {
 
 impl LockState {
     /// A free lock of that kind; of a semaphore each contender asks for so many leases.
+    #[cfg(test)]
     pub fn new(path: String, contenders: usize, kind: LockKind, leases: u32) -> Self {
+        Self::among(Arc::new(Presences::of(contenders)), 0, path, kind, leases)
+    }
+
+    /// The same as one of several locks, by its number among them.
+    pub fn among(
+        presences: Arc<Presences>,
+        number: usize,
+        path: String,
+        kind: LockKind,
+        leases: u32,
+    ) -> Self {
         let capacity = match kind {
             LockKind::Mutex | LockKind::ReadWrite => 1,
             LockKind::Semaphore(leases) => leases as usize,
         };
-        let presence = || Presence {
-            inside: AtomicBool::new(false),
-            joined: AtomicBool::new(false),
-            entered: AtomicU64::new(0),
-            sequence: AtomicI64::new(NO_NUMBER),
-            czxid: AtomicI64::new(NO_NUMBER),
-        };
         Self {
             path,
+            number,
             queue: String::new(),
-            changes: Arc::new(ChangeLog::new(contenders)),
-            presences: (0..contenders).map(|_| presence()).collect(),
+            changes: ChangeLog::new(presences.0.len()),
+            presences,
             capacity,
             wanted: leases as usize,
             taken: AtomicUsize::new(0),
@@ -188,12 +253,12 @@ impl LockState {
                 .map(|_| AtomicU64::new(0))
                 .collect(),
             fence: Fence::default(),
-            latest: (0..LATEST).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
+            latest: Ring::of(LATEST),
             releases: AtomicUsize::new(0),
             busy_us: AtomicU64::new(0),
             has_strangers: false,
             past: Mutex::default(),
-            released: (0..REMEMBERED).map(|_| (AtomicI64::new(NO_NUMBER), AtomicU64::new(0))).collect(),
+            released: Ring::of(REMEMBERED),
         }
     }
 
@@ -265,10 +330,10 @@ impl LockState {
     /// A contender enters its critical section; returns one that should not be inside beside it.
     pub fn enter(&self, contender: usize, held: &Held, claim: LockClaim, now: Stamp) -> Option<Occupant> {
         let leases = claim.leases as usize;
-        let presence = &self.presences[contender];
+        let presence = self.presence(contender);
         presence.stays(held, now);
         presence.joined.store(false, Ordering::Relaxed);
-        presence.inside.store(true, Ordering::Release);
+        presence.inside.store(self.number, Ordering::Release);
         // The counts decide; the presences only say who. Of two that enter at once at least one sees the other,
         // because all four operations are in one order.
         let (beside, by_writers) = match claim.mode {
@@ -295,10 +360,8 @@ impl LockState {
         if in_the_way + leases <= self.capacity {
             return None;
         }
-        let other = |(index, presence): &(usize, &Presence)| {
-            *index != contender && presence.inside.load(Ordering::Acquire)
-        };
-        let (index, other) = self.presences.iter().enumerate().find(other)?;
+        let other = |(index, presence): &(usize, &Presence)| *index != contender && self.is_inside(presence);
+        let (index, other) = self.presences.0.iter().enumerate().find(other)?;
         other.joined.store(true, Ordering::Release);
         Some(self.occupant(index))
     }
@@ -307,7 +370,7 @@ impl LockState {
     /// in another order than they took place in.
     pub fn has_held(&self, contender: usize, held: &Held, hold: &PastHold) -> Before {
         let PastHold { entered, left, .. } = *hold;
-        self.presences[contender].stays(held, entered);
+        self.presence(contender).stays(held, entered);
         let mut past = locked(&self.past);
         let before = past.latest.range(..=entered).next_back().map(|(since, hold)| (*since, *hold));
         let after = past.latest.range(entered..).next().map(|(since, hold)| (*since, *hold));
@@ -339,7 +402,7 @@ impl LockState {
 
     /// A holder writes to what the lock guards; whether that was accepted. `None` without a token.
     pub fn write(&self, contender: usize, held: &Held) -> Option<bool> {
-        self.fence.write(held, self.presences[contender].joined.load(Ordering::Acquire))
+        self.fence.write(held, self.presence(contender).joined.load(Ordering::Acquire))
     }
 
     /// One writer alone is the usual case, and needs no further write to shared memory.
@@ -358,21 +421,17 @@ impl LockState {
         self.busy_us.load(Ordering::Relaxed)
     }
 
-    pub fn inside(&self) -> usize {
-        self.inside.load(Ordering::Acquire)
-    }
-
     pub fn all_inside(&self) -> Vec<usize> {
-        let presences = self.presences.iter().enumerate();
-        presences
-            .filter(|(_, presence)| presence.inside.load(Ordering::Acquire))
-            .map(|(index, _)| index)
-            .collect()
+        let presences = self.presences.0.iter().enumerate();
+        presences.filter(|(_, presence)| self.is_inside(presence)).map(|(index, _)| index).collect()
     }
 
-    /// The contender with the lowest number of those inside.
-    pub fn first_inside(&self) -> Option<usize> {
-        self.presences.iter().position(|presence| presence.inside.load(Ordering::Acquire))
+    fn presence(&self, contender: usize) -> &Presence {
+        &self.presences.0[contender]
+    }
+
+    fn is_inside(&self, presence: &Presence) -> bool {
+        presence.inside.load(Ordering::Acquire) == self.number
     }
 
     pub fn most_inside(&self) -> usize {
@@ -381,7 +440,7 @@ impl LockState {
 
     /// What the oracle knows of a contender's present or latest stay.
     pub fn occupant(&self, contender: usize) -> Occupant {
-        let presence = &self.presences[contender];
+        let presence = self.presence(contender);
         let number = |value: &AtomicI64| Some(value.load(Ordering::Relaxed)).filter(|n| *n != NO_NUMBER);
         Occupant {
             contender,
@@ -395,9 +454,9 @@ impl LockState {
     pub fn exit(&self, contender: usize, held: &Held, exit: Exit) {
         let Exit { claim, was_open, at: now } = exit;
         let leases = claim.leases as usize;
-        let presence = &self.presences[contender];
+        let presence = self.presence(contender);
         let alone_since = (!was_open).then(|| presence.entered.load(Ordering::Relaxed));
-        presence.inside.store(false, Ordering::Release);
+        presence.inside.store(NOWHERE, Ordering::Release);
         self.inside.fetch_sub(1, Ordering::AcqRel);
         let taken = self.taken.fetch_sub(leases, Ordering::SeqCst);
         if self.is_shut(taken) && !self.is_shut(taken - leases) {
@@ -412,14 +471,12 @@ impl LockState {
         if taken + self.waiting.load(Ordering::Acquire) > self.capacity {
             self.handed_over.fetch_max(now, Ordering::AcqRel);
         }
-        self.changes.ranks.released(now);
-        let (number, stamp) = &self.latest[self.releases.fetch_add(1, Ordering::AcqRel) % LATEST];
-        stamp.store(now, Ordering::Release);
-        number.store(held.node.as_ref().map_or(NO_NUMBER, |node| node.sequence), Ordering::Release);
-        if let Some(node) = &held.node {
-            let (sequence, stamp) = &self.released[slot(node.sequence)];
-            stamp.store(now, Ordering::Release);
-            sequence.store(node.sequence, Ordering::Release);
+        self.changes.ranks.released();
+        let number = held.node.as_ref().map(|node| node.sequence);
+        let order = self.releases.fetch_add(1, Ordering::AcqRel);
+        self.latest.slot(order as i64).note(number.unwrap_or(NO_NUMBER), now);
+        if let Some(number) = number {
+            self.released.slot(number).note(number, now);
         }
     }
 
@@ -460,8 +517,7 @@ impl LockState {
 
     /// The number and the stamp of the release that was noted as that one.
     fn noted(&self, index: usize) -> (i64, Stamp) {
-        let (number, stamp) = &self.latest[index % LATEST];
-        (number.load(Ordering::Acquire), stamp.load(Ordering::Acquire))
+        self.latest.get(index as i64).map_or((NO_NUMBER, 0), Release::noted)
     }
 
     pub fn releases(&self) -> usize {
@@ -470,13 +526,9 @@ impl LockState {
 
     /// When the holder of that queue number called release; `None` if it did not hold, or not yet.
     pub fn release_of(&self, number: i64) -> Option<Stamp> {
-        let (sequence, stamp) = &self.released[slot(number)];
-        (sequence.load(Ordering::Acquire) == number).then(|| stamp.load(Ordering::Acquire))
+        let (noted, at) = self.released.get(number)?.noted();
+        (noted == number).then_some(at)
     }
-}
-
-fn slot(sequence: i64) -> usize {
-    usize::try_from(sequence.rem_euclid(REMEMBERED as i64)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -628,7 +680,7 @@ mod tests {
         // And one alone keeps another out
         assert_eq!((lock_state.kept_out_us(Mode::Write, 90), lock_state.has_room_for_two()), (30, false));
         assert_eq!(lock_state.enter(2, &held(3), three, 50), None);
-        assert_eq!((lock_state.inside(), lock_state.most_inside()), (1, 2));
+        assert_eq!((lock_state.all_inside().len(), lock_state.most_inside()), (1, 2));
         // And who takes fewer fits in beside it
         assert_eq!(lock_state.enter(1, &held(4), LockClaim { leases: 2, ..LockClaim::WRITE }, 60), None);
     }

@@ -16,6 +16,7 @@ mod health;
 mod job;
 mod keeper;
 mod lock_state;
+mod lock_states;
 mod missing;
 mod pace;
 mod progress;

@@ -15,11 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt as _};
 use zookeeper_client::{Client, Stat};
 
+use super::lock_state::LockState;
 use super::shared::Shared;
-use super::workspace::{open, walk};
+use super::workspace::{AT_ONCE, open, walk};
 use crate::lock::longest_pause;
 use crate::record::{ServerCounters, Standstill, Stuck};
 use crate::scenario::TrialSpec;
@@ -193,7 +194,7 @@ impl Node {
 /// The first node of a queue, where it belongs to no contender of the trial; `None` also when the ensemble does not tell.
 async fn strangers_first(shared: &Shared, target: &Target) -> Option<String> {
     let client = open(target).await.ok()?;
-    for lock_state in &shared.lock_states {
+    for lock_state in shared.lock_states.used() {
         let firsts = nodes(&client, lock_state.queue(), Looked::AtFirsts, &shared.board.looked).await;
         if let Some(first) = firsts.into_iter().find(|first| first.contender(shared).is_none()) {
             return Some(format!(
@@ -261,11 +262,13 @@ pub async fn count_orphans(shared: &Shared, target: &Target) -> Option<u64> {
     let until = clock::now() + clock::micros(shared.settling().orphans);
     let client = open(target).await.ok()?;
     loop {
-        let mut left = 0;
-        for lock_state in &shared.lock_states {
+        let below = async |lock_state: &LockState| {
+            let mut left = 0;
             let count = |stat: &Stat| left += u64::from(stat.ephemeral_owner != 0);
-            walk(&client, &lock_state.path, count).await.ok()?;
-        }
+            walk(&client, &lock_state.path, count).await.map(|()| left)
+        };
+        let counts = stream::iter(shared.lock_states.used()).map(below).buffer_unordered(AT_ONCE);
+        let left: u64 = counts.try_fold(0, async |sum, left| Ok(sum + left)).await.ok()?;
         if left == 0 || clock::now() > until {
             return Some(left);
         }
@@ -294,8 +297,7 @@ pub async fn watch_standstills(shared: &Shared, target: &Target, servers: &[Stri
             }
         }
         let acquired = board.acquired.load(Ordering::Acquire);
-        let is_free = shared.lock_states.iter().all(|lock_state| lock_state.inside() == 0)
-            && shared.gauge.waiting() > 0;
+        let is_free = shared.gauge.waiting() > 0 && !shared.lock_states.is_any_inside();
         let now = clock::now();
         since = match since {
             Some((began, before)) if is_free && before == acquired => {

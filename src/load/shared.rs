@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::arrivals::Arrivals;
 use super::drivers::Drivers;
 use super::gaps::Gaps;
-use super::lock_state::LockState;
+use super::lock_states::{LockStates, LockTemplate};
 use super::series::SlotSeries;
 use crate::lock::{DeadlineClock, Entry, LockConfig, PERMITS, Strategy, WaitGauge, count_of};
 use crate::record::history::LockKind;
@@ -123,7 +123,7 @@ pub struct Shared {
     pub opening: tokio::sync::Semaphore,
     pub kind: LockKind,
     pub leases: u32,
-    pub lock_states: Vec<LockState>,
+    pub lock_states: Arc<LockStates>,
     pub gauge: WaitGauge,
     pub pulse: Arc<AtomicU64>,
     pub last_reply: Arc<AtomicU64>,
@@ -182,13 +182,9 @@ impl Shared {
             LockKind::Mutex | LockKind::ReadWrite => 1,
         };
         let below = entry.card.guarantees.queue;
-        let lock_state = |lock| {
-            LockState::new(format!("{root}/{LOCK}{lock}"), spec.contenders, kind, leases)
-                .held_below(below)
-                .with_strangers(slice.is_part())
-        };
+        let template = LockTemplate { kind, leases, below, has_strangers: slice.is_part() };
         let gaps = Gaps::of(spec.locks, spec.load == Load::Closed);
-        let lock_states = (0..spec.locks).map(lock_state).collect();
+        let lock_states = Arc::new(LockStates::of(template, root, spec.locks, spec.contenders));
         let controls = (0..spec.contenders).map(|id| Arc::new(Control::at(id % spec.locks.max(1)))).collect();
         let open = spec.load.open().map(|open| {
             let of = spec.clone();
@@ -314,8 +310,7 @@ impl Shared {
 
     /// The lock on whose behalf a node is there.
     pub fn lock_of_node(&self, path: &str) -> Option<usize> {
-        let below = path.strip_prefix(self.root())?.strip_prefix(LOCK)?;
-        below.split('/').next()?.parse().ok().filter(|lock| *lock < self.lock_states.len())
+        self.lock_states.lock_of_node(path)
     }
 
     pub fn target_of(&self, contender: usize) -> &Target {
@@ -334,7 +329,7 @@ impl Shared {
     }
 
     pub fn build(&self, contender: usize, lock: usize) -> Box<dyn Strategy> {
-        let path = self.lock_states[lock].path.clone();
+        let path = self.lock_states.path(lock);
         let (entry, params) = lock::member_of(&self.entry, &self.spec.strategy.params, contender);
         let drivers = self.driver_of(contender).cloned();
         (entry.build)(&LockConfig { path, params, contender, drivers })
@@ -342,8 +337,7 @@ impl Shared {
 
     /// The path that all lock paths are below, with a slash at its end.
     pub fn root(&self) -> &str {
-        let first = self.lock_states.first().map_or("", |lock_state| lock_state.path.as_str());
-        first.rfind('/').map_or(first, |slash| &first[..=slash])
+        self.lock_states.root()
     }
 
     pub fn witness(&self, lock: usize) -> String {
@@ -351,7 +345,7 @@ impl Shared {
     }
 
     pub fn most_inside(&self) -> u64 {
-        self.lock_states.iter().map(|lock_state| lock_state.most_inside() as u64).max().unwrap_or(0)
+        self.lock_states.used().map(|lock_state| lock_state.most_inside() as u64).max().unwrap_or(0)
     }
 
     /// How busy the locks were in a measured phase of that length; `None` where several may hold one.
@@ -359,19 +353,16 @@ impl Shared {
         if self.kind != LockKind::Mutex || measured_us == 0 || !self.entry.card.guarantees.exclusive {
             return None;
         }
-        let shares: Vec<f64> = self
-            .lock_states
-            .iter()
-            .map(|lock_state| lock_state.busy_us() as f64 / measured_us as f64)
-            .collect();
-        let (busiest_lock, busiest) =
-            shares.iter().copied().enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-        Some(Utilisation { mean: shares.iter().sum::<f64>() / shares.len() as f64, busiest, busiest_lock })
+        let busy = || self.lock_states.used().map(|lock_state| (lock_state.number, lock_state.busy_us()));
+        let (busiest_lock, busiest_us) = busy().max_by_key(|(_, busy_us)| *busy_us).unwrap_or((0, 0));
+        let share = |busy_us: u64| busy_us as f64 / measured_us as f64;
+        let mean = share(busy().map(|(_, busy_us)| busy_us).sum()) / self.spec.locks.max(1) as f64;
+        Some(Utilisation { mean, busiest: share(busiest_us), busiest_lock })
     }
 
     pub fn fencing(&self) -> FencingCounts {
         self.lock_states
-            .iter()
+            .used()
             .fold(FencingCounts::default(), |sum, lock_state| sum + lock_state.fence.counts())
     }
 

@@ -2,8 +2,10 @@
 //! left there.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
@@ -21,6 +23,8 @@ pub const TOP: &str = "/zklockbench";
 /// of requests by top-level node tells the two apart.
 pub(super) const WORKERS_TOP: &str = "/zklockbench-workers";
 
+/// Requests under way at the same time where many nodes are made or removed: the servers write their transactions together.
+pub(super) const AT_ONCE: usize = 64;
 const SESSION: Duration = Duration::from_secs(20);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(15);
 
@@ -124,9 +128,14 @@ impl Workspace {
         let paths =
             std::iter::once(root.clone()).chain((0..locks).map(|lock| format!("{root}/{LOCK}{lock}")));
         let witnesses = (0..locks).filter(|_| slice.is_part()).map(|lock| format!("{root}/{WITNESS}{lock}"));
-        for path in paths.chain(witnesses) {
-            self.make(&client, &path).await.map_err(|error| refused(&self.target, "create", &path, error))?;
+        let mut paths = paths.chain(witnesses);
+        // The first is the parent of all others.
+        if let Some(root) = paths.next() {
+            self.make_at(&client, root).await?;
         }
+        stream::iter(paths.map(Ok))
+            .try_for_each_concurrent(AT_ONCE, |path| self.make_at(&client, path))
+            .await?;
         Ok(root)
     }
 
@@ -134,7 +143,7 @@ impl Workspace {
     pub async fn place(&self, name: &str) -> Result<String, Error> {
         let client = open(&self.target).await?;
         let path = format!("{}/{name}", self.root);
-        self.make(&client, &path).await.map_err(|error| refused(&self.target, "create", &path, error))?;
+        self.make_at(&client, path.clone()).await?;
         Ok(path)
     }
 
@@ -169,6 +178,11 @@ impl Workspace {
 
     pub async fn close(&self) -> Result<(), Error> {
         remove_run(&self.target, &self.root).await
+    }
+
+    async fn make_at(&self, client: &Client, path: String) -> Result<(), Error> {
+        let made = self.make(client, &path).await;
+        made.map_err(|error| refused(&self.target, "create", &path, error))
     }
 
     async fn make(&self, client: &Client, path: &str) -> Result<(), ClientError> {
@@ -248,21 +262,27 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
 
 /// Deletes a node and all below it; what is gone already is no error.
 async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
-    let mut stack = vec![root.to_owned()];
-    while let Some(path) = stack.last().cloned() {
-        let children = children(client, &path).await?;
-        if !children.is_empty() {
-            stack.extend(children);
-            continue;
+    loop {
+        let mut levels = vec![vec![root.to_owned()]];
+        while let Some(level) = levels.last().filter(|level| !level.is_empty()) {
+            let lists = stream::iter(level).map(|path| children(client, path)).buffer_unordered(AT_ONCE);
+            let below = lists.try_concat().await?;
+            levels.push(below);
         }
-        match client.delete(&path, None).await {
-            Ok(()) | Err(ClientError::NoNode) => drop(stack.pop()),
-            // A child was added meanwhile: list again.
-            Err(ClientError::NotEmpty) => {}
-            Err(error) => return Err(error),
+        let grew = AtomicBool::new(false);
+        for level in levels.into_iter().rev() {
+            let delete = async |path: String| match client.delete(&path, None).await {
+                Ok(()) | Err(ClientError::NoNode) => Ok(()),
+                // A child was added meanwhile: list again.
+                Err(ClientError::NotEmpty) => Ok(grew.store(true, Ordering::Relaxed)),
+                Err(error) => Err(error),
+            };
+            stream::iter(level.into_iter().map(Ok)).try_for_each_concurrent(AT_ONCE, delete).await?;
+        }
+        if !grew.into_inner() {
+            return Ok(());
         }
     }
-    Ok(())
 }
 
 /// A run that does not show whether it is alive, and whose newest node is younger than this, may be between two trials.

@@ -184,13 +184,15 @@ fn stream(seed: u64, purpose: Purpose, number: u64) -> ChaCha8Rng {
 }
 
 pub const BASIS: &str = "estimate: connecting (0.3 s and 3 ms per contender), ramp-up, warm-up, measured phase \
-                         and drain (0.3 s and 1 ms per contender); for a number of acquisitions, that number on \
+                         and drain (0.3 s and 1 ms per contender); 0.25 ms per lock to create and remove its node; for a number of acquisitions, that number on \
                          the busiest lock times the mean hold plus 3 ms for the handoff and, when polling, half \
                          an interval; what an open load leaves unserved, up to `backlog_at_most`; 8 s to start \
                          and warm up an ensemble. The handoff depends on the ensemble: on a slow disk it is longer.";
 
 pub const MEMORY_BASIS: &str = "without servers: 90 MB, 90 kB per contender, 85 bytes per name when all \
                                 contenders of a lock list its queue at once (less for locks that list none), \
+                                130 bytes per lock, 2.5 kB per lock that is used, 120 bytes per acquisition up to \
+                                0.5 MB per lock, 500 bytes per lock and contender that uses it in an open load, \
                                 8 bytes per arrival of an open load, and 500 bytes per second";
 
 /// With 20 MB for what waits to be written where the disk is slow.
@@ -198,6 +200,16 @@ const MEMORY_BYTES: u64 = 90_000_000;
 const CONTENDER_BYTES: u64 = 90_000;
 /// Measured with names of 12 to 55 bytes, as they are in the reply and in the list that is made of it.
 const NAME_BYTES: u64 = 85;
+/// What is there of a lock before it is used.
+const LOCK_BYTES: u64 = 130;
+/// The state of a lock that has been used once.
+const USED_LOCK_BYTES: u64 = 2_500;
+/// What a lock remembers of an acquisition and its release.
+const REMEMBERED_BYTES: u64 = 120;
+/// As much as a lock remembers at most, and as much more for each contender.
+const REMEMBERED_AT_MOST: [u64; 2] = [500_000, 2_500];
+/// A contender's object of a lock.
+const OBJECT_BYTES: u64 = 500;
 /// What has become of an arrival, and how late the generator was with it.
 const ARRIVAL_BYTES: u64 = 8;
 /// The size of an arrival of a file that is replayed.
@@ -216,6 +228,9 @@ const ENSEMBLE_START_S: f64 = 8.0;
 const PHASE_S: f64 = 0.3;
 const CONNECT_S: f64 = 0.003;
 const DRAIN_S: f64 = 0.001;
+/// A lock's directory is created, and listed and deleted after the trial, with 63 others under way.
+const CREATE_S: f64 = 0.000_1;
+const REMOVE_S: f64 = 0.000_15;
 /// From one holder to the next, where nothing better is known.
 pub(super) const HANDOFF: Duration = Duration::from_millis(3);
 /// A batch queues up one contender after the other.
@@ -238,9 +253,26 @@ impl TrialSpec {
         MEMORY_BYTES
             .saturating_add(CONTENDER_BYTES.saturating_mul(contenders))
             .saturating_add(NAME_BYTES.saturating_mul(names))
+            .saturating_add(self.memory_of_locks())
             .saturating_add(ARRIVAL_BYTES.saturating_mul(self.drawn()))
             .saturating_add(REPLAYED_BYTES.saturating_mul(self.replayed()))
             .saturating_add(SECOND_BYTES.saturating_mul(self.measured() as u64))
+    }
+
+    fn memory_of_locks(&self) -> u64 {
+        let (locks, contenders) = (self.locks as u64, self.contenders as u64);
+        let acquisitions = self.estimated_acquisitions() as u64;
+        let [of_lock, of_contender] = REMEMBERED_AT_MOST;
+        let (used, objects) = match self.load {
+            Load::Open(_) => (locks.min(acquisitions), acquisitions.min(locks.saturating_mul(contenders))),
+            // Each contender has a lock of its own choice for the whole trial.
+            Load::Closed | Load::Batch => (locks.min(contenders), 0),
+        };
+        let at_most = of_contender.saturating_mul(contenders).saturating_add(of_lock).saturating_mul(used);
+        (LOCK_BYTES * locks)
+            .saturating_add(USED_LOCK_BYTES * used)
+            .saturating_add(REMEMBERED_BYTES.saturating_mul(acquisitions).min(at_most))
+            .saturating_add(OBJECT_BYTES.saturating_mul(objects))
     }
 
     /// The most that a trial keeps on disk until it is judged, without a history, in bytes; see [`DISK_BASIS`].
@@ -290,7 +322,9 @@ impl TrialSpec {
     }
 
     fn seconds(&self) -> f64 {
-        let around = 2.0 * PHASE_S + self.contenders as f64 * (CONNECT_S + DRAIN_S);
+        let around = 2.0 * PHASE_S
+            + self.contenders as f64 * (CONNECT_S + DRAIN_S)
+            + self.locks as f64 * (CREATE_S + REMOVE_S);
         let left = self.service_utilisation().map_or(0.0, |busy| self.backlog(busy));
         around + self.ramp_up.as_secs_f64() + self.warm_up.as_secs_f64() + self.measured() + left
     }

@@ -11,6 +11,7 @@ pub mod error;
 pub mod jute;
 pub mod locked;
 pub mod measure;
+pub mod ring;
 pub mod spool;
 pub mod units;
 pub mod verdict;

@@ -254,6 +254,20 @@ fn memory_grows_with_the_contenders_and_with_the_square_of_those_in_one_queue() 
 }
 
 #[test]
+fn estimates_include_the_locks_when_there_are_many() {
+    let of =
+        |locks, lines: &str| plan(&format!("contenders = 40\nlocks = {locks}\nduration = \"20s\"\n{lines}"));
+    let open =
+        |locks| of(locks, "load = \"open\"\nrate = 2000\nhold = \"0ms\"\n").estimated_memory() / 1_000_000;
+    assert_eq!(open(1), 94);
+    assert!((200..500).contains(&open(100_000)), "{}", open(100_000));
+    // Contenders of a closed load stay with their locks.
+    assert!(of(100_000, "").estimated_memory() / 1_000_000 < 150);
+    let took = |locks| of(locks, "").trials[0].estimated_duration().as_secs();
+    assert_eq!(took(100_000) - took(100), 25);
+}
+
+#[test]
 fn a_day_of_300_arrivals_a_second_fits_into_a_gigabyte_of_memory_and_its_disk_is_told() {
     let day =
         plan("contenders = 32\nlocks = 8\nload = \"open\"\nrate = 300\nhold = \"2ms\"\nduration = \"24h\"\n");

@@ -4,7 +4,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use crate::record::HostInfo;
+use crate::scenario::{Slice, TrialPlan, TrialSpec};
 use crate::words::error::Error;
+use crate::words::units::{contenders, counted};
 
 pub fn describe() -> HostInfo {
     let what = RefreshKind::nothing()
@@ -30,6 +32,38 @@ pub fn usual_threads() -> usize {
     (cores() / 4).max(1)
 }
 
+/// Memory that programs can still take: of the machine and, where there is one, of the control group.
+fn free_memory() -> u64 {
+    let system = System::new_with_specifics(
+        RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()),
+    );
+    let machine = system.available_memory();
+    system.cgroup_limits().map_or(machine, |group| machine.min(group.free_memory))
+}
+
+/// Why the trials, or the part of them that is made here, do not fit into the free memory; `None` where they do.
+pub fn lacks_memory(plan: &TrialPlan, slice: Slice) -> Option<String> {
+    lacks(plan, slice, free_memory())
+}
+
+fn lacks(plan: &TrialPlan, slice: Slice, free: u64) -> Option<String> {
+    let own =
+        |trial: &TrialSpec| TrialSpec { contenders: slice.below(trial.contenders).count(), ..trial.clone() };
+    let largest = plan.trials.iter().map(own).max_by_key(TrialSpec::estimated_memory)?;
+    let needed = largest.estimated_memory();
+    let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+    (needed > free).then(|| {
+        format!(
+            "a trial with {} and {} takes about {} MB of memory, but {} MB are free: use fewer of either, or a shorter \
+             `duration`",
+            contenders(largest.contenders),
+            counted(largest.locks, "lock", "locks"),
+            megabytes(needed),
+            megabytes(free)
+        )
+    })
+}
+
 /// Files that the program needs besides its sessions.
 const OTHERS: u64 = 100;
 
@@ -51,4 +85,23 @@ pub fn allow_sessions(sessions: usize, files_each: usize) -> Result<(), Error> {
          -n {needed}",
         limit.maximum.map_or_else(|| "fewer".to_owned(), |maximum| maximum.to_string())
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::parse;
+
+    #[test]
+    fn trials_that_need_more_memory_than_is_free_are_refused_with_the_numbers() {
+        let text = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = [2, 10000]\n\
+                    duration = \"5s\"\n";
+        let parsed = parse("x.toml", text, &crate::load::catalog()).unwrap();
+        let plan = TrialPlan::of(&parsed.scenario);
+        assert_eq!(lacks(&plan, Slice::WHOLE, 20_000_000_000), None);
+        let why = lacks(&plan, Slice::WHOLE, 3_000_000_000).unwrap();
+        assert!(why.starts_with("a trial with 10,000 contenders and 1 lock takes about 9,"), "{why}");
+        assert!(why.contains("but 3000 MB are free"), "{why}");
+        assert!(free_memory() > 0);
+    }
 }

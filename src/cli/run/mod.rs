@@ -106,6 +106,11 @@ pub(super) async fn measure(
     let needs = Needs::of(&file.parsed.scenario);
     let driven = DrivenLocks::registered();
     needs.check(&file.parsed.scenario, driven, &args.generator, &args.opening.access)?;
+    let plan = TrialPlan::of(&file.parsed.scenario);
+    if let Some(why) = host::lacks_memory(&plan, worker.as_ref().map_or(Slice::WHOLE, |worker| worker.slice))
+    {
+        return Err(Error::Environment(why));
+    }
     let hosts = needs.host_commands(&file.parsed.scenario, args.overrides.hosts.as_deref())?;
     // Found right or wrong before anything is started. The gates of workers are about the whole, once it is merged.
     let baseline = match worker {
@@ -144,7 +149,6 @@ pub(super) async fn measure(
     });
     let of_workers = worker.as_ref().map(|worker| worker.run_id.clone()).or(args.run_id.clone());
     let run_id = of_workers.unwrap_or_else(|| unique(&layout::run_name(scenario, started_at)));
-    let plan = TrialPlan::of(&file.parsed.scenario);
     let trials = counted(plan.trials.len(), "trial", "trials");
     let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
     match &stored {

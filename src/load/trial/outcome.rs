@@ -316,7 +316,7 @@ fn driver_record(shared: &Shared) -> Option<DriverRecord> {
             clock_fits: pipe.clock_fits,
             held_by_itself: shared.leaves_holds_to_driver(),
             ahead: processes.ahead(),
-            out_of_order: shared.lock_states.iter().map(LockState::out_of_order).sum::<u64>()
+            out_of_order: shared.lock_states.used().map(LockState::out_of_order).sum::<u64>()
                 + processes.told_out_of_order(),
             echo: EchoTimes::of(pipe.reader),
             contender_echo: EchoTimes::of(pipe.contender),

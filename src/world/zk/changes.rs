@@ -8,11 +8,11 @@
 //! the requests themselves may tell: one that was answered before the other was sent came first. Where not
 //! even that decides, the cause stays open and is reported as unknown.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::notification::{Arm, EventKind, Notification, sequence_of};
 use crate::words::clock::Stamp;
+use crate::words::ring::Ring;
 
 /// What the change that fired a watch was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,14 +30,19 @@ pub enum ChildChange {
 /// How far after a list another one is looked for.
 const LOOK_AHEAD: i64 = 64;
 
+/// The change logs of several locks.
+pub trait ChangeLogs {
+    /// The log of the lock whose queue is in that directory.
+    fn at(&self, queue: &str) -> Option<&ChangeLog>;
+}
+
 /// The changes of one lock path, shared by all contenders of a process. Lock-free; a slot that is being
 /// overwritten is recognised by its number and skipped.
 #[derive(Debug)]
 pub struct ChangeLog {
-    remembered: usize,
-    lists: OnceLock<Ring>,
-    created: OnceLock<Ring>,
-    deleted: OnceLock<Ring>,
+    lists: Latest,
+    created: Latest,
+    deleted: Latest,
     /// How many waiters have heard of each change.
     pub ranks: Ranks,
 }
@@ -45,24 +50,23 @@ pub struct ChangeLog {
 impl ChangeLog {
     /// A log that remembers enough for that many contenders.
     pub fn new(contenders: usize) -> Self {
-        let remembered = (contenders * 16 + 1024).next_power_of_two();
-        let [lists, created, deleted] = [const { OnceLock::new() }; 3];
-        Self { remembered, lists, created, deleted, ranks: Ranks::default() }
+        let [lists, created, deleted] = [(); 3].map(|()| Latest(Ring::of(contenders * 16 + 1024)));
+        Self { lists, created, deleted, ranks: Ranks::default() }
     }
 
     pub fn listed(&self, list: &Arm) {
         if let (Some(number), Some(lowest)) = (list.change_number(), list.lowest) {
-            self.ring(&self.lists).put(number, list.creates() as u64, lowest as u64);
+            self.lists.put(number, list.creates() as u64, lowest as u64);
         }
     }
 
     pub fn created(&self, number: i64, sent: Stamp, answered: Stamp) {
-        self.ring(&self.created).put(number, sent, answered);
+        self.created.put(number, sent, answered);
     }
 
     pub fn deleted(&self, path: &str, sent: Stamp, answered: Stamp) {
         if let Some(number) = sequence_of(path) {
-            self.ring(&self.deleted).put(number, sent, answered);
+            self.deleted.put(number, sent, answered);
         }
     }
 
@@ -70,8 +74,7 @@ impl ChangeLog {
     pub fn fired(&self, armed: &Arm) -> ChildChange {
         let Some(before) = armed.change_number() else { return ChildChange::NobodyLooked };
         // Look at the change itself first, then at the ones after it.
-        let later =
-            (1..=LOOK_AHEAD).find_map(|ahead| Some((ahead, self.ring(&self.lists).get(before + ahead)?)));
+        let later = (1..=LOOK_AHEAD).find_map(|ahead| Some((ahead, self.lists.get(before + ahead)?)));
         let Some((ahead, (creates, lowest))) = later else { return ChildChange::NobodyLooked };
         let created = creates as i64 - armed.creates();
         if created == 0 {
@@ -83,35 +86,33 @@ impl ChangeLog {
 
     /// The next create against the delete of the lowest, by when they were sent and answered.
     fn first_by_time(&self, armed: &Arm) -> ChildChange {
-        let create = self.ring(&self.created).get(armed.creates());
-        let delete = armed.lowest.and_then(|lowest| self.ring(&self.deleted).get(lowest));
+        let create = self.created.get(armed.creates());
+        let delete = armed.lowest.and_then(|lowest| self.deleted.get(lowest));
         match (create, delete) {
             (Some((_, created)), Some((deleting, _))) if created < deleting => ChildChange::Created,
             (Some((creating, _)), Some((_, deleted))) if deleted < creating => ChildChange::LowestDeleted,
             _ => ChildChange::Mixed,
         }
     }
-
-    fn ring<'a>(&self, ring: &'a OnceLock<Ring>) -> &'a Ring {
-        ring.get_or_init(|| Ring::new(self.remembered))
-    }
 }
 
 /// The latest values by number.
 #[derive(Debug)]
-struct Ring(Box<[[AtomicU64; 3]]>);
+struct Latest(Ring<Noted>);
 
-impl Ring {
-    fn new(size: usize) -> Self {
-        Self((0..size).map(|_| [const { AtomicU64::new(u64::MAX) }; 3]).collect())
+/// A number, and what was noted for it.
+#[derive(Debug)]
+struct Noted([AtomicU64; 3]);
+
+impl Default for Noted {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(u64::MAX) }; 3])
     }
+}
 
-    fn slot(&self, number: i64) -> &[AtomicU64; 3] {
-        &self.0[usize::try_from(number.rem_euclid(self.0.len() as i64)).unwrap_or(0)]
-    }
-
+impl Latest {
     fn put(&self, number: i64, first: u64, second: u64) {
-        let [tag, a, b] = self.slot(number);
+        let Noted([tag, a, b]) = self.0.slot(number);
         if tag.load(Ordering::Acquire) == number as u64 {
             return;
         }
@@ -122,7 +123,7 @@ impl Ring {
     }
 
     fn get(&self, number: i64) -> Option<(u64, u64)> {
-        let [tag, a, b] = self.slot(number);
+        let Noted([tag, a, b]) = self.0.get(number)?;
         let ours = || tag.load(Ordering::Acquire) == number as u64;
         let before = ours();
         let values = (a.load(Ordering::Acquire), b.load(Ordering::Acquire));
@@ -140,21 +141,20 @@ const REMEMBERED: usize = 1 << 10;
 /// threads hear of a change at the same time, it can't be told who was first, and the order is that of this count.
 #[derive(Debug)]
 pub struct Ranks {
-    latest_release: AtomicU64,
+    releases: AtomicU64,
     /// In each the lower half of the change's key, and how many have heard of that.
-    heard: Box<[AtomicU64]>,
+    heard: Ring<AtomicU64>,
 }
 
 impl Default for Ranks {
     fn default() -> Self {
-        let heard = (0..REMEMBERED).map(|_| AtomicU64::new(0)).collect();
-        Self { latest_release: AtomicU64::new(0), heard }
+        Self { releases: AtomicU64::new(0), heard: Ring::of(REMEMBERED) }
     }
 }
 
 impl Ranks {
-    pub fn released(&self, now: Stamp) {
-        self.latest_release.fetch_max(now, Ordering::Relaxed);
+    pub fn released(&self) {
+        self.releases.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A waiter hears of a change: returns its place among those that hear of the same, from 1.
@@ -162,7 +162,7 @@ impl Ranks {
         let key = self.key(notification);
         let changed = u64::from(key as u32) << 32;
         let add_one = |heard: u64| if heard & !0xffff_ffff == changed { heard + 1 } else { changed + 1 };
-        let slot = &self.heard[key as usize % REMEMBERED];
+        let slot = self.heard.slot(key.cast_signed());
         let before = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |heard| Some(add_one(heard)));
         add_one(before.unwrap_or_else(|heard| heard)) as u32
     }
@@ -175,7 +175,7 @@ impl Ranks {
             EventKind::NodeDeleted => sequence_of(&notification.path),
             _ => None,
         };
-        number.map_or_else(|| self.latest_release.load(Ordering::Relaxed), i64::cast_unsigned)
+        number.map_or_else(|| self.releases.load(Ordering::Relaxed), i64::cast_unsigned)
     }
 }
 
@@ -257,9 +257,9 @@ mod tests {
     fn where_nothing_has_a_number_the_latest_release_is_what_is_heard_of() {
         let ranks = Ranks::default();
         let node = || ranks.next(&heard(EventKind::NodeDeleted, "/l/lock", None));
-        ranks.released(5_000_000_000);
+        ranks.released();
         assert_eq!([node(), node(), node()], [1, 2, 3]);
-        ranks.released(5_000_001_024);
+        (0..REMEMBERED).for_each(|_| ranks.released());
         assert_eq!([node(), node()], [1, 2], "another release begins again, even in the same slot");
     }
 }

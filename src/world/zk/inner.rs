@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use zookeeper_client::{Client, Names};
 
-use super::changes::ChangeLog;
+use super::changes::{ChangeLog, ChangeLogs};
 use super::notification::{Arm, Armed, EventKind, Notification, Pulse, StampWaker};
 use super::whose::ForeignSession;
 use super::wire;
@@ -32,7 +32,7 @@ pub struct Observed {
     pub recorder: Rc<RefCell<ThreadRecorder>>,
     pub pulse: Pulse,
     pub last_reply: Arc<AtomicU64>,
-    pub changes: Rc<[(Rc<str>, Arc<ChangeLog>)]>,
+    pub changes: Option<Arc<dyn ChangeLogs>>,
     /// Whether lists are asked for with the parent's stat, 68 bytes more in each reply, so that it is known as of which
     /// transaction they are true.
     pub dates_lists: bool,
@@ -51,7 +51,7 @@ impl Observed {
             recorder: UNREAD.with(Rc::clone),
             pulse: Arc::default(),
             last_reply: Arc::default(),
-            changes: Rc::from([]),
+            changes: None,
             dates_lists: false,
             trace: None,
         }
@@ -148,7 +148,7 @@ impl Inner {
 
     /// The change log of the lock whose queue this path is.
     fn log_at(&self, queue: &str) -> Option<&ChangeLog> {
-        self.observed.changes.iter().find(|(path, _)| &**path == queue).map(|(_, log)| &**log)
+        self.observed.changes.as_ref()?.at(queue)
     }
 
     /// The change log of the lock whose queue node this path is.

@@ -7,6 +7,7 @@ use super::violation::Violation;
 /// What everything above the words may import.
 const WORDS: &[&str] = &[
     "clock", "units", "connect", "jute", "locked", "measure", "catalog", "verdict", "error", "disk", "spool",
+    "ring",
 ];
 
 /// Each module and what it may import, lower layers first. What is not listed is forbidden. The modules that
@@ -24,6 +25,7 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("disk", &[&["error", "units"]]),
     ("locked", &[]),
     ("spool", &[&["locked"]]),
+    ("ring", &[]),
     // Layer 1: the question.
     ("scenario", &[WORDS]),
     // Layer 2: the world.

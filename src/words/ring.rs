@@ -1,0 +1,105 @@
+//! A ring of slots that takes memory for as many as have been used.
+
+use std::sync::OnceLock;
+
+/// Slots that are made together with the ring's first.
+const FIRST: usize = 8;
+
+/// Slots by number, modulo the ring's size. They are made in segments, each as large as all before it together, when a slot of a
+/// segment is first written: a lock that is released ten times takes ten slots, not thousands. Reading takes no memory.
+#[derive(Debug)]
+pub struct Ring<T> {
+    size: usize,
+    first: OnceLock<Box<[T]>>,
+    rest: OnceLock<Box<[OnceLock<Box<[T]>>]>>,
+}
+
+impl<T: Default> Ring<T> {
+    /// An empty ring of at least that many slots.
+    pub const fn of(size: usize) -> Self {
+        let size = if size < FIRST { FIRST } else { size.next_power_of_two() };
+        Self { size, first: OnceLock::new(), rest: OnceLock::new() }
+    }
+
+    /// The slot, if its segment has been written to.
+    pub fn get(&self, number: i64) -> Option<&T> {
+        match self.position(number) {
+            Position::First(at) => self.first.get()?.get(at),
+            Position::Rest(segment, at) => self.rest.get()?.get(segment)?.get()?.get(at),
+        }
+    }
+
+    /// The slot, made if it is missing.
+    pub fn slot(&self, number: i64) -> &T {
+        let of = |count| (0..count).map(|_| T::default()).collect();
+        match self.position(number) {
+            Position::First(at) => &self.first.get_or_init(|| of(FIRST))[at],
+            Position::Rest(segment, at) => {
+                let segments = || (0..(self.size / FIRST).ilog2()).map(|_| OnceLock::new()).collect();
+                &self.rest.get_or_init(segments)[segment].get_or_init(|| of(FIRST << segment))[at]
+            }
+        }
+    }
+
+    fn position(&self, number: i64) -> Position {
+        // The size is a power of two, so the lower bits are the remainder, of negative numbers, too.
+        let index = number as usize & (self.size - 1);
+        match (index / FIRST).checked_ilog2() {
+            None => Position::First(index),
+            Some(segment) => Position::Rest(segment as usize, index - (FIRST << segment)),
+        }
+    }
+
+    #[cfg(test)]
+    fn slots_made(&self) -> usize {
+        let rest = self.rest.get().into_iter().flatten().filter_map(OnceLock::get);
+        self.first.get().into_iter().chain(rest).map(|slots| slots.len()).sum()
+    }
+}
+
+enum Position {
+    First(usize),
+    /// The segment after the first, and the slot in it.
+    Rest(usize, usize),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn slots_are_made_when_they_are_first_written() {
+        let ring: Ring<AtomicI64> = Ring::of(1 << 14);
+        assert!(ring.get(0).is_none() && ring.get(16_383).is_none());
+        assert_eq!(ring.slots_made(), 0, "reading makes no slot");
+        for number in 0..10 {
+            ring.slot(number);
+        }
+        assert_eq!(ring.slots_made(), 16);
+        for number in 0..100_000 {
+            ring.slot(number);
+        }
+        assert_eq!(ring.slots_made(), 1 << 14);
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_share_a_slot_only_if_they_differ_by_a_multiple_of_the_size(
+            size in 1_usize..5_000, one: i64, other: i64, near in -20_000_i64..20_000,
+        ) {
+            let ring: Ring<AtomicI64> = Ring::of(size);
+            prop_assert!(ring.size >= size);
+            for other in [other, one.saturating_add(near)] {
+                let is_same = std::ptr::eq(ring.slot(one), ring.slot(other));
+                let differ = i128::from(one) - i128::from(other);
+                prop_assert_eq!(is_same, differ % ring.size as i128 == 0);
+            }
+            ring.slot(one).store(7, Ordering::Relaxed);
+            prop_assert_eq!(ring.get(one).map(|slot| slot.load(Ordering::Relaxed)), Some(7));
+        }
+    }
+}
