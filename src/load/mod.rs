@@ -38,7 +38,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lock::{self, Entry};
 use crate::record::{Counting, Trial, figures};
-use crate::scenario::{Catalog, Slice, Stop, TrialSpec};
+use crate::scenario::{Catalog, Load, Slice, Stop, TrialSpec};
+use crate::words::catalog::fault::FaultChoice;
 use crate::words::error::Error;
 use crate::world::ensemble::Started;
 use crate::world::fault;
@@ -77,6 +78,8 @@ pub struct Environment {
     pub proxy: Option<Arc<Proxy>>,
     /// Where this worker meets the others that make the rest of the load, if it is one of several.
     pub rendezvous: Option<Rendezvous>,
+    /// Whether a closed load goes on when its faults are late, for as long after the last one as planned.
+    pub outlasts_faults: bool,
 }
 
 impl Environment {
@@ -104,6 +107,13 @@ impl Environment {
             )
         });
         join_all(attempts).await.into_iter().any(|reached| reached)
+    }
+
+    /// How long the load goes on after the last fault, where it waits for that; `None` where the clock alone ends it.
+    fn rest_after_faults(&self, spec: &TrialSpec) -> Option<Duration> {
+        let measured = spec.stop.lasts().filter(|_| self.outlasts_faults && spec.load == Load::Closed)?;
+        let ends: Option<Vec<Duration>> = spec.faults.iter().map(FaultChoice::ends_at).collect();
+        Some(measured.saturating_sub(ends?.into_iter().max()?))
     }
 
     fn single_servers(&self) -> impl Iterator<Item = Target> {
@@ -155,6 +165,7 @@ pub async fn count(
         scratch: environment.scratch.clone(),
         proxy: Some(Arc::new(proxy)),
         rendezvous: None,
+        outlasts_faults: false,
     };
     let stop = match spec.stop {
         Stop::After(duration) => Stop::After(duration.min(COUNTING_LASTS)),

@@ -89,7 +89,7 @@ async fn a_holder_that_dies_is_succeeded_when_its_session_has_timed_out_and_not_
         assert!(crash.target.starts_with("contender ") && crash.target.ends_with(" (holder)"), "{crash:?}");
         // The server counts from the session's last heartbeat, which it expects after a third of the timeout.
         let gap = Duration::from_micros(crash.longest_gap_us.unwrap());
-        assert!(gap > SECOND / 2 && gap < 10 * SECOND, "{strategy}: {gap:?}");
+        assert!(gap > SECOND / 2 && gap < 60 * SECOND, "{strategy}: {gap:?}");
         println!("{strategy}: a dead holder's lock was free after {gap:?}, sessions of 1 s");
         assert_eq!(trial.excused.zombies, 0, "who is dead believes nothing");
     }
@@ -151,15 +151,19 @@ async fn a_holder_that_stands_still_for_less_than_its_timeout_keeps_the_lock() {
 
 #[tokio::test]
 async fn a_session_that_is_expired_from_outside_frees_the_lock_at_once() {
-    let expire = FaultChoice { times: 5, every: SECOND / 2, ..fault("expire", "holder") };
+    // Given sessions that live for far longer than anything takes on a busy host
+    let session_timeout = 30 * SECOND;
+    let expire = [FaultChoice { times: 5, every: SECOND / 2, ..fault("expire", "holder") }];
     let strategies = ["predecessor-watch", "curator-mutex", "kazoo", "ticket"];
-    let trials = each_broken(&strategies, 4, &[expire]).await;
+    let specs = strategies
+        .map(|strategy| TrialSpec { session_timeout, ..spec(&format!("\"{strategy}\""), 4, &expire) });
+    let trials = broken(&specs).await;
     for (strategy, trial) in strategies.iter().zip(&trials) {
         assert_kept(trial);
         assert_eq!(trial.faults.len(), 5);
         for fault in &trial.faults {
             println!("{strategy}: next acquisition {:?} us after the session had gone", fault.recovered_us);
-            assert!(fault.recovered_us.unwrap() < 1_500_000, "{strategy}: {fault:?}");
+            assert!(fault.recovered_us.unwrap() < 15_000_000, "{strategy}: {fault:?}");
         }
         // On a busy host one that has not been told yet still counts as the holder, and is hit once more.
         assert!(trial.sessions.rejoined >= 3, "{strategy}: {:?}", trial.sessions);
@@ -258,7 +262,7 @@ async fn a_connection_fault_hits_its_contender_also_in_its_next_session() {
     // Given a contender, alone, that is refused for five times as long as its session lasts without a connection
     let refuse =
         FaultChoice { target: Target::Contender(0), duration: Some(5 * SECOND), ..fault("refuse", "any") };
-    let plan = [TrialSpec { contenders: 1, ..spec("\"baton\"", 7, &[refuse]) }];
+    let plan = [TrialSpec { contenders: 1, ..spec("\"baton\"", 12, &[refuse]) }];
     let trial = broken(&plan).await.remove(0);
     // Then it gets no lock by another session either, until the fault is undone
     assert_kept(&trial);

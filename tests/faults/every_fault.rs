@@ -39,7 +39,7 @@ const ASKED: &[(&str, &str, u32)] = &[
 ];
 
 /// How much later than it served a new leader may be seen, at most.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Locks of each way to wait; the kinds take turns with them.
 const LOCKS: [&str; 5] = ["predecessor-watch", "curator-mutex", "kazoo", "ticket", "parent-watch"];

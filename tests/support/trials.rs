@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zklockbench::load::{
     Credentials, Environment, EnvironmentEvent, MeetingPlace, Rendezvous, Wait, Workspace, run_trial,
@@ -71,6 +72,24 @@ pub async fn run_one_on_threads(lines: &str, threads: usize) -> Trial {
 /// The same on servers that the test has started for itself.
 pub async fn run_one_on(local: &Local, lines: &str) -> Trial {
     only(run_in(&Setting::on(&local.connect()), &plan(lines), known).await)
+}
+
+/// The same, while something else happens from the begin of the measured phase on.
+pub async fn run_while(local: &Local, lines: &str, happens: impl Future<Output = ()>) -> Trial {
+    let measures = Notify::new();
+    let sink = |event: EnvironmentEvent<'_>| {
+        if matches!(event, EnvironmentEvent::Phase { name: "measure", .. }) {
+            measures.notify_one();
+        }
+    };
+    let course = Course { sink: &sink, ..uninterrupted() };
+    let (setting, plan) = (Setting { course, ..Setting::on(&local.connect()) }, plan(lines));
+    let meanwhile = async {
+        measures.notified().await;
+        happens.await;
+    };
+    let (trials, ()) = tokio::join!(run_in(&setting, &plan, known), meanwhile);
+    only(trials)
 }
 
 /// The only trial of a scenario by another address of these servers, or why there was none.
@@ -253,6 +272,7 @@ impl Setting<'_> {
             keeps_history: self.keeps_history,
             local: local.map(|local| local as Arc<dyn Started>),
             rendezvous: None,
+            outlasts_faults: true,
         }
     }
 }

@@ -110,6 +110,7 @@ impl OpenEnsemble {
             scratch: std::env::temp_dir(),
             proxy: None,
             rendezvous: None,
+            outlasts_faults: false,
         }
     }
 

@@ -72,7 +72,8 @@ impl Conductor<'_> {
     }
 
     fn measures_from(&self, open: Stamp) -> Window {
-        let lasts = self.shared.spec.stop.lasts();
+        let spec = &self.shared.spec;
+        let lasts = spec.stop.lasts().filter(|_| self.environment.rest_after_faults(spec).is_none());
         let end = lasts.map_or(Stamp::MAX, |lasts| open + clock::micros(lasts));
         let window = Window { start: open, end };
         self.measures_within(window);
@@ -167,9 +168,14 @@ impl Conductor<'_> {
             elections: &elections,
             sink: self.sink,
         };
-        let breaking = break_things(environment, &shared, window);
+        let healed = CancellationToken::new();
+        let breaking = async {
+            let faults = break_things(environment, &shared, window).await;
+            healed.cancel();
+            faults
+        };
         let measuring = async {
-            self.measure(close).await;
+            self.measure(close, outlasted(environment, &shared.spec, open, &healed)).await;
             stop.cancel();
         };
         let faults = tokio::select! {
@@ -197,7 +203,7 @@ impl Conductor<'_> {
         measure_gaps(&self.shared, open, &mut self.faults);
     }
 
-    async fn measure(&mut self, close: Stamp) {
+    async fn measure(&mut self, close: Stamp, outlasted: impl Future<Output = ()>) {
         if self.cut_short.is_some() {
             return;
         }
@@ -221,6 +227,7 @@ impl Conductor<'_> {
         let bounded = async {
             tokio::select! {
                 () = ends => {}
+                () = outlasted => {}
                 // What the clock ends needs no other bound.
                 why = progress::give_up(&shared), if close == Stamp::MAX => given_up = Some(why),
                 // Each contender has one turn in a batch, and all of them are counted.
@@ -232,6 +239,15 @@ impl Conductor<'_> {
             self.cut_short(Cause::NoProgress, why);
         }
     }
+}
+
+/// Where the load waits for its faults: returns when its time is over and the last of them was healed as long ago as planned.
+async fn outlasted(environment: &Environment, spec: &TrialSpec, open: Stamp, healed: &CancellationToken) {
+    let Some(rest) = environment.rest_after_faults(spec) else { return std::future::pending().await };
+    healed.cancelled().await;
+    let planned = open + clock::micros(spec.stop.lasts().unwrap_or_default());
+    let end = planned.max(clock::now() + clock::micros(rest));
+    tokio::time::sleep(Duration::from_micros(end.saturating_sub(clock::now()))).await;
 }
 
 async fn closed_loop_ends(shared: &Shared, close: Stamp) {

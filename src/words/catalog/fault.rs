@@ -245,6 +245,14 @@ pub struct FaultChoice {
 }
 
 impl FaultChoice {
+    /// When it is over at the latest, from the begin of the measured phase; `None` where acquisitions decide.
+    pub fn ends_at(&self) -> Option<Duration> {
+        let Start::At(at) = self.start else { return None };
+        let last = self.every.saturating_mul(self.times.saturating_sub(1));
+        let times = [last, self.jitter, self.duration.unwrap_or_default()];
+        Some(times.into_iter().fold(at, Duration::saturating_add))
+    }
+
     /// When it fires and for how long, in words: `at 5 s for 3 s, 2 times, every 10 s`.
     pub fn when(&self) -> String {
         let mut text = match self.start {

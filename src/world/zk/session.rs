@@ -289,6 +289,12 @@ impl Session {
         async move { looking?.await.ok().flatten().map(|stat| latest(&stat)) }
     }
 
+    /// Waits until this session's server has answered everything before and has applied all that was committed; neither
+    /// counted nor timed. Returns whether it has answered.
+    pub async fn catch_up_beside(&self) -> bool {
+        self.0.client.sync("/").await.is_ok()
+    }
+
     /// Writes to a node on behalf of the suite, as [`Session::look_beside`] looks at one. Returns the transaction that it was.
     pub fn write_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
         let writing = self.0.client.set_data(path, &[], None);
