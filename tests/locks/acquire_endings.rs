@@ -22,7 +22,7 @@ const DELETE: i32 = 2;
 /// How long a contender waits that gives up.
 const PATIENCE: Duration = Duration::from_millis(300);
 /// All locks give up at the same time, each with requests of its own: a busy host takes seconds over them.
-const SLOW_HOST: Duration = Duration::from_secs(10);
+const SLOW_HOST: Duration = Duration::from_secs(60);
 
 fn locks() -> impl Iterator<Item = &'static zklockbench::lock::Entry> {
     STRATEGIES.iter().filter(|entry| entry.card.guarantees.exclusive)

@@ -39,6 +39,8 @@ async fn wait(class: Class, scene: &Scene) -> (Waiting, i64) {
     let contender = contender(class, scene).await;
     let session = contender.session.id();
     let waiting = Waiting::start(contender, Mode::Write);
+    // It looks at the directory, creates its node, and lists.
+    waiting.has_sent(3).await;
     reactor::sleep(LOOKS).await;
     (waiting, session)
 }

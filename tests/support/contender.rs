@@ -10,8 +10,10 @@ use zklockbench::world::zk::{Failure, Session, reactor};
 
 use crate::support::sessions::{Scene, Trace, patience};
 
-/// For so long nobody sends anything once everything under way has come to rest.
+/// A contender that is going to send something does so within this time of the last reply or notification.
 pub const SETTLE: Duration = Duration::from_millis(150);
+/// More than a server takes to answer on a busy host.
+const CATCHES_UP_WITHIN: Duration = Duration::from_secs(10);
 /// More than any wait of a test takes.
 pub const LONG: Duration = Duration::from_secs(60);
 
@@ -112,6 +114,7 @@ impl Contender {
 pub struct Waiting {
     pub cancel: CancellationToken,
     trace: Trace,
+    session: Session,
     task: reactor::Task<(Contender, Result<Held, AcquireError>)>,
 }
 
@@ -123,19 +126,46 @@ impl Waiting {
     pub fn start_within(mut contender: Contender, mode: Mode, limit: Duration) -> Self {
         let patience = patience(Some(limit));
         let cancel = patience.cancel.clone();
-        let trace = Trace::clone(&contender.trace);
+        let (trace, session) = (Trace::clone(&contender.trace), contender.session.clone());
         let task = reactor::spawn_local(async move {
             let held = contender.lock.acquire(&contender.session, mode, &patience).await;
             (contender, held)
         });
-        Self { cancel, trace, task }
+        Self { cancel, trace, session, task }
+    }
+
+    /// Until its server has answered everything, on a new connection where the last one broke.
+    async fn catches_up(&self) {
+        while !self.session.is_over() && !self.session.catch_up_beside().await {
+            reactor::sleep(SETTLE / 10).await;
+        }
     }
 
     pub fn is_over(&self) -> bool {
         self.task.is_finished()
     }
 
+    pub async fn until_over(&self) {
+        self.until("over", || self.is_over()).await;
+    }
+
+    /// Waits until it has sent so many requests.
+    pub async fn has_sent(&self, requests: usize) {
+        self.until("on its way", || self.trace.borrow().len() >= requests).await;
+    }
+
+    async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let seen = async {
+            while !is_so() {
+                reactor::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(reactor::timeout(LONG, seen).await.is_some(), "not {what} within {LONG:?}");
+    }
+
     pub async fn over(self) -> (Contender, Result<Held, AcquireError>) {
+        // A session closes only when nothing else uses it.
+        drop(self.session);
         self.task.await
     }
 
@@ -154,21 +184,35 @@ impl Waiting {
     }
 }
 
-/// Waits until none of them has sent anything for a while.
+/// Waits until none of them has anything left to do: their servers have answered, all notifications have arrived, and
+/// nothing more was sent for a while.
 ///
-/// A step that ends late does not count: where this process is not served on time the servers are not either, and that
-/// nothing has moved says nothing.
+/// A step that ends late does not count: this process was not served on time, and a quiet contender proves nothing.
 pub async fn settled<'a>(waits: impl IntoIterator<Item = &'a Waiting>) {
+    let waits: Vec<&Waiting> = waits.into_iter().collect();
+    let sent = || waits.iter().map(|waiting| waiting.trace.borrow().len()).sum::<usize>();
+    loop {
+        let before = sent();
+        for waiting in &waits {
+            let _ = reactor::timeout(CATCHES_UP_WITHIN, waiting.catches_up()).await;
+        }
+        if is_quiet(&sent, before).await {
+            return;
+        }
+    }
+}
+
+/// Whether nothing more is sent during [`SETTLE`], counted in steps that end on time.
+async fn is_quiet(sent: &impl Fn() -> usize, before: usize) -> bool {
     const STEPS: u32 = 10;
-    let traces: Vec<Trace> = waits.into_iter().map(|waiting| Trace::clone(&waiting.trace)).collect();
-    let sent = || traces.iter().map(|trace| trace.borrow().len()).sum::<usize>();
-    let (mut before, mut on_time) = (sent(), 0);
+    let mut on_time = 0;
     while on_time < STEPS {
         let began = Instant::now();
         reactor::sleep(SETTLE / STEPS).await;
-        on_time += u32::from(began.elapsed() < 2 * SETTLE / STEPS);
         if sent() != before {
-            (before, on_time) = (sent(), 0);
+            return false;
         }
+        on_time += u32::from(began.elapsed() < 2 * SETTLE / STEPS);
     }
+    true
 }

@@ -16,9 +16,9 @@ use crate::support::sessions::{Scene, scene};
 use crate::support::ways::Way;
 
 /// A contender that takes longer is stuck.
-const BOUND: Duration = Duration::from_secs(25);
+const BOUND: Duration = Duration::from_secs(120);
 /// How long a session that has ended may take to be gone from every server.
-const NODES_GO_WITHIN: Duration = Duration::from_secs(5);
+const NODES_GO_WITHIN: Duration = Duration::from_secs(60);
 /// Longer than it takes to see that all is quiet.
 const POLL: Duration = Duration::from_millis(400);
 const STAY: Duration = Duration::from_millis(40);

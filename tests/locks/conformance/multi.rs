@@ -14,6 +14,7 @@ use crate::support::sessions::{Scene, behind_wire, on_scene, patience, scene};
 use crate::support::trials;
 
 const SETTLE: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_secs(60);
 
 fn multi(scene: &Scene, contender: usize, members: u64, order: &str) -> Box<dyn Strategy> {
     let params = Params::from([
@@ -122,8 +123,9 @@ fn two_that_begin_at_different_members_wait_for_each_other() {
         let (one, other) = (patience(None), patience(None));
         let blocker = block(&scene).await;
         let (first, second) = (start(&scene, 0, &one).await, start(&scene, 1, &other).await);
-        reactor::sleep(SETTLE).await;
-        blocker.close(SETTLE * 25).await;
+        scene.has_nodes(4).await;
+        blocker.close(LONG).await;
+        scene.has_nodes(4).await;
         reactor::sleep(SETTLE * 3).await;
         assert_eq!((one.gauge.waiting(), other.gauge.waiting(), scene.nodes().await), (1, 1, 4));
         // Until one of them gives up
@@ -137,7 +139,7 @@ fn two_that_begin_at_different_members_wait_for_each_other() {
         let (first, second) =
             (start(&scene, 0, &patience(limit)).await, start(&scene, 1, &patience(limit)).await);
         reactor::sleep(SETTLE).await;
-        blocker.close(SETTLE * 25).await;
+        blocker.close(LONG).await;
         let ended = [first.await, second.await];
         assert!(ended.contains(&Err(AcquireError::TimedOut)), "{ended:?}");
         assert_eq!(scene.nodes().await, 0);

@@ -23,9 +23,6 @@ const CALM: Duration = Duration::from_millis(700);
 const NOT_ENOUGH: u32 = 3;
 /// How much longer than calm a lock that polls sleeps.
 const POLLS_AFTER_CALM: Duration = Duration::from_millis(500);
-/// With so many times the patience it is played once more if it came to something else: on a busy host a request may come later
-/// than calm, and what a lock does wrong it does again.
-const PATIENCE: u32 = 4;
 
 /// A lock, and as what it is asked for.
 #[derive(Clone, Copy)]
@@ -43,26 +40,21 @@ fn subjects() -> impl Iterator<Item = Subject> {
 }
 
 impl Subject {
-    fn terms(&self, event: Event, calm: Duration) -> Terms {
+    fn terms(&self, event: Event) -> Terms {
         Terms {
             lock: self.way.name(),
-            params: self.way.params(calm + POLLS_AFTER_CALM),
+            params: self.way.params(CALM + POLLS_AFTER_CALM),
             mode: self.mode,
             creates: self.way.after.creates.unwrap_or(NOT_ENOUGH) as usize,
             comes: self.way.after.outcome(event) != Outcome::Never,
-            calm,
-            gone: calm,
+            calm: CALM,
+            gone: CALM,
         }
     }
 
     /// What is otherwise than the card says; nothing where all is as it says.
     async fn complaint(&self, event: Event) -> Option<String> {
-        self.complaint_with(event, CALM).await?;
-        self.complaint_with(event, PATIENCE * CALM).await
-    }
-
-    async fn complaint_with(&self, event: Event, calm: Duration) -> Option<String> {
-        let terms = self.terms(event, calm);
+        let terms = self.terms(event);
         let contender = async |address: &str, scene: &Scene| {
             Contender::numbered(address, (terms.lock, 1), &terms.params, scene).await
         };

@@ -376,8 +376,8 @@ impl Stage<'_> {
         while began.elapsed() < STUCK {
             let late = Instant::now();
             reactor::sleep(STEP).await;
-            // Where this process is not served in time nobody is, and that nothing has moved says nothing.
-            if look() != seen || late.elapsed() > 4 * STEP {
+            // Silence counts only while this process is served on time and no reply is due.
+            if look() != seen || late.elapsed() > 4 * STEP || !self.proxy.is_answered() {
                 (since, seen) = (Instant::now(), look());
             }
             let (_, is_connected) = seen;
