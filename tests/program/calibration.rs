@@ -10,6 +10,7 @@ use zklockbench::words::measure::{Latency, Measure};
 use zklockbench::world::zk::{Access, Target};
 
 use crate::support::ensemble;
+use crate::support::json_schema::Schema;
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
 fn left_on(connect: &str) -> usize {
@@ -28,9 +29,8 @@ fn a_quick_calibration_on_servers_of_its_own_is_what_its_schema_says() {
     // Then what is printed is what the schema says, and what lies in the directory
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> =
-        validator.iter_errors(&printed["calibration"]).map(|error| error.to_string()).collect();
+    let validator = Schema::new(&schema);
+    let wrong: Vec<String> = validator.complaints(&printed["calibration"]);
     assert!(wrong.is_empty(), "{wrong:?}");
     let dir = bench.path(printed["results"].as_str().unwrap());
     let stored = read_calibration(&dir).unwrap();

@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::ensemble;
+use crate::support::json_schema::Schema;
 use crate::support::program::{Bench, eventually, signal, stderr, stdout, went_through};
 
 /// With as many simulations as are enough for what is asked here.
@@ -95,8 +96,8 @@ fn a_plan_from_results_is_what_its_schema_says_and_keeps_how_it_was_verified() {
     // Then it holds, or the host was too slow to tell
     let printed = answered(&asked(&bench, &verified));
     let schema: Value = serde_json::from_slice(&bench.output(&["schema", "plan"]).stdout).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator.iter_errors(&printed["plan"]).map(|error| error.to_string()).collect();
+    let validator = Schema::new(&schema);
+    let wrong: Vec<String> = validator.complaints(&printed["plan"]);
     assert!(wrong.is_empty(), "{wrong:?}");
     let answer = &printed["plan"]["answers"][0];
     assert_eq!(answer["strategy"], "predecessor-watch");

@@ -3,6 +3,7 @@
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use crate::support::json_schema::Schema;
 use crate::support::records;
 use zklockbench::answer::ab::{
     AbFile, Answer, Answers, Asked, Block, BlockRecord, CellPair, Comparison, Conclusion, Ending, FILE,
@@ -459,8 +460,8 @@ fn the_file_is_as_its_schema_says_and_is_replaced_as_a_whole() {
     assert_eq!(names, ["ab.json"]);
     let text = std::fs::read_to_string(directory.path().join("ab.json")).unwrap();
     assert_eq!(serde_json::from_str::<AbFile>(&text).unwrap(), file);
-    let validator = jsonschema::validator_for(schemars::schema_for!(AbFile).as_value()).unwrap();
+    let validator = Schema::new(schemars::schema_for!(AbFile).as_value());
     let value = serde_json::from_str(&text).unwrap();
-    let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+    let errors: Vec<String> = validator.complaints(&value);
     assert_eq!(errors, Vec::<String>::new());
 }

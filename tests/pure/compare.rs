@@ -15,6 +15,7 @@ use zklockbench::words::catalog::{ParamValue, Params};
 use zklockbench::words::error::{Error, Exit};
 use zklockbench::words::measure::Measure;
 
+use crate::support::json_schema::Schema;
 use crate::support::records::side;
 use crate::support::{records, run_dirs};
 
@@ -460,7 +461,7 @@ fn the_figures_can_be_chosen_and_one_that_nobody_measured_is_not_measured() {
 #[test]
 fn what_is_printed_as_json_is_as_its_schema_says_and_has_no_number_that_is_none() {
     let schema = serde_json::to_value(schemars::schema_for!(Comparison)).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
+    let validator = Schema::new(&schema);
     let steady = |at: usize| Trial { steady: None, ..records::overloaded(at) };
     let open = [
         side("base", &(0..4).map(steady).collect::<Vec<_>>()),
@@ -469,7 +470,7 @@ fn what_is_printed_as_json_is_as_its_schema_says_and_has_no_number_that_is_none(
     let [base, new] = open;
     for found in [compared(&taking("base", 1.0, 10), &taking("new", 1.2, 9)), compared(&base, &new)] {
         let json = serde_json::to_value(&found).unwrap();
-        let wrong: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+        let wrong: Vec<String> = validator.complaints(&json);
         assert!(wrong.is_empty(), "{wrong:?}\n{json:#}");
         assert_eq!(json["schema_version"], 2);
     }

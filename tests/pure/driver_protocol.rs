@@ -3,11 +3,13 @@
 use serde_json::{Value, json};
 use zklockbench::world::driver::protocol;
 
+use crate::support::json_schema::Schema;
+
 struct Schemas(Value);
 
 impl Schemas {
     fn allow(&self, message: &str, line: &Value) -> bool {
-        jsonschema::validator_for(&self.0[message]).unwrap().is_valid(line)
+        Schema::new(&self.0[message]).is_valid(line)
     }
 
     /// What a driver may say.

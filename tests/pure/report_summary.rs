@@ -1,5 +1,6 @@
 //! `summary.json`: what the repetitions of each strategy and number of contenders come to, for programs.
 
+use crate::support::json_schema::Schema;
 use crate::support::{records, run_dirs, shown};
 use std::fs;
 
@@ -106,8 +107,8 @@ fn it_is_as_its_published_schema_says_and_its_digest_is_among_the_others() {
     let dir = sealed.publish().unwrap();
     let mut json: serde_json::Value =
         serde_json::from_slice(&fs::read(dir.join("summary.json")).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(summary::schema().as_value()).unwrap();
-    let wrong: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+    let validator = Schema::new(summary::schema().as_value());
+    let wrong: Vec<String> = validator.complaints(&json);
     assert_eq!(wrong, [""; 0]);
     assert_eq!(serde_json::from_value::<Summary>(json.clone()).unwrap(), whole);
     json["cells"][0].as_object_mut().unwrap().remove("repetitions");

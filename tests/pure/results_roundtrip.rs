@@ -1,5 +1,6 @@
 //! What a run writes is what a report reads, and a directory that is not whole is never taken for one.
 
+use crate::support::json_schema::Schema;
 use crate::support::records;
 use crate::support::run_dirs;
 use std::fs;
@@ -204,8 +205,8 @@ fn every_json_file_of_a_run_is_as_the_published_schemas_say() {
     let files = [(run, &run_schema), ("trials/000.json", &trial_schema), ("trials/001.json", &trial_schema)];
     for (name, schema) in files {
         let mut json: serde_json::Value = serde_json::from_slice(&fs::read(dir.join(name)).unwrap()).unwrap();
-        let validator = jsonschema::validator_for(schema.as_value()).unwrap();
-        let wrong: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+        let validator = Schema::new(schema.as_value());
+        let wrong: Vec<String> = validator.complaints(&json);
         assert_eq!(wrong, [""; 0], "{name}");
         // And a file that lacks its verdict is not
         json.as_object_mut().unwrap().remove("judged");

@@ -14,6 +14,7 @@ pub mod ensemble;
 pub mod faults;
 pub mod foreign;
 pub mod inside;
+pub mod json_schema;
 pub mod lying;
 pub mod plans;
 pub mod program;
