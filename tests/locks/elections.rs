@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use futures_util::future::join;
 use zklockbench::world::ensemble::{Leader, Local, Processes as _};
 
 use crate::support::ensemble;
-use crate::support::trials::run_one_on;
+use crate::support::trials::{run_one_on, run_while};
 
 const LINES: &str =
     "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"20ms\"\nsession_timeout = \"10s\"\n";
 
-/// Kills the leader once the load is under way.
 async fn kill_the_leader(local: &Local) {
-    tokio::time::sleep(Duration::from_secs(3)).await;
     for (number, address) in (1..).zip(local.addresses()) {
         if Leader::elected_after(None, number, &address, Duration::from_secs(2)).await.is_some() {
             local.kill(number).await.unwrap();
@@ -30,14 +27,15 @@ async fn a_leader_that_somebody_else_kills_is_told_in_a_trial_without_faults() {
     let undisturbed = run_one_on(&local, &format!("{LINES}duration = \"1s\"\n")).await;
     assert_eq!(undisturbed.elections, Some(Vec::new()));
     // When somebody kills its leader in the middle of a trial that breaks nothing
-    let disturbed = format!("{LINES}duration = \"8s\"\n");
-    let (trial, ()) = join(run_one_on(&local, &disturbed), kill_the_leader(&local)).await;
+    // (Contenders can't acquire as often without another leader.)
+    let disturbed = format!("{LINES}acquisitions = 40\n");
+    let trial = run_while(&local, &disturbed, kill_the_leader(&local)).await;
     // Then the trial tells of the new one, and of no fault that could have caused it
     let elections = trial.elections.unwrap();
     let [election] = elections.as_slice() else { panic!("{elections:?}") };
     assert_eq!(election.after_fault, None);
     assert!(local.addresses().contains(&election.leader), "{election:?}");
-    assert!((500_000..8_000_000).contains(&election.seen_us), "{election:?}");
+    assert!(election.seen_us > 0, "{election:?}");
     assert_eq!((trial.faults.len(), &trial.cut_short), (0, &None));
     assert!(trial.measured.acquired() > 0);
 }

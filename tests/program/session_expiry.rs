@@ -12,17 +12,15 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
     // Given a server that stands still for longer than a session lives, as in a long pause of its JVM
     let local = ensemble::start(1).await;
     let pid = local.pids()[0];
-    let pause = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_secs(2));
+    let pause = async {
         program::signal(pid, Signal::STOP);
-        std::thread::sleep(Duration::from_secs(3));
+        tokio::time::sleep(Duration::from_secs(3)).await;
         program::signal(pid, Signal::CONT);
-    });
-    // When contenders with short sessions are at work
-    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"20ms\"\nduration = \"9s\"\n\
+    };
+    // When contenders with short sessions are at work, each until it has acquired often enough
+    let lines = "strategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"20ms\"\nacquisitions = 60\n\
                  session_timeout = \"1s\"\n";
-    let trial = trials::run_one_on(&local, lines).await;
-    pause.join().unwrap();
+    let trial = trials::run_while(&local, lines, pause).await;
     // Then the expiries are reported, everybody is back, and the lock was acquired in the last second
     assert!(trial.sessions.expired > 0, "{:?} {:?}", trial.sessions, trial.errors);
     assert!(trial.sessions.rejoined >= trial.sessions.expired, "{:?}", trial.sessions);
