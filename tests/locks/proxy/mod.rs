@@ -295,12 +295,12 @@ fn the_proxy_adds_a_fraction_of_a_millisecond_to_a_round_trip() {
         }
         without.sort_unstable();
         with.sort_unstable();
-        let at = |part: usize| (without[ROUND_TRIPS / part], with[ROUND_TRIPS / part]);
-        let ((median, median_by_proxy), (quick, quick_by_proxy)) = (at(2), at(4));
+        let (median, median_by_proxy) = (without[ROUND_TRIPS / 2], with[ROUND_TRIPS / 2]);
         println!(
             "round trip, median of {ROUND_TRIPS}: {median:?} without, {median_by_proxy:?} with the proxy"
         );
-        // Of the quicker half, because what else the machine does only ever adds to it.
-        assert!(quick_by_proxy < quick + Duration::from_millis(1), "{quick:?} {quick_by_proxy:?}");
+        // The fastest of all: whatever else the host does only ever adds to a round trip.
+        let (fastest, fastest_by_proxy) = (without[0], with[0]);
+        assert!(fastest_by_proxy < fastest + Duration::from_millis(1), "{fastest:?} {fastest_by_proxy:?}");
     });
 }
