@@ -575,8 +575,19 @@ mod tests {
         let said = tempfile::NamedTempFile::new().unwrap();
         let stop = CancellationToken::new();
         let running = run_child(shell("echo $$ >&2; exec sleep 60"), said.path(), &stop);
-        assert!(tokio::time::timeout(Duration::from_millis(500), running).await.is_err());
-        let pid = fs::read_to_string(said.path()).unwrap();
+        let has_begun = async {
+            loop {
+                let pid = fs::read_to_string(said.path()).unwrap();
+                if pid.ends_with('\n') {
+                    return pid;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let pid = tokio::select! {
+            _ = running => panic!("it ended by itself"),
+            pid = has_begun => pid,
+        };
         let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
         assert!(rustix::process::test_kill_process(pid).is_err(), "it is gone");
     }

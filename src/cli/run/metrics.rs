@@ -280,7 +280,7 @@ mod tests {
         assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
         let began = Instant::now();
         drop(endpoint);
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
         drop(silent);
     }
 }

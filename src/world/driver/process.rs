@@ -523,16 +523,16 @@ mod tests {
         let process = Process::start_here(&driver(then)).unwrap();
         let mut asked = process.ask("an echo", Some(within), |id| Request::Echo { id, c: None });
         let began = clock::now();
-        let ended = tokio::time::timeout(Duration::from_secs(20), process.answer(&mut asked)).await.unwrap();
-        assert!(clock::now() - began < clock::micros(within + Duration::from_secs(3)));
+        let ended = tokio::time::timeout(within + SOON, process.answer(&mut asked)).await.unwrap();
         while runs(process.inner.group) {
-            assert!(clock::now() - began < clock::micros(within + Duration::from_secs(5)));
+            assert!(clock::now() - began < clock::micros(within + SOON));
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         ended.unwrap_err()
     }
 
-    const SOON: Duration = Duration::from_secs(5);
+    /// Far more than anything takes here, also on a busy host.
+    const SOON: Duration = Duration::from_secs(60);
 
     #[tokio::test]
     async fn a_driver_is_asked_answers_and_ends_when_its_input_does() {
@@ -545,7 +545,7 @@ mod tests {
         assert_eq!((answered.id, answered.ok.unwrap().now), (asked.id, Some(7)));
         let began = clock::now();
         process.close();
-        assert!(clock::now() - began < 2_000_000 && process.failure().is_none());
+        assert!(clock::now() - began < clock::micros(SOON) && process.failure().is_none());
     }
 
     #[tokio::test]
