@@ -103,19 +103,15 @@ fn the_table_of_a_run_shows_handoffs_as_multiples_of_its_own_floor() {
     // Given a run that was not asked to leave its servers cold
     let (connect, bench) = (ensemble::place_on_shared(), Bench::new());
     bench.scenario(CONTENDED);
-    // (On a slow host, too few handoffs may fit into the time for it.)
-    let (said, stored, dir) = (0..5)
-        .find_map(|number| {
-            let out = format!("results-{number}");
-            let run = ["run", "scenario.toml", "--connect", &connect, "--out", &out];
-            let output = bench.command(&run).env_remove("ZKLOCKBENCH_COLD").output().unwrap();
-            went_through(&output);
-            let dir = std::fs::read_dir(bench.path(&out)).unwrap().next().unwrap().unwrap().path();
-            let stored = zklockbench::results::read(&dir).unwrap();
-            let has_floor = stored.run.floor.as_ref().unwrap().missing.is_none();
-            has_floor.then(|| (stdout(&output), stored, dir))
-        })
-        .expect("a floor");
+    let run = ["run", "scenario.toml", "--connect", &connect];
+    let output = bench.command(&run).env_remove("ZKLOCKBENCH_COLD").output().unwrap();
+    went_through(&output);
+    let (said, stored, dir) = (stdout(&output), bench.stored(), bench.results().remove(0));
+    // On a slow host too few handoffs fit into the time for it, which is what the run says then.
+    if let Some(why) = &stored.run.floor.as_ref().unwrap().missing {
+        assert!(why.contains("handoffs fitted") && said.contains("handoffs fitted"), "{why}: {said}");
+        return;
+    }
     // Then it has a floor, of which the medians in table and summary are multiples
     let floor = stored.run.floor.clone().unwrap();
     let summary = dir.join("summary.csv");

@@ -229,6 +229,13 @@ impl Watched {
         self.said.lock().unwrap().contains(what)
     }
 
+    /// The rest of the first whole line in which it has said that.
+    pub fn says_after(&self, what: &str) -> Option<String> {
+        let said = self.said.lock().unwrap();
+        let (_, rest) = said.split_once(what)?;
+        rest.split_once('\n').map(|(line, _)| line.trim().to_owned())
+    }
+
     /// Waits for its end; returns its exit code and all that it said.
     pub fn end(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().unwrap();
