@@ -4,8 +4,8 @@ use std::io;
 
 use super::history::{Breach, Judgement};
 use super::overlaps::{self, Classed};
-use super::{ensemble_order, suffices};
-use crate::record::{Cause, EnsembleOrder, Evidence, Facts, Judged, Parts, Trial};
+use super::ensemble_order;
+use crate::record::{Cause, EnsembleOrder, Facts, Judged, Parts, Trial};
 use crate::words::catalog::{LockCard, Protection};
 use crate::words::measure::RequestKind::Create;
 use crate::words::units::counted;
@@ -80,7 +80,7 @@ fn exclusion(trial: &Trial) -> Verdict {
     if trial.spec.contenders < 2 {
         doubts.push("a single contender has nobody to exclude".to_owned());
     } else {
-        doubts.extend(too_little(&trial.evidence, trial.spec.locks));
+        doubts.extend(too_little(trial));
     }
     Verdict::unknown_if(doubts)
 }
@@ -146,32 +146,38 @@ fn accounting(trial: &Trial) -> Option<Verdict> {
 }
 
 /// Why the evidence does not suffice, and what would help; `None` when it does.
-fn too_little(evidence: &Evidence, locks: usize) -> Option<String> {
-    let caught = evidence.catchable();
-    let entries = evidence.entries;
-    if suffices(caught, entries, locks) {
+fn too_little(trial: &Trial) -> Option<String> {
+    let (checked, asked, evidence) = (trial.checked(), trial.spec.evidence, &trial.evidence);
+    if asked.is_met_by(checked) {
         return None;
     }
-    if entries == 0 {
-        return Some("nobody acquired the lock".into());
+    let measured = trial.measured.acquired();
+    if measured == 0 {
+        let beside = match evidence.entries {
+            0 => String::new(),
+            entries => format!(" ({entries} before or after it)"),
+        };
+        return Some(format!("no acquisition in the measured phase{beside}; use a longer one"));
     }
-    if caught == 0 && evidence.waited == 0 {
+    let all = counted(measured, "acquisition", "acquisitions");
+    if checked == 0 && evidence.waited == 0 {
         return Some(format!(
-            "too little evidence: in {} nobody was seen waiting outside; use a longer hold, more contenders \
-             (more than a semaphore has leases, or with writers among the readers) or servers started for the run",
-            counted(entries, "entry", "entries")
+            "too little evidence: no contender was seen waiting in {all}; use a longer hold, more contenders \
+             (more than a semaphore has leases, or with writers among the readers) or servers started for the run"
         ));
     }
     Some(format!(
-        "too little evidence: {}; use a longer hold, a longer trial or servers started for the run",
-        evidence.describe()
+        "too little evidence: {checked} of {all} checked ({}), {asked} needs {}; use a longer hold, a longer trial or \
+         servers started for the run",
+        evidence.describe(),
+        asked.acquisitions()
     ))
 }
 
 /// Of the trials that were held the one whose verdict rests on the least, with its evidence; `None` where none was held.
 pub fn least_evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
-    Some(format!("{}: {}", trial.name(), trial.evidence.describe()))
+    Some(format!("{}: {}", trial.name(), trial.describe_evidence()))
 }
 
 /// What is doubtful about a trial's faults: nothing can be put down to one whose effect was not seen, and an overlap
@@ -285,11 +291,13 @@ pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
     });
     trial.evidence.by_transactions = waited;
     let across = sum(|order| order.waited_across_clocks);
-    if !suffices(across, trial.evidence.entries, trial.spec.locks) {
-        let entries = counted(trial.evidence.entries, "entry", "entries");
+    let asked = trial.spec.evidence;
+    if !asked.is_met_by(across) {
+        let all = counted(trial.evidence.entries, "acquisition", "acquisitions");
         trial.unchecked.push(format!(
-            "too little evidence across workers: a violation between two of them would have been detected at {across} of \
-             {entries}; use a longer trial, or a lock with a queue node, whose transactions tell the order"
+            "too little evidence across workers: {across} of {all} checked, {asked} needs {}; use a longer trial, or a \
+             lock with a queue node, whose transactions show the order",
+            asked.acquisitions()
         ));
     }
 }

@@ -22,6 +22,7 @@ use super::sweep::question::SweepArgs;
 use super::worker_args::{MergeArgs, WorkerArgs};
 use crate::lock;
 use crate::record::figures;
+use crate::words::evidence::Sensitivity;
 use crate::words::measure::Figure;
 use crate::world::driver::DriverCommand;
 use crate::world::fault;
@@ -330,6 +331,9 @@ pub struct CheckArgs {
     /// Count zombies as violations: holders that stay inside after losing their session
     #[arg(long)]
     pub strict: bool,
+    /// Error rate to exclude for a verdict of held, e.g. 0.99@1%; of a run, where that is more than it asked for itself
+    #[arg(long, value_name = "P@RATE", value_parser = str::parse::<Sensitivity>)]
+    pub evidence: Option<Sensitivity>,
     /// Also write it as a page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

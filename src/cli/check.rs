@@ -47,7 +47,8 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
     let file = spooled.as_ref().map_or(args.path.as_path(), NamedTempFile::path);
     let reader = HistoryReader::open_as(file, &args.path)?;
-    let judgement = read_through(reader, args.strict, stopped)?;
+    let asked = HistoryEnd { strict: args.strict, evidence: args.evidence.unwrap_or_default(), ..HistoryEnd::default() };
+    let judgement = read_through(reader, asked, stopped)?;
     let exit = RunEnding::Complete.exit(&judgement.verdict);
     let shown = |finding| Ok(ShownFinding { finding, lines: lines_at(file, &finding.lines)? });
     let shown: Vec<ShownFinding<'_>> = judgement.findings.iter().map(shown).collect::<Result<_, Error>>()?;
@@ -79,7 +80,7 @@ fn spool() -> Result<NamedTempFile, Error> {
 
 pub(super) fn read_through(
     mut reader: HistoryReader,
-    strict: bool,
+    asked: HistoryEnd,
     stopped: impl Fn() -> bool,
 ) -> Result<Judgement, Error> {
     let mut checker = Checker::new(reader.header());
@@ -94,7 +95,7 @@ pub(super) fn read_through(
             return Err(Error::Interrupted);
         }
     }
-    Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict }))
+    Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), ..asked }))
 }
 
 fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
@@ -107,8 +108,15 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
         check::judge(trial);
         changed.extend(change(&trial.name(), &recorded, &trial.judged));
     }
-    let judged = check::of_run(&trials, run.planned_trials);
+    let mut judged = check::of_run(&trials, run.planned_trials);
     changed.extend(change("the run", &run.judged, &judged));
+    if let Some(asked) = args.evidence {
+        for trial in &mut trials {
+            trial.spec.evidence = trial.spec.evidence.max(asked);
+            check::judge(trial);
+        }
+        judged = check::of_run(&trials, run.planned_trials);
+    }
     let verdict = if args.strict {
         judged.verdict.clone().and(check::zombies(&trials))
     } else {
@@ -175,6 +183,7 @@ fn machine_trial(trial: &Trial) -> Value {
         "reasons": trial.judged.verdict.reasons(),
         "judged": trial.judged,
         "evidence": trial.evidence,
+        "bound": trial.describe_evidence(),
     })
 }
 
@@ -210,7 +219,8 @@ fn text_of_history(
     let Judgement { events, contenders, clocks, .. } = judgement;
     let (events, clocks) = (counted(*events, "event", "events"), counted(*clocks, "clock", "clocks"));
     let contenders = units::contenders(*contenders);
-    let mut said = format!("{}: {events} of {contenders} on {clocks}\n\n", path.display());
+    let mut said = format!("{}: {events} of {contenders} on {clocks}\n", path.display());
+    said += &format!("evidence: {}\n\n", judgement.evidence);
     said += &locks(&judgement.locks, width);
     said += &excerpts(shown);
     said.extend(judgement.notes.iter().map(|note| format!("! {}\n", one_line(note))));
@@ -364,6 +374,7 @@ fn machine_history(path: &Path, judgement: &Judgement, shown: &[ShownFinding<'_>
         "verdict": judgement.verdict.word(),
         "reasons": judgement.verdict.reasons(),
         "notes": judgement.notes,
+        "evidence": judgement.evidence,
         "events": judgement.events,
         "contenders": judgement.contenders,
         "clocks": judgement.clocks,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::run::{Baseline, MeasuredRun, Showing};
 use super::scenario_file::ScenarioFile;
 use super::worker_args::MergeArgs;
-use crate::check;
+use crate::check::{self, history::HistoryEnd};
 use crate::record::{Run, RunEnding, RunOutcome, Trial, Workers, of_different_trials};
 use crate::results::history::{HistoryReader, merge_histories};
 use crate::results::{self, RunWriter, StoredRun, layout};
@@ -158,7 +158,7 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
     if histories.iter().all(|(_, path)| path.is_file()) {
         let merged = layout::trial_history(dir, index);
         merge_histories(&histories, &merged)?;
-        let judgement = super::check::read_through(HistoryReader::open(&merged)?, false, || false)?;
+        let judgement = super::check::read_through(HistoryReader::open(&merged)?, HistoryEnd::default(), || false)?;
         check::add_order(&mut trial, &judgement);
     } else {
         trial

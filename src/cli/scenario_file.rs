@@ -239,6 +239,10 @@ pub struct Overrides {
     /// Seed for everything random
     #[arg(long, value_name = "N")]
     pub seed: Option<i64>,
+    /// Error rate that each trial must exclude for a verdict of held, e.g. 0.99@1%: a lock that errs at 1% of its
+    /// acquisitions is caught with probability 0.99
+    #[arg(long, value_name = "P@RATE")]
+    pub evidence: Option<String>,
     /// Add a gate, e.g. --gate 'wait.p99 < 50ms': the exit code is 1 if it fails, 4 if it cannot be decided
     #[arg(long, value_name = "CONDITION")]
     pub gate: Vec<String>,
@@ -368,6 +372,7 @@ impl Overrides {
         change("--repetitions", "repetitions", self.repetitions.map(Value::from));
         change("--duration", "duration", self.duration.clone().map(Value::from));
         change("--time-scale", "time_scale", self.time_scale.map(Value::from));
+        change("--evidence", "evidence", self.evidence.clone().map(Value::from));
         change("--seed", "seed", self.seed.map(Value::from));
         for text in &self.set {
             let (key, value) = assignment("--set", text)?;

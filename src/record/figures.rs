@@ -317,8 +317,8 @@ figures! {
     LOST_WHILE_HELD = count("lost_while_held", Better::Lower).read(|trial| whole(trial.measured.lost_while_held));
     /// Violations in the whole trial.
     VIOLATIONS = count("violations", Better::Lower).read(|trial| whole(trial.violation_count));
-    /// Entries of the whole trial at which a violation would have been detected.
-    EVIDENCE = count("evidence", Better::Neither).read(|trial| whole(trial.evidence.catchable()));
+    /// Acquisitions that would have shown a violation, at most as many as the measured phase had.
+    EVIDENCE = count("evidence", Better::Neither).read(|trial| whole(trial.checked()));
     /// Errors in the whole trial.
     ERRORS = count("errors", Better::Lower).read(|trial| whole(trial.errors.values().sum()));
     /// Sessions that expired.

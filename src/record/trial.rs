@@ -11,6 +11,7 @@ use super::{
     FencingCounts, Judged, Moments, ServerCounters, Steady, Stuck, Violation,
 };
 use crate::scenario::TrialSpec;
+use crate::words::evidence::excluded;
 use crate::words::measure::{Counts, Histogram, Latency, Measure, Outcome, Samples, Second, Survival, Woken};
 use crate::words::units::{as_utc, cell_name, counted};
 use crate::words::verdict::Verdict;
@@ -305,7 +306,18 @@ impl Trial {
     /// Of the trials that were held the one whose verdict rests on the least; `None` where none was held.
     pub fn with_least_evidence(trials: &[Self]) -> Option<&Self> {
         let held = trials.iter().filter(|trial| trial.judged.verdict == Verdict::Held);
-        held.min_by_key(|trial| trial.evidence.catchable())
+        held.min_by_key(|trial| trial.checked())
+    }
+
+    /// How many acquisitions were checked: at most as many as the measured phase had, whatever the warm-up shows.
+    pub fn checked(&self) -> u64 {
+        self.evidence.catchable().min(self.measured.acquired())
+    }
+
+    /// The evidence in one line: how many acquisitions were checked, and which error rate that excludes.
+    pub fn describe_evidence(&self) -> String {
+        let all = counted(self.measured.acquired(), "acquisition", "acquisitions");
+        format!("{} of {all} checked; {}", self.checked(), excluded(self.checked()))
     }
 
     /// The samples of a measure; of waits, with those that were not served among the others.

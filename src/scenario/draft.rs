@@ -188,6 +188,7 @@ impl<'c> Draft<'c> {
             acquire_timeout: said.acquire_timeout,
             give_up_after: said.give_up_after?,
             in_doubt: said.in_doubt?,
+            evidence: said.evidence?,
             time_scale: said.time_scale?,
             faults: self.faults.iter().map(FaultDraft::choice).collect::<Option<_>>()?,
             gates: self.gates.clone(),

@@ -52,6 +52,8 @@ pub enum KeyKind {
     Factor(RangeInclusive<f64>),
     /// A share as text with a percent sign, within the bounds, which are percents.
     Percent(RangeInclusive<f64>),
+    /// A probability and an error rate, as [`crate::words::evidence::Sensitivity`] reads them.
+    Sensitivity,
     Path,
     Connect,
     Fault,
@@ -420,6 +422,12 @@ macro_rules! scenario_keys {
             in_doubt: InDoubt = Word(InDoubt::WORDS), Default(r#""end-session""#),
                 r#""keep-session""#,
                 ["on_doubt", "after_doubt", "when_in_doubt", "on_connection_loss", "after_loss"];
+            /// How small an error rate the acquisitions of each trial must exclude for a verdict of *held*:
+            /// `0.99@1%` means that a lock that errs at 1 % of its acquisitions would have been caught with
+            /// probability 0.99 ([methodology.md](methodology.md#did-it-exclude)). Otherwise the verdict is
+            /// *unknown*.
+            evidence: Sensitivity = Sensitivity, Default(r#""0.99@100%""#),
+                r#""0.99@1%""#, ["sensitivity", "proof", "error_rate", "evidence_needed"];
             /// Factor on hold, think, strategies' intervals, duration, ramp-up, warm-up, times of arrivals
             /// and all times of faults; rates are divided by it, timeouts stay.
             time_scale: f64 = Factor(1e-6..=1000.0), Default("1.0"), "0.1", ["scale", "speed"];

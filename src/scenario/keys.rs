@@ -16,6 +16,7 @@ use super::fields::{
 use super::model::{InDoubt, Order};
 use super::read::{KeyValue, Sink, TomlTable, TomlValue, shortened};
 use super::values::FromKey;
+use crate::words::evidence::Sensitivity;
 
 #[derive(Debug)]
 struct KeySpan {

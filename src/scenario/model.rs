@@ -17,6 +17,7 @@ use crate::scenario::gate::Gate;
 use crate::words::catalog::ParamValue;
 use crate::words::catalog::fault::{FaultChoice, Start, Target};
 use crate::words::clock::micros;
+use crate::words::evidence::Sensitivity;
 use crate::words::units::{as_us, as_us_if_any};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,6 +219,7 @@ pub struct Scenario {
     pub acquire_timeout: Option<Duration>,
     pub give_up_after: Duration,
     pub in_doubt: InDoubt,
+    pub evidence: Sensitivity,
     /// Factor on hold, think, poll interval, duration, ramp-up, warm-up and all times of arrivals and faults, by which
     /// rates are divided; 1 leaves them as written.
     pub time_scale: f64,
@@ -283,6 +285,9 @@ pub struct TrialSpec {
     pub give_up_after: Duration,
     /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
+    /// How small an error rate its acquisitions must exclude for a verdict of held.
+    #[serde(default, skip_serializing_if = "Sensitivity::is_least")]
+    pub evidence: Sensitivity,
     /// What goes wrong on purpose. Random parts (which one `any` means, jitter) are drawn from the seed when it fires.
     #[serde(rename = "fault_plan")]
     pub faults: Vec<FaultChoice>,

@@ -116,6 +116,7 @@ fn trial(
         acquire_timeout: scenario.acquire_timeout,
         give_up_after: scenario.give_up_after,
         in_doubt: scenario.in_doubt,
+        evidence: scenario.evidence,
         faults: scenario.faults.iter().map(|fault| scaled_fault(fault, scale)).collect(),
         settling: Settling::of(scenario.session_timeout),
         seed: 0,

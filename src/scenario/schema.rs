@@ -16,6 +16,7 @@ use crate::words::catalog::{LockCard, Param, ParamKind};
 
 /// Durations as [`crate::words::units::parse_duration`] reads them.
 const DURATION_PATTERN: &str = r"^\s*(0|([0-9]+(\.[0-9]+)?\s*[a-zA-Zµ]+\s*)+)\s*$";
+const SENSITIVITY_PATTERN: &str = r"^\s*0?\.[0-9]+\s*@\s*[0-9]+(\.[0-9]+)?\s*%\s*$";
 const PERCENT_PATTERN: &str = r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$";
 const NAME_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,59}$";
 
@@ -191,6 +192,7 @@ fn kind(kind: &KeyKind, cards: &[LockCard]) -> Value {
         ] }),
         KeyKind::Word(words) => json!({ "type": "string", "enum": words }),
         KeyKind::Factor(bounds) => number(bounds),
+        KeyKind::Sensitivity => json!({ "type": "string", "pattern": SENSITIVITY_PATTERN }),
         KeyKind::Percent(_) => json!({ "type": "string", "pattern": PERCENT_PATTERN }),
         // What these hold depends on the fault.
         KeyKind::Fault | KeyKind::Target => json!({ "type": "string" }),

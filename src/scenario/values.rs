@@ -21,6 +21,7 @@ use super::read::{
 };
 use crate::words::catalog::{Param, ParamKind, ParamValue};
 use crate::words::connect::Connect;
+use crate::words::evidence::Sensitivity;
 use crate::words::units::parse_duration;
 
 pub(super) trait FromKey: Sized {
@@ -79,6 +80,16 @@ impl FromKey for f64 {
             KeyKind::Factor(bounds) => expect_number(value, bounds, sink),
             KeyKind::Percent(bounds) => percent(value, bounds, sink),
             _ => None,
+        }
+    }
+}
+
+impl FromKey for Sensitivity {
+    fn from_key(value: &TomlValue<'_>, _: &KeyKind, sink: &Sink<'_>) -> Option<Self> {
+        let text = expect_text(value, "a probability and a rate", "write it in quotes: \"0.99@1%\"", sink)?;
+        match text.parse() {
+            Ok(asked) => Some(asked),
+            Err(why) => sink.refuse::<Self>(value.span(), why, "for example `\"0.99@1%\"`"),
         }
     }
 }

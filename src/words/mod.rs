@@ -8,6 +8,7 @@ pub mod clock;
 pub mod connect;
 pub mod disk;
 pub mod error;
+pub mod evidence;
 pub mod jute;
 pub mod locked;
 pub mod measure;

@@ -9,7 +9,7 @@ use zklockbench::record::{
 };
 use zklockbench::scenario::TrialSpec;
 use zklockbench::words::clock::WallClock;
-use zklockbench::words::measure::RequestKind;
+use zklockbench::words::measure::{Counts, Outcome, RequestKind};
 use zklockbench::words::spool::Sorted;
 use zklockbench::words::verdict::Verdict;
 
@@ -247,39 +247,97 @@ fn the_facts_that_a_trial_comes_with_are_judged_once_and_dropped() {
 #[test]
 fn without_contention_there_was_nothing_to_exclude() {
     let unmet = unknown(
-        "too little evidence: in 900 entries nobody was seen waiting outside; use a longer hold, more \
+        "too little evidence: no contender was seen waiting in 6 acquisitions; use a longer hold, more \
          contenders (more than a semaphore has leases, or with writers among the readers) or servers started \
          for the run",
     );
     assert_eq!(with(Evidence { entries: 900, ..Evidence::default() }), unmet);
-    assert_eq!(with(Evidence::default()), unknown("nobody acquired the lock"));
     let two = after(|trial| trial.spec.contenders = 2);
     assert_eq!(two, Verdict::Held);
 }
 
 #[test]
-fn entries_that_no_means_could_have_caught_are_no_evidence() {
-    let only = |caught: u64| {
+fn acquisitions_that_no_means_checked_are_no_evidence() {
+    let only = |checked: u64| {
         unknown(&format!(
-            "too little evidence: a violation would have been detected at {caught} of 900 entries ({caught} by \
-             seeing two inside, 0 by the ensemble's transactions, 0 by its clock); use a longer hold, a longer \
-             trial or servers started for the run"
+            "too little evidence: {checked} of 900 acquisitions checked ({checked} by seeing two inside, 0 by the \
+             ensemble's transactions, 0 by its clock), 0.99@100% needs 5; use a longer hold, a longer trial or servers \
+             started for the run"
         ))
     };
-    let seen = |seen_inside| with(Evidence { entries: 900, waited: 800, seen_inside, ..Evidence::default() });
+    let seen = |seen_inside| {
+        let evidence = Evidence { entries: 900, waited: 800, seen_inside, ..Evidence::default() };
+        after(|trial| *trial = measured(900, evidence))
+    };
     assert_eq!((seen(0), seen(4)), (only(0), only(4)));
     assert_eq!(seen(5), Verdict::Held);
 }
 
 #[test]
-fn each_means_is_enough_by_itself_and_in_a_small_trial_half_of_those_that_could_be() {
+fn each_means_is_enough_by_itself() {
     let many = Evidence { entries: 900, waited: 800, ..Evidence::default() };
     assert_eq!(with(Evidence { by_transactions: 5, ..many }), Verdict::Held);
     assert_eq!(with(Evidence { by_clock: 5, ..many }), Verdict::Held);
-    // Of a batch of five, four had to wait.
-    let few = Evidence { entries: 5, waited: 4, seen_inside: 2, ..Evidence::default() };
-    assert_eq!(with(few), Verdict::Held);
-    assert!(matches!(with(Evidence { seen_inside: 1, ..few }), Verdict::Unknown(_)));
+}
+
+/// A sound trial with so many acquisitions in the measured phase.
+fn measured(acquisitions: u64, evidence: Evidence) -> Trial {
+    let mut trial = Trial { evidence, ..records::trial(0) };
+    trial.measured.outcomes.add(Outcome::Acquired, acquisitions - trial.measured.acquired().min(acquisitions));
+    if acquisitions == 0 {
+        trial.measured = Counts::default();
+    }
+    trial
+}
+
+#[test]
+fn few_checked_acquisitions_leave_the_verdict_unknown_whatever_share_of_all_they_are() {
+    for (checked, acquired) in [(1, 2), (1, 3), (2, 3), (2, 4), (3, 7), (4, 6), (4, 1_000_000)] {
+        let evidence =
+            Evidence { entries: acquired, waited: acquired - 1, seen_inside: checked, ..Evidence::default() };
+        let verdict = after(|trial| trial.evidence = evidence);
+        assert!(matches!(verdict, Verdict::Unknown(_)), "{checked} of {acquired}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_trial_without_an_acquisition_in_the_measured_phase_is_unknown_whatever_the_warm_up_shows() {
+    for entries in [3, 7, 11, 5_000] {
+        let evidence =
+            Evidence { entries, waited: entries, by_transactions: entries, ..Evidence::default() };
+        let none = format!("no acquisition in the measured phase ({entries} before or after it); use a longer one");
+        assert_eq!(after(|trial| *trial = measured(0, evidence)), unknown(&none));
+    }
+    let none = unknown("no acquisition in the measured phase; use a longer one");
+    assert_eq!(after(|trial| *trial = measured(0, Evidence::default())), none);
+}
+
+#[test]
+fn acquisitions_of_the_warm_up_are_no_evidence_for_those_that_were_measured() {
+    let warm_up = Evidence { entries: 5_000, waited: 4_000, seen_inside: 4_000, ..Evidence::default() };
+    let mut trial = Trial { evidence: warm_up, ..records::trial(0) };
+    trial.measured = Counts::default();
+    trial.measured.outcomes.add(Outcome::Acquired, 4);
+    assert_eq!(trial.checked(), 4);
+    assert!(matches!(judge_copy(&trial).exclusion, Verdict::Unknown(_)));
+    trial.measured.outcomes.add(Outcome::Acquired, 1);
+    assert_eq!(judge_copy(&trial).exclusion, Verdict::Held);
+}
+
+#[test]
+fn a_trial_is_unknown_when_more_evidence_is_asked_for_than_it_has() {
+    let checked = |checked, asked: &str| {
+        let evidence =
+            Evidence { entries: 900, waited: 800, by_transactions: checked, ..Evidence::default() };
+        let mut trial = measured(900, evidence);
+        trial.spec.evidence = asked.parse().unwrap();
+        judge_copy(&trial).exclusion
+    };
+    assert_eq!(checked(300, "0.95@1%"), Verdict::Held);
+    assert_eq!(checked(461, "0.99@1%"), Verdict::Held);
+    for (few, asked) in [(299, "0.95@1%"), (460, "0.99@1%")] {
+        assert!(matches!(checked(few, asked), Verdict::Unknown(_)), "{few}, {asked}");
+    }
 }
 
 #[test]
@@ -289,9 +347,8 @@ fn of_a_run_the_trial_with_the_least_evidence_is_told() {
     for trial in &mut trials {
         trial.judged = records::held();
     }
-    let told = "trial 1 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders): a violation would have \
-                                                        been detected at 2 of 6 entries (2 by seeing two inside, 0 by the \
-                                                        ensemble's transactions, 0 by its clock)";
+    let told = "trial 1 (predecessor-watch (ttl = \"1s\", a=b), 3 contenders): 2 of 6 acquisitions checked; a lock \
+                that errs at every acquisition would have been caught with probability 0.86";
     assert_eq!(least_evidence(&trials).as_deref(), Some(told));
     trials[1].judged = records::judged(Verdict::Unknown(vec![]));
     assert!(least_evidence(&trials).unwrap().starts_with("trial 0"));

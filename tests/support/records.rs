@@ -14,6 +14,7 @@ use zklockbench::scenario::{
     Arrivals, Distribution, InDoubt, Late, Load, Open, Popularity, Settling, Stop, StrategyChoice, TrialSpec,
 };
 use zklockbench::words::catalog::ParamValue;
+use zklockbench::words::evidence::Sensitivity;
 use zklockbench::words::measure::{
     Counts, Histogram, Measure, Outcome, RequestKind, Second, Woken, new_histogram,
 };
@@ -155,6 +156,7 @@ pub fn spec(index: usize) -> TrialSpec {
         acquire_timeout: Some(Duration::from_secs(3)),
         give_up_after: Duration::from_secs(60),
         in_doubt: InDoubt::EndSession,
+        evidence: Sensitivity::LEAST,
         faults: Vec::new(),
         settling: Settling::of(Duration::from_secs(10)),
         seed: u64::MAX,

@@ -80,7 +80,7 @@ pub fn check(path: &Path, strict: bool) -> Result<Judgement, Error> {
             return Err(reader.mistake(place.line, &what));
         }
     }
-    Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict }))
+    Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), strict, ..HistoryEnd::default() }))
 }
 
 /// A file with that text, in a directory that goes when it is dropped.

@@ -9,7 +9,9 @@ use super::contender::{
     At, CalledAcquire, Contenders, LockTurn, Stand, session_number, turn_of_acquire, turn_of_release,
 };
 use super::fencing::{FencedWrite, Fencing};
-use super::judgement::{Breach, Finding, HistoryEnd, Judgement, LockReport, Overlaps, verdict};
+use super::judgement::{
+    Breach, Finding, HistoryEnd, Judgement, LockReport, Overlaps, describe_evidence, verdict,
+};
 use super::occupancy::{Example, Hold, Occupancy};
 use super::order::{Grant, LockHolds};
 use super::overlap::{Character, Traces};
@@ -436,6 +438,7 @@ impl Checker {
         let (verdict, notes) = verdict(&locks, self.complete, ending);
         Judgement {
             verdict,
+            evidence: describe_evidence(&locks),
             locks,
             findings: first_of_each(findings),
             notes,

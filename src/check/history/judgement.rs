@@ -1,8 +1,8 @@
 //! What a history shows: what became of the locks, the one verdict that this comes to, and what a reader must know
 //! beside it.
 
-use crate::check::suffices;
 use crate::record::history::{LinePosition, LockKind};
+use crate::words::evidence::{Sensitivity, excluded};
 use crate::words::units::counted;
 use crate::words::verdict::Verdict;
 
@@ -15,6 +15,8 @@ pub struct Judgement {
     pub findings: Vec<Finding>,
     /// What could not be checked, and what a reader should know.
     pub notes: Vec<String>,
+    /// How many acquisitions were checked, and of how many, and which error rate that excludes.
+    pub evidence: String,
     pub events: u64,
     pub contenders: usize,
     /// Clocks that times were read from.
@@ -169,11 +171,13 @@ impl LockReport {
 }
 
 /// How a history ended, and how it is to be judged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HistoryEnd {
     /// The number of its last line, when that broke off in its middle.
     pub cut_off_at: Option<u64>,
     pub strict: bool,
+    /// How small an error rate its acquisitions must exclude for a verdict of held.
+    pub evidence: Sensitivity,
 }
 
 /// A count of one lock, and the sentence for it.
@@ -208,7 +212,7 @@ pub fn verdict(locks: &[LockReport], complete: Option<bool>, ending: HistoryEnd)
         violated.extend(zombies);
     }
     let mut unknown = reasons(locks, UNKNOWN);
-    let no_evidence = no_evidence(locks);
+    let no_evidence = no_evidence(locks, ending.evidence);
     let of_more = no_evidence.as_ref().map(|_| TOLD_BY_MORE.to_owned());
     unknown.extend(no_evidence);
     unknown.extend(broken_off(complete, ending));
@@ -228,23 +232,35 @@ fn reasons(locks: &[LockReport], of: &[Reason]) -> Vec<String> {
 }
 
 /// Without two contenders of which one waited there was nothing to exclude.
-fn no_evidence(locks: &[LockReport]) -> Option<String> {
+fn no_evidence(locks: &[LockReport], asked: Sensitivity) -> Option<String> {
     let contended: Vec<&LockReport> = locks.iter().filter(|lock| lock.contended).collect();
     if contended.is_empty() {
         return Some("no lock was acquired by two contenders, so exclusion was never tested".into());
     }
-    let caught: u64 = contended.iter().map(|lock| lock.seen_inside.max(lock.order.waited)).sum();
-    let entries: u64 = contended.iter().map(|lock| lock.acquired).sum();
-    match caught {
+    let (checked, acquired) = checked(locks);
+    match checked {
         0 => Some("no contention was recorded, so exclusion was never tested".into()),
-        _ if suffices(caught, entries, contended.len()) => None,
+        _ if asked.is_met_by(checked) => None,
         _ => {
-            let entries = counted(entries, "entry", "entries");
-            Some(format!(
-                "too little evidence: a violation would have been detected at only {caught} of {entries}"
-            ))
+            let (all, needed) = (counted(acquired, "acquisition", "acquisitions"), asked.acquisitions());
+            Some(format!("too little evidence: {checked} of {all} checked, {asked} needs {needed}"))
         }
     }
+}
+
+/// The evidence of a history in one line.
+pub fn describe_evidence(locks: &[LockReport]) -> String {
+    let (checked, acquired) = checked(locks);
+    let all = counted(acquired, "acquisition", "acquisitions");
+    format!("{checked} of {all} checked; {}", excluded(checked))
+}
+
+/// Of locks that two contenders got, how many acquisitions were checked, and how many there were.
+fn checked(locks: &[LockReport]) -> (u64, u64) {
+    let contended = locks.iter().filter(|lock| lock.contended);
+    contended.fold((0, 0), |(checked, acquired), lock| {
+        (checked + lock.seen_inside.max(lock.order.waited), acquired + lock.acquired)
+    })
 }
 
 fn broken_off(complete: Option<bool>, ending: HistoryEnd) -> Option<String> {
@@ -302,9 +318,9 @@ mod tests {
     /// A mutex that two contenders got, one after a wait, and which the ensemble's view confirms.
     fn sound(name: &str) -> LockReport {
         LockReport {
-            acquired: 5,
-            waited: 3,
-            seen_inside: 3,
+            acquired: 9,
+            waited: 6,
+            seen_inside: 6,
             contended: true,
             order: OrderReport { compared: 4, ..OrderReport::default() },
             ..LockReport::new(name, LockKind::Mutex)
@@ -407,16 +423,25 @@ mod tests {
         assert_eq!(after(|lock| lock.contended = false), nobody);
         let unmet = unknown("no contention was recorded, so exclusion was never tested");
         assert_eq!(after(|lock| lock.seen_inside = 0), unmet);
-        let few = unknown("too little evidence: a violation would have been detected at only 1 of 5 entries");
-        assert_eq!(after(|lock| lock.seen_inside = 1), few);
+        let few = unknown("too little evidence: 4 of 9 acquisitions checked, 0.99@100% needs 5");
+        assert_eq!(after(|lock| lock.seen_inside = 4), few);
         let by_the_ensemble = |lock: &mut LockReport| {
             lock.seen_inside = 0;
-            lock.order.waited = 2;
+            lock.order.waited = 5;
         };
         assert_eq!(after(by_the_ensemble), Verdict::Held);
         let mut idle = sound("a");
         idle.contended = false;
         assert_eq!(judge(&[idle, sound("b")]).0, Verdict::Held, "one lock with contention is enough");
+    }
+
+    #[test]
+    fn a_history_is_unknown_when_more_evidence_is_asked_for_than_it_has() {
+        let asked = |evidence: &str| HistoryEnd { evidence: evidence.parse().unwrap(), ..HistoryEnd::default() };
+        let locks = [LockReport { acquired: 500, seen_inside: 460, ..sound("l") }];
+        assert_eq!(verdict(&locks, Some(true), asked("0.95@1%")).0, Verdict::Held);
+        let few = unknown("too little evidence: 460 of 500 acquisitions checked, 0.99@1% needs 461");
+        assert_eq!(verdict(&locks, Some(true), asked("0.99@1%")).0, few);
     }
 
     #[test]
@@ -434,7 +459,7 @@ mod tests {
     #[test]
     fn a_history_without_its_end_leaves_it_unknown_and_one_that_does_not_say_gets_a_note() {
         let judged =
-            |complete, cut_off_at| verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, strict: false });
+            |complete, cut_off_at| verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() });
         let broken = unknown("the history breaks off in line 7; what followed is unknown");
         assert_eq!(judged(Some(false), Some(7)), (broken, vec![]));
         assert_eq!(judged(Some(false), None), (unknown("the history says that it is incomplete"), vec![]));

@@ -206,8 +206,8 @@ pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
             word(all(|one| one.judged.order.as_ref())),
             word(all(|one| one.judged.progress.as_ref())),
             Value::or_missing(counts, |value| value),
-            entries(|trial| trial.evidence.entries),
-            entries(|trial| trial.evidence.catchable()),
+            entries(|trial| trial.measured.acquired()),
+            entries(Trial::checked),
             if why.is_empty() { Value::NotMeasured } else { why.into() },
         ]
     };
@@ -220,14 +220,13 @@ pub(super) fn verdicts(source: &Source<'_>) -> Option<Block> {
         words("order"),
         words("progress"),
         words("counts"),
-        numbers("entries", 1),
-        numbers("could be caught", 1),
+        numbers("acquisitions", 1),
+        numbers("checked", 1),
         words("why"),
     ];
     let legend = "Exclusion: no two were inside together, as contenders saw it. Order: nobody entered before the \
                   servers had deleted the previous holder's node. Progress: everybody was served once all faults had \
-                  healed. Could be caught: entries that would have shown it if the lock did not exclude; the others \
-                  are no evidence. A single contender has nobody to exclude.";
+                  healed. Checked: acquisitions that would have shown it if the lock did not exclude. A single contender has nobody to exclude.";
     table("Verdicts", Table { columns, labels: 1, rows }, legend)
 }
 

@@ -45,7 +45,7 @@ fn question(scenario: &str) -> Option<String> {
 fn evidence(trials: &[Trial]) -> Option<String> {
     let trial = Trial::with_least_evidence(trials)?;
     let cell = cell_name(&trial.spec.strategy.label, trial.spec.contenders);
-    Some(format!("in the trial where it is weakest ({cell}), {}", trial.evidence.describe()))
+    Some(format!("weakest in {cell}: {}", trial.describe_evidence()))
 }
 
 /// The labels of the strategies that ran, in the order in which the scenario names them.

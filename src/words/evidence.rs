@@ -1,0 +1,211 @@
+//! How much evidence a verdict of *held* needs, and which error rate a given amount of evidence excludes.
+//!
+//! A lock that errs at a share r of its acquisitions, independently, goes unseen at n checked acquisitions with a probability of at
+//! most exp(-rn). That is (1-r)^n where each of them was checked for its whole wait, and it also holds where some were checked
+//! for a part of theirs, which (1-r)^n does not.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A lock that errs at `percent` of its acquisitions must be caught with this probability.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Sensitivity {
+    probability: f64,
+    percent: f64,
+}
+
+/// The probability with which the error rate that is shown would have been caught.
+const SHOWN: f64 = 0.95;
+const PERCENT: std::ops::RangeInclusive<f64> = 1e-4..=100.0;
+
+impl Sensitivity {
+    /// What every verdict of held needs: a lock that errs every time goes unseen in one of 100 trials.
+    pub const LEAST: Self = Self { probability: 0.99, percent: 100.0 };
+
+    /// How many acquisitions must be checked.
+    pub fn acquisitions(self) -> u64 {
+        exponent(self.probability).mul_add(100.0 / self.percent, -1e-9).ceil() as u64
+    }
+
+    pub fn is_least(&self) -> bool {
+        *self == Self::LEAST
+    }
+
+    pub fn is_met_by(self, checked: u64) -> bool {
+        checked >= self.acquisitions()
+    }
+
+    /// The stricter of the two.
+    pub fn max(self, other: Self) -> Self {
+        if other.acquisitions() > self.acquisitions() { other } else { self }
+    }
+}
+
+impl Default for Sensitivity {
+    fn default() -> Self {
+        Self::LEAST
+    }
+}
+
+/// The rn of exp(-rn) at which an error is caught with that probability.
+fn exponent(probability: f64) -> f64 {
+    -(-probability).ln_1p()
+}
+
+/// The smallest error rate that so many checked acquisitions would have shown with a probability of 0.95; `None` where even a
+/// lock that errs at each of them may have gone unseen.
+pub fn smallest_rate(checked: u64) -> Option<f64> {
+    Some(exponent(SHOWN) / checked as f64).filter(|rate| *rate <= 1.0)
+}
+
+/// What that comes to, in words.
+pub fn excluded(checked: u64) -> String {
+    let caught = |errs: &str, probability: f64| {
+        format!("a lock that errs {errs} would have been caught with probability {probability:.2}")
+    };
+    match smallest_rate(checked) {
+        _ if checked == 0 => "no error of the lock would have been caught".to_owned(),
+        None => caught("at every acquisition", -(-(checked as f64)).exp_m1()),
+        Some(rate) if rate > 0.5 => caught("at every acquisition", SHOWN),
+        Some(rate) => caught(&format!("once in {} acquisitions", rate.recip() as u64), SHOWN),
+    }
+}
+
+impl fmt::Display for Sensitivity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}%", self.probability, self.percent)
+    }
+}
+
+impl FromStr for Sensitivity {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is not PROBABILITY@RATE, such as 0.99@1%: a lock that errs at 1% of its acquisitions must be caught \
+                 with probability 0.99"
+            )
+        };
+        let (probability, rate) = text.split_once('@').ok_or_else(wrong)?;
+        let probability: f64 = probability.trim().parse().map_err(|_| wrong())?;
+        let percent: f64 = rate.trim().strip_suffix('%').ok_or_else(wrong)?.trim().parse().map_err(|_| wrong())?;
+        if !(probability > 0.0 && probability <= 0.999_999) {
+            return Err(format!("`{text}`: the probability must be above 0 and at most 0.999999"));
+        }
+        if !PERCENT.contains(&percent) {
+            return Err(format!("`{text}`: the rate must be from {}% to {}%", PERCENT.start(), PERCENT.end()));
+        }
+        let asked = Self { probability, percent };
+        if asked.acquisitions() < Self::LEAST.acquisitions() {
+            let least = Self::LEAST;
+            return Err(format!("`{text}` asks for less than {least}, which every verdict of held needs"));
+        }
+        Ok(asked)
+    }
+}
+
+impl TryFrom<String> for Sensitivity {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Sensitivity> for String {
+    fn from(asked: Sensitivity) -> Self {
+        asked.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn needs(text: &str) -> u64 {
+        text.parse::<Sensitivity>().unwrap().acquisitions()
+    }
+
+    #[test]
+    fn held_needs_five_acquisitions_unless_more_is_asked_for() {
+        assert_eq!(Sensitivity::LEAST.acquisitions(), 5);
+        assert_eq!([needs("0.99@100%"), needs("0.999@100%")], [5, 7]);
+        assert_eq!([needs("0.95@1%"), needs("0.99@1%"), needs("0.99 @ 0.1 %")], [300, 461, 4_606]);
+    }
+
+    #[test]
+    fn few_checked_acquisitions_are_not_enough_whatever_the_total() {
+        for checked in 0..5 {
+            assert!(!Sensitivity::LEAST.is_met_by(checked), "{checked}");
+        }
+        assert!(Sensitivity::LEAST.is_met_by(5));
+    }
+
+    #[test]
+    fn the_excluded_error_rate_is_printed_in_words() {
+        let caught = "would have been caught with probability";
+        for (checked, text) in [
+            (0, "no error of the lock would have been caught".to_owned()),
+            (2, format!("a lock that errs at every acquisition {caught} 0.86")),
+            (5, format!("a lock that errs at every acquisition {caught} 0.95")),
+            (7, format!("a lock that errs once in 2 acquisitions {caught} 0.95")),
+            (19, format!("a lock that errs once in 6 acquisitions {caught} 0.95")),
+            (300, format!("a lock that errs once in 100 acquisitions {caught} 0.95")),
+        ] {
+            assert_eq!(excluded(checked), text);
+        }
+    }
+
+    #[test]
+    fn a_sensitivity_is_written_as_it_is_read_and_mistakes_are_named() {
+        for text in ["0.99@1%", "0.999@100%", "0.95@0.07%"] {
+            assert_eq!(text.parse::<Sensitivity>().unwrap().to_string(), text);
+        }
+        for (text, why) in [
+            ("0.99", "is not PROBABILITY@RATE"),
+            ("0.99@1", "is not PROBABILITY@RATE"),
+            ("x@1%", "is not PROBABILITY@RATE"),
+            ("1@1%", "the probability must be above 0"),
+            ("NaN@1%", "the probability must be above 0"),
+            ("0.99@0%", "the rate must be from"),
+            ("0.99@101%", "the rate must be from"),
+            ("0.9@100%", "asks for less than 0.99@100%"),
+        ] {
+            let error = text.parse::<Sensitivity>().unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    proptest! {
+        /// However the checked shares of the waits are spread, the stated error rate is caught at least as often as stated.
+        #[test]
+        fn the_stated_probability_holds_for_any_shares(
+            shares in prop::collection::vec(0.0..=1.0_f64, 1..400),
+            percent in 0.1..=100.0_f64,
+        ) {
+            let sum: f64 = shares.iter().sum();
+            let rate = percent / 100.0;
+            let unseen: f64 = shares.iter().map(|share| 1.0 - rate * share).product();
+            prop_assert!(unseen <= (-rate * sum).exp() + 1e-12);
+        }
+
+        #[test]
+        fn needed_acquisitions_are_the_fewest_that_reach_the_probability(
+            probability in 0.5..0.9999_f64,
+            percent in 0.01..20.0_f64,
+        ) {
+            let needed = Sensitivity { probability, percent }.acquisitions();
+            let caught = |count: u64| 1.0 - (-percent / 100.0 * count as f64).exp();
+            prop_assert!(caught(needed) >= probability - 1e-9);
+            prop_assert!(caught(needed - 1) < probability + 1e-9);
+        }
+    }
+}
