@@ -2,9 +2,9 @@
 
 use std::io;
 
+use super::ensemble_order;
 use super::history::{Breach, Judgement};
 use super::overlaps::{self, Classed};
-use super::ensemble_order;
 use crate::record::{Cause, EnsembleOrder, Facts, Judged, Parts, Trial};
 use crate::words::catalog::{LockCard, Protection};
 use crate::words::measure::RequestKind::Create;
@@ -68,6 +68,7 @@ fn exclusion(trial: &Trial) -> Verdict {
         return Verdict::Violated(vec![format!("{had} own node before the release")]);
     }
     let mut doubts: Vec<String> = trial.cut_short.iter().map(|cut| format!("partial: {}", cut.why)).collect();
+    doubts.extend(trial.wrong_holds.iter().cloned());
     doubts.extend(faults(trial));
     let lost = trial.whole.lost_while_held;
     // Where sessions are broken on purpose, each overlap is judged by what was the matter with them.

@@ -47,7 +47,11 @@ fn judge_history(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, E
     let spooled = (args.path == Path::new(STDIN)).then(spool).transpose()?;
     let file = spooled.as_ref().map_or(args.path.as_path(), NamedTempFile::path);
     let reader = HistoryReader::open_as(file, &args.path)?;
-    let asked = HistoryEnd { strict: args.strict, evidence: args.evidence.unwrap_or_default(), ..HistoryEnd::default() };
+    let asked = HistoryEnd {
+        strict: args.strict,
+        evidence: args.evidence.unwrap_or_default(),
+        ..HistoryEnd::default()
+    };
     let judgement = read_through(reader, asked, stopped)?;
     let exit = RunEnding::Complete.exit(&judgement.verdict);
     let shown = |finding| Ok(ShownFinding { finding, lines: lines_at(file, &finding.lines)? });

@@ -158,7 +158,8 @@ fn merged_trial(parts: &[StoredPart], index: usize, dir: &Path) -> Result<Trial,
     if histories.iter().all(|(_, path)| path.is_file()) {
         let merged = layout::trial_history(dir, index);
         merge_histories(&histories, &merged)?;
-        let judgement = super::check::read_through(HistoryReader::open(&merged)?, HistoryEnd::default(), || false)?;
+        let judgement =
+            super::check::read_through(HistoryReader::open(&merged)?, HistoryEnd::default(), || false)?;
         check::add_order(&mut trial, &judgement);
     } else {
         trial

@@ -371,11 +371,14 @@ impl Contender {
             self.recorder.count_beside(u64::from(there.is_some()), 0);
             self.recorder.write_there(there);
         }
-        if let Some(doubt) = self.doubt(session, ended, entry.acquired, result.as_ref().err()) {
+        let doubt = self.doubt(session, ended, entry.acquired, result.as_ref().err());
+        if let Some(doubt) = doubt {
             self.recorder.write_doubt(&entry, released, doubt);
         }
         if self.control.closing(session.id()) == Some(Closing::Begun) {
             self.recorder.write_closing(&entry, released, session.id());
+        } else if doubt.is_none() && ended == HoldEnd::Whole {
+            self.recorder.check_hold(&entry, released, intended);
         }
         self.recorder.write_released(session, released, now, result.as_ref().err());
         match result {
@@ -392,8 +395,11 @@ impl Contender {
         self.recorder.write_hold(&entry, hold.left, intended, HoldEnd::Whole);
         self.recorder.releases(held.node.as_ref().map(|node| node.sequence));
         let failure = hold.released.as_ref().err();
-        if let Some(doubt) = self.doubt(session, HoldEnd::Whole, entry.acquired, failure) {
-            self.recorder.write_doubt(&entry, hold.left, doubt);
+        match self.doubt(session, HoldEnd::Whole, entry.acquired, failure) {
+            Some(doubt) => self.recorder.write_doubt(&entry, hold.left, doubt),
+            // The load's end cuts no hold of a driver short.
+            None if failure.is_none() => self.recorder.check_hold(&entry, hold.left, intended),
+            None => {}
         }
         self.recorder.write_released(session, hold.left, hold.returned, failure);
         let now = clock::now();
@@ -495,7 +501,7 @@ impl Contender {
                 biased;
                 () = asked_to_die(shared, control, Doing::Holding) => HoldEnd::Crashed,
                 () = held => HoldEnd::Whole,
-                () = shared.signals.drain.cancelled() => HoldEnd::Whole,
+                () = shared.signals.drain.cancelled() => HoldEnd::Drained,
                 () = session.over() => HoldEnd::Lost,
             };
         };

@@ -24,6 +24,8 @@ const REMEMBERED: usize = 1 << 14;
 const LATEST: usize = 1 << 12;
 /// Releases at the same time may be noted out of order, by so many places at most.
 const NEARBY: usize = 16;
+/// What rounded stamps may add to the holds of a measured phase.
+const ROUNDED_US: u64 = 1_000;
 /// Stands for a lock without a queue node.
 const NO_NUMBER: i64 = i64::MIN;
 
@@ -164,6 +166,8 @@ pub struct LockState {
     releases: AtomicUsize,
     /// For how long it was held or being handed over in the measured phase.
     busy_us: AtomicU64,
+    /// What the holds of the measured phase that exclude each other were asked to last, times the leases of each.
+    asked_us: AtomicU64,
     /// Whether contenders of other workers use the lock, too.
     has_strangers: bool,
     past: Mutex<PastHolds>,
@@ -256,6 +260,7 @@ impl LockState {
             latest: Ring::of(LATEST),
             releases: AtomicUsize::new(0),
             busy_us: AtomicU64::new(0),
+            asked_us: AtomicU64::new(0),
             has_strangers: false,
             past: Mutex::default(),
             released: Ring::of(REMEMBERED),
@@ -421,6 +426,22 @@ impl LockState {
         self.busy_us.load(Ordering::Relaxed)
     }
 
+    /// A hold was asked to last for so long in the measured phase, and nothing ended it before.
+    pub fn was_asked_to_hold(&self, claim: LockClaim, for_us: u64) {
+        // Readers hold together.
+        if claim.mode == Mode::Write {
+            self.asked_us.fetch_add(u64::from(claim.leases) * for_us, Ordering::Relaxed);
+        }
+    }
+
+    /// What its holds were asked to last in a measured phase of that length, and how long they can have lasted; `None` where
+    /// that is possible.
+    pub fn impossible_holds(&self, measured_us: u64) -> Option<(u64, u64)> {
+        let asked_us = self.asked_us.load(Ordering::Relaxed);
+        let possible_us = measured_us.saturating_mul(self.capacity as u64);
+        (asked_us > possible_us + possible_us / 1_000 + ROUNDED_US).then_some((asked_us, possible_us))
+    }
+
     pub fn all_inside(&self) -> Vec<usize> {
         let presences = self.presences.0.iter().enumerate();
         presences.filter(|(_, presence)| self.is_inside(presence)).map(|(index, _)| index).collect()
@@ -583,6 +604,26 @@ mod tests {
         assert_eq!(lock_state.enter(0, &held(7), LockClaim::WRITE, 10), None);
         let inside = lock_state.enter(2, &held(8), LockClaim::WRITE, 20).unwrap();
         assert_eq!((inside.contender, inside.sequence, inside.entered), (0, Some(7), 10));
+    }
+
+    #[test]
+    fn more_holds_than_a_lock_allows_in_that_time_are_impossible() {
+        let write = |leases| LockClaim { leases, ..LockClaim::WRITE };
+        // 550 holds of 4 ms in a second, which a mutex can't have, and a semaphore of three leases can
+        for (kind, claim, holds, is_possible) in [
+            (LockKind::Mutex, write(1), 550, false),
+            (LockKind::Mutex, write(1), 250, true),
+            (LockKind::ReadWrite, write(1), 251, false),
+            (LockKind::ReadWrite, LockClaim::READ, 5_000, true),
+            (LockKind::Semaphore(3), write(1), 750, true),
+            (LockKind::Semaphore(3), write(1), 760, false),
+            (LockKind::Semaphore(3), write(2), 380, false),
+        ] {
+            let lock_state = LockState::new("/l".into(), 3, kind, claim.leases);
+            (0..holds).for_each(|_| lock_state.was_asked_to_hold(claim, 4_000));
+            let impossible = lock_state.impossible_holds(1_000_000);
+            assert_eq!(impossible.is_none(), is_possible, "{kind:?}, {holds} holds: {impossible:?}");
+        }
     }
 
     #[test]

@@ -73,8 +73,10 @@ impl AcquiredLock {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HoldEnd {
-    /// Its time is over, or the trial is.
+    /// Its time is over.
     Whole,
+    /// The load is over.
+    Drained,
     Lost,
     /// The holder was asked to let go.
     Revoked,
@@ -439,9 +441,8 @@ impl Recorder {
     pub fn write_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration, ended: HoldEnd) {
         let held_us = released.saturating_sub(entry.acquired);
         let mut recorder = self.observation.recorder.borrow_mut();
-        let drained = self.shared.signals.drain.is_cancelled();
         recorder.record(Measure::Hold, released, held_us);
-        if self.shared.spec.load != Load::Batch && ended == HoldEnd::Whole && !drained {
+        if self.shared.spec.load != Load::Batch && ended == HoldEnd::Whole {
             let overshoot = held_us.saturating_sub(clock::micros(intended));
             recorder.record(Measure::HoldOvershoot, released, overshoot);
         }
@@ -453,6 +454,19 @@ impl Recorder {
             counts.read_held_us += if entry.attempt.mode == Mode::Read { held_us } else { 0 };
             counts.lost_while_held += u64::from(matches!(ended, HoldEnd::Lost | HoldEnd::Crashed));
         });
+    }
+
+    /// Checks a hold that nothing ended before its time: it must have lasted for as long as was asked.
+    pub fn check_hold(&self, entry: &AcquiredLock, released: Stamp, intended: Duration) {
+        let intended_us = clock::micros(intended);
+        let held_us = released.saturating_sub(entry.acquired);
+        self.occurrences().short_holds.note(held_us, intended_us);
+        let window = self.observation.recorder.borrow().window();
+        if window.contains(released) {
+            let measured_us =
+                if entry.acquired < window.start { released - window.start } else { intended_us };
+            self.lock_state().was_asked_to_hold(self.claim(entry.mode()), intended_us.min(measured_us));
+        }
     }
 
     /// From here on a notification that the release of that node caused is the releaser's own.

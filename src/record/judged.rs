@@ -351,6 +351,31 @@ impl KeptOut {
 
 added_up!(KeptOut { entries, waited, shares });
 
+/// Holds that were shorter than they were asked to be, though nothing ended them.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct ShortHolds {
+    pub count: u64,
+    /// The most that one of them lacked.
+    pub lacked_us: u64,
+}
+
+impl ShortHolds {
+    /// By how much a hold may seem too short because its stamps are whole microseconds of two clocks.
+    const STAMPS_DIFFER_US: u64 = 10;
+
+    pub fn note(&mut self, held_us: u64, asked_us: u64) {
+        let lacked_us = asked_us.saturating_sub(held_us);
+        if lacked_us > Self::STAMPS_DIFFER_US {
+            self.merge(Self { count: 1, lacked_us });
+        }
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        self.count += other.count;
+        self.lacked_us = self.lacked_us.max(other.lacked_us);
+    }
+}
+
 /// How many entries of a trial could have shown that the lock does not exclude, and by which means. What no means could
 /// have caught is no evidence that it does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -433,6 +458,18 @@ mod tests {
         assert!(!judged(Verdict::Held, Some(violated()), Some(violated())).is_only_stuck());
         assert!(!judged(Verdict::Held, Some(Verdict::Held), None).is_only_stuck());
         assert!(!judged(violated(), None, None).is_only_stuck());
+    }
+
+    #[test]
+    fn holds_are_short_when_more_than_a_rounding_error_is_missing() {
+        let mut short = ShortHolds::default();
+        for (held_us, asked_us) in [(4_000, 4_000), (9_000, 4_000), (3_991, 4_000), (0, 0)] {
+            short.note(held_us, asked_us);
+        }
+        assert_eq!(short, ShortHolds::default());
+        short.note(500, 4_000);
+        short.note(3_900, 4_000);
+        assert_eq!(short, ShortHolds { count: 2, lacked_us: 3_500 });
     }
 
     #[test]

@@ -221,6 +221,10 @@ pub struct Trial {
     /// [`Trial::INTERFERENCE_KEPT`]. Nothing can be concluded about the lock then. Older versions did not look.
     #[serde(default)]
     pub interference: Vec<String>,
+    /// Why the holds were not those that were asked for, a sentence each: some were shorter, or there were more than the lock
+    /// allows in that time. Nothing can be concluded about the lock then. Older versions did not check.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_holds: Vec<String>,
     /// Contenders that did not get the lock although nothing was broken any more.
     pub stuck: Vec<Stuck>,
     /// Ephemeral nodes that were left when all had released. Asked in trials with faults only.

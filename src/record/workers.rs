@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::accounting::{ServersCount, compare_counts};
-use super::judged::{Judged, KeptOut, Overlaps};
+use super::judged::{Judged, KeptOut, Overlaps, ShortHolds};
 use super::trial::{DriverRecord, Health, Sessions, Tally, Trial};
 use super::{Arrived, Beside, Excused, Steady, WarmUpEnd};
 use crate::words::measure::{Histogram, Measure, ThreadRecorder, new_histogram};
@@ -80,6 +80,7 @@ impl Trial {
             elections,
             faults,
             interference,
+            wrong_holds,
             stuck,
             orphans,
             accounting: _,
@@ -104,6 +105,7 @@ impl Trial {
         self.violations.truncate(Self::VIOLATIONS_KEPT);
         self.interference.extend(interference);
         self.interference.truncate(Self::INTERFERENCE_KEPT);
+        self.wrong_holds.extend(wrong_holds);
         self.faults.extend(faults);
         self.faults.sort_by_key(|fault| fault.asked_us);
         for (number, fault) in (1..).zip(&mut self.faults) {
@@ -298,6 +300,7 @@ pub struct Occurrences {
     pub kept_out: KeptOut,
     /// Holders that had asked for the deletion of their own node before they left.
     pub given_up_early: u64,
+    pub short_holds: ShortHolds,
     /// Sessions opened before the start.
     pub opened: u64,
     pub expired: u64,
@@ -325,6 +328,7 @@ impl Occurrences {
             writes_beside,
             kept_out,
             given_up_early,
+            short_holds,
             opened,
             expired,
             rejoined,
@@ -341,6 +345,7 @@ impl Occurrences {
         self.writes_beside += writes_beside;
         self.kept_out += kept_out;
         self.given_up_early += given_up_early;
+        self.short_holds.merge(short_holds);
         self.opened += opened;
         self.expired += expired;
         self.rejoined += rejoined;

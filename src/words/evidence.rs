@@ -94,12 +94,17 @@ impl FromStr for Sensitivity {
         };
         let (probability, rate) = text.split_once('@').ok_or_else(wrong)?;
         let probability: f64 = probability.trim().parse().map_err(|_| wrong())?;
-        let percent: f64 = rate.trim().strip_suffix('%').ok_or_else(wrong)?.trim().parse().map_err(|_| wrong())?;
+        let percent: f64 =
+            rate.trim().strip_suffix('%').ok_or_else(wrong)?.trim().parse().map_err(|_| wrong())?;
         if !(probability > 0.0 && probability <= 0.999_999) {
             return Err(format!("`{text}`: the probability must be above 0 and at most 0.999999"));
         }
         if !PERCENT.contains(&percent) {
-            return Err(format!("`{text}`: the rate must be from {}% to {}%", PERCENT.start(), PERCENT.end()));
+            return Err(format!(
+                "`{text}`: the rate must be from {}% to {}%",
+                PERCENT.start(),
+                PERCENT.end()
+            ));
         }
         let asked = Self { probability, percent };
         if asked.acquisitions() < Self::LEAST.acquisitions() {

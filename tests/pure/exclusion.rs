@@ -283,7 +283,10 @@ fn each_means_is_enough_by_itself() {
 /// A sound trial with so many acquisitions in the measured phase.
 fn measured(acquisitions: u64, evidence: Evidence) -> Trial {
     let mut trial = Trial { evidence, ..records::trial(0) };
-    trial.measured.outcomes.add(Outcome::Acquired, acquisitions - trial.measured.acquired().min(acquisitions));
+    trial
+        .measured
+        .outcomes
+        .add(Outcome::Acquired, acquisitions - trial.measured.acquired().min(acquisitions));
     if acquisitions == 0 {
         trial.measured = Counts::default();
     }
@@ -303,9 +306,9 @@ fn few_checked_acquisitions_leave_the_verdict_unknown_whatever_share_of_all_they
 #[test]
 fn a_trial_without_an_acquisition_in_the_measured_phase_is_unknown_whatever_the_warm_up_shows() {
     for entries in [3, 7, 11, 5_000] {
-        let evidence =
-            Evidence { entries, waited: entries, by_transactions: entries, ..Evidence::default() };
-        let none = format!("no acquisition in the measured phase ({entries} before or after it); use a longer one");
+        let evidence = Evidence { entries, waited: entries, by_transactions: entries, ..Evidence::default() };
+        let none =
+            format!("no acquisition in the measured phase ({entries} before or after it); use a longer one");
         assert_eq!(after(|trial| *trial = measured(0, evidence)), unknown(&none));
     }
     let none = unknown("no acquisition in the measured phase; use a longer one");

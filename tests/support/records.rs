@@ -251,6 +251,7 @@ pub fn trial(index: usize) -> Trial {
         counting: None,
         start_spread_us: None,
         interference: Vec::new(),
+        wrong_holds: Vec::new(),
         stuck: Vec::new(),
         orphans: None,
         sessions: Sessions {

@@ -437,7 +437,8 @@ mod tests {
 
     #[test]
     fn a_history_is_unknown_when_more_evidence_is_asked_for_than_it_has() {
-        let asked = |evidence: &str| HistoryEnd { evidence: evidence.parse().unwrap(), ..HistoryEnd::default() };
+        let asked =
+            |evidence: &str| HistoryEnd { evidence: evidence.parse().unwrap(), ..HistoryEnd::default() };
         let locks = [LockReport { acquired: 500, seen_inside: 460, ..sound("l") }];
         assert_eq!(verdict(&locks, Some(true), asked("0.95@1%")).0, Verdict::Held);
         let few = unknown("too little evidence: 460 of 500 acquisitions checked, 0.99@1% needs 461");
@@ -458,8 +459,9 @@ mod tests {
 
     #[test]
     fn a_history_without_its_end_leaves_it_unknown_and_one_that_does_not_say_gets_a_note() {
-        let judged =
-            |complete, cut_off_at| verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() });
+        let judged = |complete, cut_off_at| {
+            verdict(&[sound("l")], complete, HistoryEnd { cut_off_at, ..HistoryEnd::default() })
+        };
         let broken = unknown("the history breaks off in line 7; what followed is unknown");
         assert_eq!(judged(Some(false), Some(7)), (broken, vec![]));
         assert_eq!(judged(Some(false), None), (unknown("the history says that it is incomplete"), vec![]));

@@ -14,13 +14,14 @@ use super::super::{EnvironmentEvent, accounting, health, progress};
 use super::{Conductor, Loaded, ObservedLoad};
 use crate::record::{
     Arrived, Beside, CLOCKS_DIFFER_MS, DriverRecord, EchoTimes, Evidence, Excused, Facts, FullCrew, Grant,
-    Grants, Judged, Lives, Moments, Occurrences, Part, ServerCounters, Sessions, Steady, Tally, Trial,
+    Grants, Judged, Lives, Moments, Occurrences, Part, ServerCounters, Sessions, ShortHolds, Steady, Tally,
+    Trial,
 };
 use crate::scenario::{Load, Stop};
 use crate::words::clock::{self, Stamp, WallClock};
 use crate::words::measure::{Histogram, Measure, Second, ThreadRecorder, Window};
 use crate::words::spool::Sorted;
-use crate::words::units::counted;
+use crate::words::units::{counted, format_micros};
 use crate::world::zk::Failure;
 use crate::world::zk::keep_awake::Unread;
 
@@ -60,6 +61,8 @@ impl Conductor<'_> {
         let is_dated = wall_was_set.is_none();
         health.invalid = health.invalid.or(wall_was_set);
         let overlaps = std::mem::take(&mut seen.overlaps);
+        let wrong_holds = self.wrong_holds(seen.short_holds, overlaps.count, window);
+        health.invalid = health.invalid.or(wrong_holds.first().cloned());
         let (grants, lives, history) = parts(kept, is_dated);
         let facts = Facts {
             kind: self.shared.kind,
@@ -116,6 +119,7 @@ impl Conductor<'_> {
             elections: self.elections.records(window.start, &self.faults),
             faults: std::mem::take(&mut self.faults),
             interference,
+            wrong_holds,
             stuck: std::mem::take(&mut self.stuck),
             orphans,
             accounting,
@@ -178,6 +182,23 @@ impl Conductor<'_> {
     /// How long holds should be on average, where nothing but the generator's timers can make them longer.
     fn hold_by_timers(&self) -> Duration {
         if self.shared.has_faults() { Duration::ZERO } else { self.shared.spec.mean_hold() }
+    }
+
+    /// Why the holds were not those that were asked for.
+    fn wrong_holds(&self, short: ShortHolds, overlaps: u64, window: Window) -> Vec<String> {
+        let short = (short.count > 0).then(|| {
+            let holds = counted(short.count, "hold was", "holds were");
+            format!("{holds} shorter than asked for, by up to {}", format_micros(short.lacked_us))
+        });
+        // Where contenders were seen inside together, that is why.
+        let excludes = overlaps == 0 && self.shared.entry.card.guarantees.exclusive;
+        let measured_us = window.end.saturating_sub(window.start);
+        let of_lock = |state: &LockState| {
+            let (asked_us, possible_us) = state.impossible_holds(measured_us).filter(|_| excludes)?;
+            let (asked, possible) = (format_micros(asked_us), format_micros(possible_us));
+            Some(format!("impossible: holds of lock {} add up to {asked} where {possible} fit", state.number))
+        };
+        short.into_iter().chain(self.shared.lock_states.used().find_map(of_lock)).collect()
     }
 
     /// Decides, now that every fault has ended, which holds lost their session because another closed it.
