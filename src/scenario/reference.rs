@@ -139,9 +139,7 @@ fn kind(kind: &KeyKind) -> String {
         KeyKind::Percent(bounds) => {
             format!("share from `\"{}%\"` to `\"{}%\"`", bounds.start(), bounds.end())
         }
-        KeyKind::Sensitivity => {
-            "probability and error rate, such as `\"0.99@1%\"`; at least the default".to_owned()
-        }
+        KeyKind::Sensitivity => "probability and error rate, such as `\"0.99@1%\"`".to_owned(),
         KeyKind::Path => "path".to_owned(),
         KeyKind::Connect => "connect string".to_owned(),
         KeyKind::Fault => "[fault](#faults)".to_owned(),

@@ -22,6 +22,7 @@ mod drivers_ahead;
 mod endurance;
 mod engines;
 mod ensemble_lifecycle;
+mod evidence;
 mod existing_ensemble;
 mod gates;
 mod history_check;

@@ -1,0 +1,50 @@
+//! How much evidence a verdict of held needs, and what the output states about it.
+
+use serde_json::Value;
+use zklockbench::words::verdict::Verdict;
+
+use crate::support::program::{Bench, stderr, stdout};
+
+fn scenario(lines: &str) -> String {
+    format!(
+        "name = \"evidence\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 3\nrepetitions = 1\n{lines}\n\
+         ensemble = {{ servers = 1 }}\n"
+    )
+}
+
+#[test]
+fn a_run_is_unknown_when_nothing_is_acquired_in_the_measured_phase() {
+    let bench = Bench::new();
+    // Acquired at 0, 0.4 and 0.8 s and then at 1.2 s, with the measured phase from 1 s to 1.15 s
+    let text = scenario("hold = \"400ms\"\nwarm_up = \"1s\"\nwarm_up_at_most = \"1s\"\nduration = \"150ms\"");
+    let output = bench.run_with(&[], &text, &[]);
+    let trial = bench.stored().trials.remove(0);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let Verdict::Unknown(why) = &trial.judged.exclusion else { panic!("{:?}", trial.judged) };
+    let none = "no acquisition in the measured phase (";
+    assert!(trial.measured.acquired() > 0 || why[0].starts_with(none), "{why:?}");
+}
+
+#[test]
+fn a_run_states_the_error_rate_that_it_excludes_and_is_unknown_when_more_is_asked_for() {
+    let bench = Bench::new();
+    let text = scenario("hold = \"10ms\"\nduration = \"1s\"");
+    let held = bench.run_with(&[], &text, &[]);
+    assert_eq!(held.status.code(), Some(0), "{}", stderr(&held));
+    let stated = "acquisitions checked; a lock that errs once in ";
+    assert!(stdout(&held).contains(stated), "{}", stdout(&held));
+    let run = bench.results().remove(0).display().to_string();
+    let checked = bench.output(&["check", &run, "--evidence", "0.99@1%", "--json"]);
+    assert_eq!(checked.status.code(), Some(4), "{}", stderr(&checked));
+    let found: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let why = found["reasons"][0].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("0.99@1% needs 461"), "{found}");
+    assert_eq!(bench.output(&["check", &run]).status.code(), Some(0));
+    std::fs::remove_dir_all(&run).unwrap();
+    let asked = bench.run_with(&[], &text, &["--evidence", "0.99@1%"]);
+    assert_eq!(asked.status.code(), Some(4), "{}", stderr(&asked));
+    assert!(stdout(&asked).contains("0.99@1% needs 461"), "{}", stdout(&asked));
+    let wrong = bench.run_with(&[], &text, &["--evidence", "0.99"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("`0.99` is not PROBABILITY@RATE"), "{}", stderr(&wrong));
+}
