@@ -86,20 +86,23 @@ fn exclusion(trial: &Trial) -> Verdict {
     Verdict::unknown_if(doubts)
 }
 
-/// Whether everybody who waited was served once nothing was broken any more. Not asked where nothing was: there a lock may
-/// still let a contender starve, which the waits show.
+/// Whether every lock that was free and wanted was acquired, and after faults every waiter served. Without faults a lock may
+/// let a contender starve, which the waits show.
 fn progress(trial: &Trial) -> Option<Verdict> {
     if let Some(cut) = trial.cut_short.as_ref().filter(|cut| cut.cause == Cause::NoProgress) {
         return Some(Verdict::Unknown(vec![cut.why.clone()]));
     }
-    if trial.faults.is_empty() {
-        return None;
-    }
-    let stuck = trial.stuck.first().map(|first| {
-        let who = counted(trial.stuck.len(), "contender is", "contenders are");
-        format!("{who} stuck although all faults are over; the first is contender {}", first.contender)
-    });
-    Some(Verdict::violated_if(stuck.into_iter().collect()))
+    let Some(first) = trial.stuck.first() else {
+        return (!trial.faults.is_empty()).then_some(Verdict::Held);
+    };
+    let stuck = counted(trial.stuck.len(), "contender is", "contenders are");
+    let over = if trial.faults.is_empty() { "no fault was asked for" } else { "all faults are over" };
+    let blocked = first.blocked_by.as_ref().map(|node| format!("; blocked by {node}")).unwrap_or_default();
+    let why =
+        vec![format!("{stuck} stuck although {over}; the first is contender {}{blocked}", first.contender)];
+    // No lock keeps others from creating nodes in its queue.
+    let is_strangers = trial.faults.is_empty() && first.stranger;
+    Some(if is_strangers { Verdict::Unknown(why) } else { Verdict::Violated(why) })
 }
 
 /// Whether no contender entered too early, as the ensemble saw it.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex};
 
 use super::fence::Fence;
+use super::unserved::UnservedTime;
 use crate::lock::Held;
 use crate::record::history::LockKind;
 use crate::record::{LockClaim, Occupant};
@@ -159,6 +160,7 @@ pub struct LockState {
     /// The latest arrivals that have been served, the latest first: as many as may be inside together.
     latest_served: Box<[AtomicU64]>,
     pub fence: Fence,
+    pub unserved: UnservedTime,
     /// The releases by the number of the holder's node.
     released: Ring<Release>,
     /// The releases by their order.
@@ -257,6 +259,7 @@ impl LockState {
                 .map(|_| AtomicU64::new(0))
                 .collect(),
             fence: Fence::default(),
+            unserved: UnservedTime::default(),
             latest: Ring::of(LATEST),
             releases: AtomicUsize::new(0),
             busy_us: AtomicU64::new(0),
@@ -339,6 +342,7 @@ impl LockState {
         presence.stays(held, now);
         presence.joined.store(false, Ordering::Relaxed);
         presence.inside.store(self.number, Ordering::Release);
+        self.unserved.acquired(now);
         // The counts decide; the presences only say who. Of two that enter at once at least one sees the other,
         // because all four operations are in one order.
         let (beside, by_writers) = match claim.mode {
@@ -387,6 +391,8 @@ impl LockState {
             past.latest.pop_first();
         }
         drop(past);
+        self.unserved.acquired(entered);
+        self.unserved.freed(left);
         self.note_crowd(if beside.is_some() { 2 } else { 1 });
         self.shut.lasted(left.saturating_sub(entered));
         self.entered.fetch_max(entered, Ordering::AcqRel);
@@ -442,6 +448,10 @@ impl LockState {
         (asked_us > possible_us + possible_us / 1_000 + ROUNDED_US).then_some((asked_us, possible_us))
     }
 
+    pub fn is_held(&self) -> bool {
+        self.inside.load(Ordering::Acquire) > 0
+    }
+
     pub fn all_inside(&self) -> Vec<usize> {
         let presences = self.presences.0.iter().enumerate();
         presences.filter(|(_, presence)| self.is_inside(presence)).map(|(index, _)| index).collect()
@@ -478,6 +488,7 @@ impl LockState {
         let presence = self.presence(contender);
         let alone_since = (!was_open).then(|| presence.entered.load(Ordering::Relaxed));
         presence.inside.store(NOWHERE, Ordering::Release);
+        self.unserved.freed(now);
         self.inside.fetch_sub(1, Ordering::AcqRel);
         let taken = self.taken.fetch_sub(leases, Ordering::SeqCst);
         if self.is_shut(taken) && !self.is_shut(taken - leases) {

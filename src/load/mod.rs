@@ -25,6 +25,7 @@ mod rendezvous;
 mod series;
 mod shared;
 mod trial;
+mod unserved;
 mod worker;
 mod workspace;
 

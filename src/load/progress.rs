@@ -11,6 +11,7 @@
 //!
 //! Source: TigerBeetle's vortex, which checks liveness only while its faults are within what is tolerated.
 
+use std::collections::{BTreeMap, btree_map};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use super::lock_state::LockState;
 use super::shared::Shared;
 use super::workspace::{AT_ONCE, open, walk};
 use crate::lock::longest_pause;
-use crate::record::{ServerCounters, Standstill, Stuck};
+use crate::record::{ServerCounters, Standstill, Stuck, Trial};
 use crate::scenario::TrialSpec;
 use crate::words::clock::{self, Stamp};
 use crate::words::locked::locked;
@@ -39,26 +40,82 @@ const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// How long a lock may be free while others wait, beside the times that it sleeps by its parameters.
 const FREE_AT_MOST: Duration = Duration::from_secs(1);
 
-/// Lets the load go on until all have been served that wait now. Returns those that were not.
+/// Lets the load go on until all have been served that wait now, and every lock that was free and wanted has been acquired.
+/// Returns the contenders that were not served.
+///
+/// Where acquires time out, no contender waits for long. A lock is therefore also stuck if it was free and wanted for too long and
+/// was not acquired.
 pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec<Stuck> {
     let mark = clock::now();
     let first = shared.board.acquired.load(Ordering::Acquire);
     let mut served = Unchanged { last: first, since: mark };
     let patience = clock::micros(shared.settling().progress);
+    let may_be_free =
+        clock::micros(shared.settling().progress + 2 * longest_pause(&shared.spec.strategy.params));
+    let may_pause = clock::micros(FREE_AT_MOST + shared.spec.think_rarely_exceeded());
+    let mut unserved = unserved_locks(shared);
+    let mut wanted = Unchanged { last: 0, since: mark };
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        let waiting = waiting_since(shared, mark);
-        if waiting.is_empty() {
+        let waiting = if shared.has_faults() { waiting_since(shared, mark) } else { Vec::new() };
+        unserved.retain(|lock| !shared.lock_states[*lock].unserved.was_acquired_since(mark));
+        let now = clock::now();
+        let waits = first_waits(shared);
+        let lasted: Vec<u64> = unserved.iter().map(|lock| unserved_us(shared, *lock, &waits, now)).collect();
+        let is_wanted = wanted.lasts(lasted.iter().sum::<u64>(), now) < may_pause;
+        if waiting.is_empty() && (unserved.is_empty() || !is_wanted) {
             return Vec::new();
         }
-        let (now, acquired) = (clock::now(), shared.board.acquired.load(Ordering::Acquire));
-        let stands_still = served.lasts(acquired, now) > patience;
+        let acquired = shared.board.acquired.load(Ordering::Acquire);
+        let stands_still = !waiting.is_empty() && served.lasts(acquired, now) > patience;
         let others = (acquired - first) / (shared.count_own() as u64).max(1);
-        let is_passed_over = now - mark > patience && others > TURNS_BY_OTHERS;
-        if stands_still || is_passed_over {
-            return describe(shared, &waiting, target, servers).await;
+        let is_passed_over = !waiting.is_empty() && now - mark > patience && others > TURNS_BY_OTHERS;
+        let mut stuck = waiting;
+        for (lock, lasted) in unserved.iter().zip(&lasted).filter(|(_, lasted)| **lasted > may_be_free) {
+            stuck.retain(|(contender, _)| shared.lock_of(*contender) != *lock);
+            let own = shared.own().filter(|contender| shared.lock_of(*contender) == *lock);
+            stuck.extend(own.map(|contender| (contender, now - lasted)));
+        }
+        if stands_still || is_passed_over || lasted.iter().any(|lasted| *lasted > may_be_free) {
+            return describe(shared, &stuck, target, servers).await;
         }
     }
+}
+
+/// Whether a lock of a trial without faults may be stuck at the end of its load.
+pub fn may_be_stuck(shared: &Shared) -> bool {
+    is_looked_into(shared) && !unserved_locks(shared).is_empty()
+}
+
+/// The locks that are wanted and have to be acquired; without faults, those that were free for longer than the lock itself explains.
+fn unserved_locks(shared: &Shared) -> Vec<usize> {
+    if shared.slice.is_part() {
+        // A lock that looks free may be held by a contender of another worker.
+        return Vec::new();
+    }
+    let (now, waits) = (clock::now(), first_waits(shared));
+    let is_due_after = if shared.has_faults() { 0 } else { clock::micros(may_be_free(shared)) };
+    let is_unserved = |lock: &usize| {
+        let is_wanted = shared.has_faults() && waits.contains_key(lock);
+        is_wanted || unserved_us(shared, *lock, &waits, now) > is_due_after
+    };
+    shared.lock_states.used().map(|state| state.number).filter(is_unserved).collect()
+}
+
+/// For how long a lock has been free, wanted and not acquired; 0 while it is held.
+fn unserved_us(shared: &Shared, lock: usize, waits: &BTreeMap<usize, Stamp>, now: Stamp) -> u64 {
+    let state = &shared.lock_states[lock];
+    if state.is_held() { 0 } else { state.unserved.until(waits.get(&lock).copied(), now) }
+}
+
+/// Since when the contender waits that has waited for the longest time for each lock.
+fn first_waits(shared: &Shared) -> BTreeMap<usize, Stamp> {
+    let mut first = BTreeMap::new();
+    for (contender, since) in waiting_since(shared, Stamp::MAX) {
+        let earliest = first.entry(shared.lock_of(contender)).or_insert(since);
+        *earliest = since.min(*earliest);
+    }
+    first
 }
 
 /// Returns, with the reason, when no lock was acquired for so long that none will be: two contenders may wait for
@@ -128,13 +185,20 @@ async fn describe(
         })
         .collect();
     let watches = watches(servers).await;
-    let Ok(client) = open(target).await else { return stuck };
+    let Ok(client) = open(target).await else {
+        // An ensemble that serves no client is no fault of the lock.
+        return if shared.has_faults() { stuck } else { Vec::new() };
+    };
+    let mut queues: BTreeMap<usize, Vec<Node>> = BTreeMap::new();
     for one in &mut stuck {
         let session = shared.controls[one.contender].session().map(|key| key.id());
-        let mut nodes =
-            nodes(&client, shared.lock_states[one.lock].queue(), Looked::AtAll, &AtomicU64::new(0)).await;
-        nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
-        let stands = stands(&nodes, session);
+        let nodes: &[Node] = match queues.entry(one.lock) {
+            btree_map::Entry::Occupied(queue) => queue.into_mut(),
+            btree_map::Entry::Vacant(place) => {
+                place.insert(queue(&client, shared.lock_states[one.lock].queue()).await)
+            }
+        };
+        let stands = stands(nodes, session);
         let directory =
             stands.map_or_else(|| nodes.first().map(Node::directory), |at| Some(nodes[at].directory()));
         let mut queue = nodes.iter().filter(|node| Some(node.directory()) == directory);
@@ -142,11 +206,19 @@ async fn describe(
         one.node = stands.map(|at| nodes[at].name.clone());
         one.position = queue.position(|node| Some(&node.name) == one.node.as_ref());
         let first = first.filter(|_| one.position != Some(0));
-        one.blocked_by = first.map(|node| node.told(shared, one.contender));
+        one.blocked_by = first.map(|node| node.told(shared, one.contender, one.lock));
+        one.stranger = first.is_some_and(|node| node.is_strangers(shared));
         one.blocker = first.and_then(|node| node.contender(shared));
         one.watches = watches.iter().filter(|(of, _)| Some(*of) == session).map(|(_, p)| p.clone()).collect();
     }
     stuck
+}
+
+/// All nodes of a lock, in the order of its directories and of their numbers.
+async fn queue(client: &Client, path: &str) -> Vec<Node> {
+    let mut nodes = nodes(client, path, Looked::AtAll, &AtomicU64::new(0)).await;
+    nodes.sort_by(|one, other| (one.directory(), one.sequence).cmp(&(other.directory(), other.sequence)));
+    nodes
 }
 
 /// By which node a session waits: the last one that it has put into a queue. One before that is left of an earlier
@@ -176,18 +248,24 @@ impl Node {
         shared.controls.iter().position(|one| one.session().map(|key| key.id()) == Some(self.owner))
     }
 
-    /// Its name, its session, whose that is, and whether that contender is inside by it, as one that waits may be
+    /// Whether none of the contenders has had its session.
+    fn is_strangers(&self, shared: &Shared) -> bool {
+        !shared.controls.iter().any(|control| control.has_had(self.owner))
+    }
+
+    /// Its path, its session, whose that is, and whether that contender is inside by it, as one that waits may be
     /// told.
-    fn told(&self, shared: &Shared, to: usize) -> String {
+    fn told(&self, shared: &Shared, to: usize, lock: usize) -> String {
         let whose = match self.contender(shared) {
-            None => "unknown to the contenders".to_owned(),
+            None if self.is_strangers(shared) => "unknown to the contenders".to_owned(),
+            None => "an earlier session of a contender".to_owned(),
             Some(id) if id == to => format!("contender {id} itself, from an earlier turn"),
             Some(id) if shared.lock_states[shared.lock_of(id)].all_inside().contains(&id) => {
                 format!("contender {id}, which is inside")
             }
             Some(id) => format!("contender {id}, which is not inside"),
         };
-        format!("{} (session 0x{:x}, {whose})", self.name, self.owner)
+        format!("{}/{} (session 0x{:x}, {whose})", shared.lock_states[lock].queue(), self.name, self.owner)
     }
 }
 
@@ -254,22 +332,44 @@ async fn watches(servers: &[String]) -> Vec<(i64, String)> {
     all
 }
 
-/// Counts the ephemeral nodes that are left below the trial's locks, and that have no owner when all have released:
-/// a later contender would queue behind them. Nodes of sessions that have been abandoned go
-/// with them, so it is asked until there are none, or until every such session must have ended. `None` when the
-/// ensemble could not be asked.
-pub async fn count_orphans(shared: &Shared, target: &Target) -> Option<u64> {
+/// The ephemeral nodes that are left below the trial's locks when all have released.
+#[derive(Debug, Default)]
+pub struct Orphans {
+    pub count: u64,
+    /// The first of them: path and session.
+    pub named: Vec<String>,
+}
+
+impl Orphans {
+    fn add(&mut self, count: u64, named: impl IntoIterator<Item = String>) {
+        self.count += count;
+        self.named.extend(named.into_iter().take(Trial::ORPHANS_KEPT.saturating_sub(self.named.len())));
+    }
+}
+
+/// Finds the ephemeral nodes that have no owner when all have released: a later contender would queue behind them. Nodes of
+/// sessions that have been abandoned go with them, so it is asked until there are none, or until every such session must have
+/// ended. `None` when the ensemble could not be asked.
+pub async fn find_orphans(shared: &Shared, target: &Target) -> Option<Orphans> {
     let until = clock::now() + clock::micros(shared.settling().orphans);
     let client = open(target).await.ok()?;
     loop {
         let below = async |lock_state: &LockState| {
-            let mut left = 0;
-            let count = |stat: &Stat| left += u64::from(stat.ephemeral_owner != 0);
-            walk(&client, &lock_state.path, count).await.map(|()| left)
+            let mut left = Orphans::default();
+            let find = |path: &str, stat: &Stat| {
+                if stat.ephemeral_owner != 0 {
+                    left.add(1, [format!("{path} (session 0x{:x})", stat.ephemeral_owner)]);
+                }
+            };
+            walk(&client, &lock_state.path, find).await.map(|()| left)
         };
         let counts = stream::iter(shared.lock_states.used()).map(below).buffer_unordered(AT_ONCE);
-        let left: u64 = counts.try_fold(0, async |sum, left| Ok(sum + left)).await.ok()?;
-        if left == 0 || clock::now() > until {
+        let sum = async |mut sum: Orphans, left: Orphans| {
+            sum.add(left.count, left.named);
+            Ok(sum)
+        };
+        let left = counts.try_fold(Orphans::default(), sum).await.ok()?;
+        if left.count == 0 || clock::now() > until {
             return Some(left);
         }
         tokio::time::sleep(LOOK_FOR_ORPHANS_EVERY).await;

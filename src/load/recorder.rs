@@ -510,6 +510,9 @@ impl Recorder {
         error: &AcquireError,
     ) {
         self.write_unserved(attempt, now);
+        if !self.lock_state().is_held() {
+            self.lock_state().unserved.gave_up(attempt.called, now);
+        }
         self.waits_no_longer(now);
         self.note(now, Some(session.id()), Deed::Fails);
         let outcome = match error {

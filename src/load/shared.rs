@@ -398,6 +398,8 @@ pub struct Control {
     waits_since: AtomicU64,
     lock: AtomicUsize,
     key: Mutex<Option<SessionKey>>,
+    /// All sessions that it has had.
+    sessions: Mutex<BTreeSet<i64>>,
     closings: Mutex<BTreeMap<i64, Closing>>,
 }
 
@@ -424,11 +426,16 @@ impl Control {
     }
 
     pub fn set_session(&self, key: Option<SessionKey>) {
+        locked(&self.sessions).extend(key.as_ref().map(SessionKey::id));
         *locked(&self.key) = key;
     }
 
     pub fn session(&self) -> Option<SessionKey> {
         locked(&self.key).clone()
+    }
+
+    pub fn has_had(&self, session: i64) -> bool {
+        locked(&self.sessions).contains(&session)
     }
 
     pub fn is_being_closed(&self, session: i64) {

@@ -146,7 +146,7 @@ struct ObservedLoad {
     given_up: Stamp,
     before: Vec<CounterReading>,
     after: Vec<CounterReading>,
-    orphans: Option<u64>,
+    orphans: Option<progress::Orphans>,
     /// How far apart workers began, where that is found out here.
     spread: Option<Result<Duration, String>>,
     /// What their meetings asked of the servers meanwhile.
@@ -351,11 +351,12 @@ impl<'a> Conductor<'a> {
         proxies.unwrap_or_else(|| self.environment.servers.clone())
     }
 
-    async fn orphans(&self) -> Option<u64> {
-        if !self.shared.has_faults() || self.is_lost() || !self.shared.slice.leads() {
+    async fn orphans(&self) -> Option<progress::Orphans> {
+        let asks = self.shared.has_faults() || !self.stuck.is_empty();
+        if !asks || self.is_lost() || !self.shared.slice.leads() {
             return None;
         }
-        progress::count_orphans(&self.shared, &self.environment.target).await
+        progress::find_orphans(&self.shared, &self.environment.target).await
     }
 
     /// Does something unless the user interrupts or the ensemble goes away.

@@ -377,7 +377,7 @@ async fn survey(client: &Client, root: &str, run_id: String) -> Result<Option<Le
         Err(error) => return Err(error),
     };
     let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH, shows_life };
-    walk(client, root, |stat| {
+    walk(client, root, |_, stat| {
         found.nodes += 1;
         found.ephemeral += usize::from(stat.ephemeral_owner != 0);
         let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
@@ -391,12 +391,12 @@ async fn survey(client: &Client, root: &str, run_id: String) -> Result<Option<Le
 pub(super) async fn walk(
     client: &Client,
     root: &str,
-    mut each: impl FnMut(&Stat),
+    mut each: impl FnMut(&str, &Stat),
 ) -> Result<(), ClientError> {
     let mut stack = vec![root.to_owned()];
     while let Some(path) = stack.pop() {
         let Some(stat) = client.check_stat(&path).await? else { continue };
-        each(&stat);
+        each(&path, &stat);
         if stat.num_children > 0 {
             stack.extend(children(client, &path).await?);
         }

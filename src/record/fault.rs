@@ -129,6 +129,9 @@ pub struct Stuck {
     /// The contender that this node belongs to; `None` where it is no contender's, and in runs of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocker: Option<usize>,
+    /// Whether this node belongs to no session that a contender has had.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stranger: bool,
     /// What its session watches, as the servers tell.
     pub watches: Vec<String>,
 }

@@ -227,8 +227,11 @@ pub struct Trial {
     pub wrong_holds: Vec<String>,
     /// Contenders that did not get the lock although nothing was broken any more.
     pub stuck: Vec<Stuck>,
-    /// Ephemeral nodes that were left when all had released. Asked in trials with faults only.
+    /// Ephemeral nodes that were left when all had released. Asked in trials with faults or stuck contenders only.
     pub orphans: Option<u64>,
+    /// The first [`Trial::ORPHANS_KEPT`] of them: path and session of each. Older versions did not name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orphan_nodes: Vec<String>,
     /// Client, cost model and servers side by side.
     pub accounting: Vec<Accounting>,
     /// The servers' own counters.
@@ -268,6 +271,7 @@ impl Trial {
     /// How many violations are kept in detail; all are counted.
     pub const VIOLATIONS_KEPT: usize = 20;
     pub const INTERFERENCE_KEPT: usize = 20;
+    pub const ORPHANS_KEPT: usize = 20;
 
     pub fn latencies(&self) -> BTreeMap<Measure, Latency> {
         let numbers = |measure| Some((measure, self.latency(measure)?));

@@ -72,7 +72,8 @@ fn unless_it_is_stuck(trial: &Trial) -> Option<String> {
         let first = blocker.split(' ').next().unwrap_or_default();
         println!("{}: contender {} behind {blocker}", trial.spec.strategy.label, one.contender);
         // In a race nobody has a node but who holds.
-        let stands_behind = one.node.as_deref().map_or(first.ends_with("lock"), |node| node != first);
+        let stands_behind =
+            one.node.as_deref().map_or(first.ends_with("lock"), |node| !first.ends_with(node));
         let is_behind = one.position.is_none_or(|before| before > 0);
         blocker.contains(&says) && blocker.contains("session 0x") && stands_behind && is_behind
     });

@@ -284,9 +284,9 @@ fn ways() -> Vec<Way> {
     }
     if !depth::is_long() {
         // Without a hold on one thread and one lock, where least is seen; with one on four of each, where most goes on.
-        let is_least = |way: &Way| way.hold == "0ms" && way.threads == 1 && way.locks == 1;
+        let is_default = |way: &Way| way.hold == "0ms" && way.threads == 1 && way.locks == 1;
         let is_most = |way: &Way| way.hold == "20ms" && way.threads == 4 && way.locks == 4;
-        ways.retain(|way| !way.batch && (is_least(way) || is_most(way)));
+        ways.retain(|way| !way.batch && (is_default(way) || is_most(way)));
     }
     ways
 }

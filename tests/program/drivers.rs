@@ -362,6 +362,94 @@ for line in sys.stdin:
         say({"id": asked["id"], "ok": {"session": hex(asked.get("c", 0) + 1), "now": now()}})
 "#;
 
+/// A driver that holds for an eighth of the time.
+fn holds_too_short() -> String {
+    HOLDING_LIAR.replace(
+        r#"def hold(asked):
+    say({"id": asked["id"], "ok": {}, "from": now(), "to": now()})
+    time.sleep(asked["hold_us"] / 1e6)
+    say({"id": asked["id"], "released": {}, "from": now(), "to": now()})"#,
+        r#"lock = threading.Lock()
+def hold(asked):
+    called = now()
+    with lock:
+        say({"id": asked["id"], "ok": {}, "from": called, "to": now()})
+        time.sleep(asked["hold_us"] / 8e6)
+        left = now()
+    say({"id": asked["id"], "released": {}, "from": left, "to": now()})"#,
+    )
+}
+
+#[test]
+fn a_driver_that_holds_for_less_than_it_was_asked_to_is_never_held() {
+    let bench = Bench::new();
+    let text = ONE_SERVER.replace("hold = \"3ms\"", "hold = \"4ms\"");
+    let scenario = format!("name = \"lies\"\nstrategies = [\"liar:Lock\"]\n{text}");
+    let output = bench.run_with(&[liar(&bench, &holds_too_short())], &scenario, &NOT_COUNTED);
+    let trial = bench.stored().trials.remove(0);
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let [short, impossible] = &trial.wrong_holds[..] else { panic!("{:?}", trial.wrong_holds) };
+    assert!(short.contains("shorter than asked for, by up to 3.") && impossible.starts_with("impossible: "));
+    assert_eq!(trial.health.invalid.as_ref(), Some(short));
+    assert!(matches!(&trial.judged.exclusion, Verdict::Unknown(why) if why.contains(short)));
+}
+
+/// A driver whose acquires leave their nodes behind when they time out. The tenth release of its first contender deletes nothing.
+const LEAVES_NODES: &str = r#"
+import sys
+sys.path.insert(0, "DRIVERS/python")
+import contenders
+from kazoo.client import KazooClient
+
+READY = {"driver": "leaves nodes", "locks": {"Lock": {"timeout": "emulated", "cancel": "emulated"}}}
+
+class LeavesNodes(contenders.Contender):
+    def open(self, request):
+        self.releases = 0
+        self.client = KazooClient(request["connect"], timeout=request["session_ms"] / 1000)
+        self.client.start()
+        session, password = self.client.client_id
+        return {"session": hex(session & (1 << 64) - 1), "password": password.hex()}
+
+    def acquire(self, on, deadline):
+        self.node = self.client.create(f"{on}/n-", ephemeral=True, sequence=True)
+        while min(self.client.get_children(on)) != self.node.rsplit("/", 1)[1]:
+            self.pause(0.005, deadline)
+        return {}
+
+    def release(self, on):
+        self.releases += 1
+        if self.number != 0 or self.releases != 10:
+            self.client.delete(self.node)
+
+    def close(self):
+        self.client.stop()
+
+contenders.serve(READY, LeavesNodes)
+"#;
+
+#[test]
+fn a_lock_that_serves_no_contender_is_stuck_although_acquires_time_out() {
+    if foreign::kazoo().is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let drivers = concat!(env!("CARGO_MANIFEST_DIR"), "/drivers");
+    let text = "name = \"stuck\"\nstrategies = [\"my:Lock\"]\ncontenders = 3\nhold = \"10ms\"\nduration = \"4s\"\n\
+                acquire_timeout = \"300ms\"\nsession_timeout = \"2s\"\nrepetitions = 1\n[ensemble]\nservers = 1\n";
+    let driver = mine(&bench, &LEAVES_NODES.replace("DRIVERS", drivers));
+    let output = bench.run_with(&[&driver], text, &NOT_COUNTED);
+    let trial = bench.stored().trials.remove(0);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(trial.checked() >= 5 && trial.judged.is_only_stuck(), "{:?}", trial.judged);
+    let first = trial.stuck.first().unwrap();
+    let blocker = first.blocked_by.as_deref().unwrap();
+    let is_named = blocker.contains("/lock-0/n-") && blocker.contains("(session 0x");
+    assert!(is_named && blocker.contains("contender 0"), "{blocker}");
+    assert!(trial.orphans.is_some_and(|left| left >= 3), "{:?}", trial.orphans);
+    assert!(trial.orphan_nodes.iter().all(|node| node.contains("/lock-0/n-")), "{:?}", trial.orphan_nodes);
+}
+
 #[test]
 fn short_holds_are_the_drivers_own_by_its_stamps_and_longer_ones_and_those_under_faults_the_suites() {
     let Some(kazoo) = foreign::kazoo() else { return };

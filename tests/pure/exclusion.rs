@@ -58,6 +58,23 @@ fn fault(proved: bool, proof: &str, left: Option<&str>) -> FaultRecord {
     }
 }
 
+#[test]
+fn a_stuck_lock_is_violated_without_faults_unless_a_stranger_blocks_it() {
+    let blocked = |stranger| {
+        let blocked_by = Some("/run/lock-0/n-0000000007 (session 0x7, contender 3)".to_owned());
+        after(|trial| trial.stuck = vec![Stuck { blocked_by, stranger, ..stuck(1, None) }])
+    };
+    let why = "1 contender is stuck although no fault was asked for; the first is contender 1; blocked by \
+               /run/lock-0/n-0000000007 (session 0x7, contender 3)";
+    assert_eq!((blocked(false), blocked(true)), (violated(why), unknown(why)));
+}
+
+#[test]
+fn holds_other_than_asked_for_leave_the_verdict_unknown() {
+    let why = "540 holds were shorter than asked for, by up to 3.5 ms";
+    assert_eq!(after(|trial| trial.wrong_holds = vec![why.to_owned()]), unknown(why));
+}
+
 /// That somebody lost holds with its session.
 fn lose(trial: &mut Trial) {
     trial.whole.lost_while_held = 2;

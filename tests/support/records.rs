@@ -156,7 +156,7 @@ pub fn spec(index: usize) -> TrialSpec {
         acquire_timeout: Some(Duration::from_secs(3)),
         give_up_after: Duration::from_secs(60),
         in_doubt: InDoubt::EndSession,
-        evidence: Sensitivity::LEAST,
+        evidence: Sensitivity::DEFAULT,
         faults: Vec::new(),
         settling: Settling::of(Duration::from_secs(10)),
         seed: u64::MAX,
@@ -254,6 +254,7 @@ pub fn trial(index: usize) -> Trial {
         wrong_holds: Vec::new(),
         stuck: Vec::new(),
         orphans: None,
+        orphan_nodes: Vec::new(),
         sessions: Sessions {
             opened: 3,
             connect_us: 30_000,

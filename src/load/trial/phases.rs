@@ -186,9 +186,10 @@ impl Conductor<'_> {
         self.faults = faults;
     }
 
-    /// After faults: lets the load go on until all have been served that want the lock.
+    /// After faults, or where a lock seems to be stuck: lets the load go on until all have been served that want the lock.
     async fn settle(&mut self, open: Stamp) {
-        if self.cut_short.is_none() && self.shared.has_faults() {
+        let settles = self.shared.has_faults() || progress::may_be_stuck(&self.shared);
+        if self.cut_short.is_none() && settles {
             let begin = self.phase_begins("settle", None);
             let shared = Arc::clone(&self.shared);
             let Environment { target, servers, .. } = self.environment;

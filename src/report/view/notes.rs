@@ -138,14 +138,14 @@ impl View<'_> {
     /// proved or not undone.
     fn fault_notes(&self) -> Vec<String> {
         let trials = self.cells.iter().flat_map(|cell| cell.all().map(move |one| (cell, one)));
-        let broken = trials.filter(|(_, trial)| !trial.faults.is_empty());
+        let broken = trials.filter(|(_, trial)| !trial.faults.is_empty() || !trial.stuck.is_empty());
         broken.flat_map(|(cell, trial)| self.notes_on(cell, trial)).collect()
     }
 
     fn notes_on(&self, cell: &Cell<'_>, trial: &Trial) -> Vec<String> {
         let of = self.repetition(cell, trial);
         let mut notes = stuck(trial, &of);
-        notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, &of)));
+        notes.extend(trial.orphans.filter(|left| *left > 0).map(|left| orphans(left, trial, &of)));
         for fault in &trial.faults {
             let which = || format!("{of}: fault {} ({} on {})", fault.number, fault.label, fault.target);
             notes.extend(doubts(fault).map(|(what, why)| format!("{what}: {}: {why}", which())));
@@ -248,9 +248,14 @@ fn who(stuck: &Stuck) -> String {
     said.join(", ")
 }
 
-fn orphans(left: u64, of: &str) -> String {
+/// Orphans that are named in a note.
+const ORPHANS_TOLD: usize = 3;
+
+fn orphans(left: u64, trial: &Trial, of: &str) -> String {
     let nodes = counted(left, "ephemeral node was", "ephemeral nodes were");
-    format!("orphans: {of}: {nodes} left after everybody had released")
+    let named: Vec<&str> = trial.orphan_nodes.iter().take(ORPHANS_TOLD).map(String::as_str).collect();
+    let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+    format!("orphans: {of}: {nodes} left after everybody had released{named}")
 }
 
 fn doubts(fault: &FaultRecord) -> impl Iterator<Item = (&'static str, &str)> {
