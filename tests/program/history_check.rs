@@ -32,7 +32,9 @@ impl Bench {
     }
 
     fn check(&self, path: &std::path::Path, options: &[&str]) -> (Option<i32>, String, String) {
-        let output = self.output(&[&["check", path.to_str().unwrap()][..], options].concat());
+        // These histories are too short for the default.
+        let typed = ["check", path.to_str().unwrap(), "--evidence", "0.5@100%"];
+        let output = self.output(&[&typed[..], options].concat());
         (output.status.code(), stdout(&output), stderr(&output))
     }
 }
@@ -47,6 +49,19 @@ fn a_held_history_exits_with_0_and_shows_its_lock() {
     let row = out.lines().find(|line| line.trim_start().starts_with("lock ")).unwrap();
     let row: Vec<&str> = row.split_whitespace().collect();
     assert_eq!(row, ["lock", "mutex", "2", "1", "0", "0", "0", "-", "0", "-", "-", "0"]);
+}
+
+#[test]
+fn a_history_of_two_acquisitions_is_unknown_unless_less_evidence_is_asked_for() {
+    let bench = Bench::new();
+    let history = bench.history(HELD);
+    let output = bench.output(&["check", history.to_str().unwrap()]);
+    let out = stdout(&output);
+    assert_eq!(output.status.code(), Some(4), "{out}");
+    assert!(out.contains("1 of 2 acquisitions checked, 0.99@100% needs 5"), "{out}");
+    assert!(
+        out.contains("a lock that errs at every acquisition would have been caught with probability 0.63")
+    );
 }
 
 #[test]
