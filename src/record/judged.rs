@@ -28,7 +28,8 @@ pub struct Judged {
     pub why: Option<String>,
     /// Whether nobody was inside who should not have been, as contenders saw it.
     pub exclusion: Verdict,
-    /// Whether everybody who waited was served once nothing was broken any more; `None` where nothing was.
+    /// Whether every lock that was free and wanted was acquired and, after faults, every waiter served; `None` where there was no
+    /// fault and no lock was stuck.
     pub progress: Option<Verdict>,
     /// Whether nobody entered too early, as the ensemble saw it; `None` where it could not be asked.
     pub order: Option<Verdict>,
