@@ -286,7 +286,8 @@ pub struct TrialSpec {
     /// What contenders do when in doubt.
     pub in_doubt: InDoubt,
     /// How small an error rate its acquisitions must exclude for a verdict of held.
-    #[serde(default, skip_serializing_if = "Sensitivity::is_default")]
+    // In a trial's file it stands beside the evidence itself.
+    #[serde(rename = "evidence_asked", default, skip_serializing_if = "Sensitivity::is_default")]
     pub evidence: Sensitivity,
     /// What goes wrong on purpose. Random parts (which one `any` means, jitter) are drawn from the seed when it fires.
     #[serde(rename = "fault_plan")]

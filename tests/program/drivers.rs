@@ -369,10 +369,10 @@ fn holds_too_short() -> String {
     say({"id": asked["id"], "ok": {}, "from": now(), "to": now()})
     time.sleep(asked["hold_us"] / 1e6)
     say({"id": asked["id"], "released": {}, "from": now(), "to": now()})"#,
-        r#"lock = threading.Lock()
+        r#"mutex = threading.Lock()
 def hold(asked):
     called = now()
-    with lock:
+    with mutex:
         say({"id": asked["id"], "ok": {}, "from": called, "to": now()})
         time.sleep(asked["hold_us"] / 8e6)
         left = now()
@@ -406,7 +406,8 @@ READY = {"driver": "leaves nodes", "locks": {"Lock": {"timeout": "emulated", "ca
 class LeavesNodes(contenders.Contender):
     def open(self, request):
         self.releases = 0
-        self.client = KazooClient(request["connect"], timeout=request["session_ms"] / 1000)
+        auth = [("digest", request["auth"])] if "auth" in request else None
+        self.client = KazooClient(request["connect"], timeout=request["session_ms"] / 1000, auth_data=auth)
         self.client.start()
         session, password = self.client.client_id
         return {"session": hex(session & (1 << 64) - 1), "password": password.hex()}

@@ -15,8 +15,11 @@ use zklockbench::words::verdict::Verdict;
 
 #[test]
 fn a_run_that_was_published_is_read_back_as_it_was() {
-    let trials =
+    let mut trials =
         [records::trial(0), records::trial_with_a_violation(1), records::trial_without_measurements(2)];
+    trials[1].spec.evidence = "0.99@1%".parse().unwrap();
+    trials[1].wrong_holds = vec!["3 holds were shorter than asked for, by up to 3 ms".into()];
+    trials[1].orphan_nodes = vec!["/run/lock-0/n-0000000007 (session 0x7)".into()];
     let (parent, dir) = run_dirs::published(&trials);
 
     assert_eq!(dir, parent.path().join("quick-2026-11-21T08-45-08Z"));
