@@ -1,7 +1,7 @@
 //! The loop over the trials of a run: each is run, judged and written down; when the run ends, and how. And series of runs, each of
 //! which is a process of its own.
 //!
-//! Uses: words, scenario, world, lock, record, load, check, results.
+//! Uses: words, scenario, world, lock, record, load, check, results, answer.
 
 mod precision;
 pub mod series;
@@ -78,7 +78,8 @@ pub fn is_unfinished(trial: &Trial) -> bool {
 
 /// What these trials come to if they are all that the plan asks for, with its precision; `None` where some are missing.
 pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
-    let mut figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
+    let mut figures =
+        plan.scenario.precision.map(|asked| Figures::of(asked, plan.scenario.repetitions, &plan.round(1)));
     let mut round = 0;
     let wants_more = |figures: &Option<Figures>, rounds| {
         figures.as_ref().is_some_and(|figures| figures.wants_more(&figures.precision(rounds)))
@@ -110,7 +111,8 @@ pub async fn run(
     writer: &mut RunWriter,
     context: &RunContext<'_>,
 ) -> Ran {
-    let figures = plan.scenario.precision.map(|asked| Figures::of(asked, &plan.round(1)));
+    let figures =
+        plan.scenario.precision.map(|asked| Figures::of(asked, plan.scenario.repetitions, &plan.round(1)));
     let mut under_way = UnderWay { writer, context, figures, trials: there, planned: 0, rounds: 0 };
     let outcome = match under_way.run_all(plan).await {
         Err(outcome) => outcome,

@@ -3,9 +3,13 @@
 //! Of each strategy at each contender count the figure is taken of every sound repetition: the throughput in a closed load,
 //! the mean handoff in a batch, the mean wait in an open load. The interval is Student's for the mean of their logarithms,
 //! because what disturbs a repetition makes it slower or faster by a share, not by an amount.
+//!
+//! A run that stops at the first narrow interval stops where the spread happens to look small. So it may stop after a few
+//! numbers of repetitions only, and what the intervals leave out is spent over these ([`Looks`]).
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
+use crate::answer::stats::Looks;
 use crate::record::figures::THROUGHPUT;
 use crate::record::{CellKey, Figure, Precision, Statistic, Trial, Widest};
 use crate::scenario::{self, Load, TrialSpec};
@@ -13,8 +17,8 @@ use crate::words::measure::Measure;
 
 /// Of fewer repetitions an interval says nothing of use: with two, Student's factor is 12.7.
 const REPETITIONS_AT_LEAST: usize = 3;
-/// What lies below the upper end of a two-sided interval of 95 %.
-const UPPER_END: f64 = 0.975;
+/// What the intervals of all looks leave out together.
+const OUTSIDE: f64 = 0.05;
 
 struct CellLogarithms {
     key: CellKey,
@@ -24,13 +28,19 @@ struct CellLogarithms {
 
 pub(super) struct Figures {
     asked: scenario::Precision,
+    looks: Looks,
     cells: Vec<CellLogarithms>,
 }
 
 impl Figures {
-    pub(super) fn of(asked: scenario::Precision, round: &[TrialSpec]) -> Self {
+    /// For a run with at least so many repetitions.
+    pub(super) fn of(asked: scenario::Precision, repetitions: u32, round: &[TrialSpec]) -> Self {
         let cell = |spec: &TrialSpec| CellLogarithms { key: CellKey::of(spec), logarithms: Vec::new() };
-        Self { asked, cells: round.iter().map(cell).collect() }
+        Self {
+            asked,
+            looks: looks(repetitions, asked.repetitions_at_most),
+            cells: round.iter().map(cell).collect(),
+        }
     }
 
     /// Takes the figure of a trial that has ended, with its histograms. A cut-short or invalid one counts for nothing.
@@ -45,7 +55,8 @@ impl Figures {
     }
 
     pub(super) fn precision(&self, rounds: u32) -> Precision {
-        let widest = self.cells.iter().map(|cell| (cell, half_width(&cell.logarithms)));
+        let outside = self.looks.outside(rounds, OUTSIDE);
+        let widest = self.cells.iter().map(|cell| (cell, half_width(&cell.logarithms, outside)));
         let widest = widest.max_by(|(_, one), (_, other)| {
             one.unwrap_or(f64::INFINITY).total_cmp(&other.unwrap_or(f64::INFINITY))
         });
@@ -64,8 +75,14 @@ impl Figures {
     }
 
     pub(super) fn wants_more(&self, so_far: &Precision) -> bool {
-        !so_far.reached && so_far.rounds < self.asked.repetitions_at_most
+        let may_stop = so_far.reached && self.looks.is_at(so_far.rounds);
+        !may_stop && so_far.rounds < self.asked.repetitions_at_most
     }
+}
+
+/// The numbers of repetitions after which a run may stop.
+fn looks(repetitions: u32, at_most: u32) -> Looks {
+    Looks::growing(repetitions.max(REPETITIONS_AT_LEAST as u32), at_most)
 }
 
 /// What is to be precise of a trial; `None` where not measured.
@@ -81,8 +98,9 @@ fn figure(trial: &Trial) -> Option<f64> {
     }
 }
 
-/// How far the interval of the mean reaches up, as a share of the mean. (It reaches down less.) `None` of too few.
-fn half_width(logarithms: &[f64]) -> Option<f64> {
+/// How far the interval of the mean that leaves out so much reaches up, as a share of the mean. (It reaches down less.) `None`
+/// of too few.
+fn half_width(logarithms: &[f64], outside: f64) -> Option<f64> {
     if logarithms.len() < REPETITIONS_AT_LEAST {
         return None;
     }
@@ -90,12 +108,15 @@ fn half_width(logarithms: &[f64]) -> Option<f64> {
     let mean = logarithms.iter().sum::<f64>() / count;
     let variance = logarithms.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (count - 1.0);
     let student = StudentsT::new(0.0, 1.0, count - 1.0).ok()?;
-    Some((student.inverse_cdf(UPPER_END) * (variance / count).sqrt()).exp_m1())
+    Some((student.inverse_cdf(1.0 - outside / 2.0) * (variance / count).sqrt()).exp_m1())
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+    use rand_distr::StandardNormal;
 
     use super::*;
 
@@ -107,21 +128,94 @@ mod tests {
     fn the_factor_is_the_one_of_the_printed_tables() {
         for (freedom, factor) in [(2.0, 4.303), (4.0, 2.776), (9.0, 2.262), (29.0, 2.045)] {
             let student = StudentsT::new(0.0, 1.0, freedom).unwrap();
-            assert!((student.inverse_cdf(UPPER_END) - factor).abs() < 5e-4, "{freedom}");
+            assert!((student.inverse_cdf(0.975) - factor).abs() < 5e-4, "{freedom}");
         }
     }
 
     #[test]
     fn three_figures_give_the_interval_that_is_worked_out_by_hand() {
         // Logarithms -0.1, 0 and 0.1 have a deviation of 0.1: 4.303 * 0.1 / √3 = 0.2484, and e to that is 1.282.
-        let half = half_width(&[-0.1, 0.0, 0.1]).unwrap();
+        let half = half_width(&[-0.1, 0.0, 0.1], 0.05).unwrap();
         assert!((half - 0.282).abs() < 1e-3, "{half}");
     }
 
     #[test]
     fn of_two_repetitions_nothing_is_said_and_of_equal_ones_that_they_are_exact() {
-        assert_eq!(half_width(&logarithms(&[10.0, 10.0])), None);
-        assert_eq!(half_width(&logarithms(&[10.0, 10.0, 10.0])), Some(0.0));
+        assert_eq!(half_width(&logarithms(&[10.0, 10.0]), 0.05), None);
+        assert_eq!(half_width(&logarithms(&[10.0, 10.0, 10.0]), 0.05), Some(0.0));
+    }
+
+    /// What became of simulated runs whose repetitions spread by `sigma`, as shares, and their mean number of repetitions.
+    #[derive(Debug, Default)]
+    struct Stopped {
+        reached: f64,
+        /// Of all runs: the interval does not hold the true mean.
+        missed: f64,
+        /// Of all runs: it was reached, and the mean is farther from the true one than was asked.
+        outside: f64,
+        rounds: f64,
+    }
+
+    fn simulated(sigma: f64, asked: f64, at_most: u32) -> Stopped {
+        const RUNS: u32 = 4_000;
+        let looks = looks(3, at_most);
+        // The factors of Student's t depend on the look alone.
+        let factors: Vec<Option<f64>> = (0..=at_most)
+            .map(|rounds| {
+                let student = StudentsT::new(0.0, 1.0, f64::from(rounds) - 1.0).ok()?;
+                let outside = looks.outside(rounds, OUTSIDE);
+                looks
+                    .is_at(rounds)
+                    .then(|| student.inverse_cdf(1.0 - outside / 2.0) / f64::from(rounds).sqrt())
+            })
+            .collect();
+        let mut random = ChaCha8Rng::seed_from_u64(18);
+        let mut all = Stopped::default();
+        for _ in 0..RUNS {
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for rounds in 1..=at_most {
+                let logarithm: f64 = sigma * random.sample::<f64, _>(StandardNormal);
+                (sum, squares) = (sum + logarithm, squares + logarithm * logarithm);
+                let Some(factor) = factors[rounds as usize] else { continue };
+                let count = f64::from(rounds);
+                let mean: f64 = sum / count;
+                let half = factor * ((squares - count * mean * mean).max(0.0) / (count - 1.0)).sqrt();
+                let reached = half.exp_m1() <= asked;
+                if reached || rounds == at_most {
+                    all.reached += f64::from(u8::from(reached));
+                    all.missed += f64::from(u8::from(mean.abs() > half));
+                    all.outside += f64::from(u8::from(reached && mean.exp_m1().abs() > asked));
+                    all.rounds += count;
+                    break;
+                }
+            }
+        }
+        for share in [&mut all.reached, &mut all.missed, &mut all.outside, &mut all.rounds] {
+            *share /= f64::from(RUNS);
+        }
+        all
+    }
+
+    #[test]
+    fn intervals_hold_the_mean_in_95_of_100_runs_although_they_decide_when_to_stop() {
+        for (sigma, asked, at_most) in [
+            (0.05, 0.03, 30),
+            (0.10, 0.03, 30),
+            (0.10, 0.05, 30),
+            (0.02, 0.03, 30),
+            (0.05, 0.05, 30),
+            (0.05, 0.02, 30),
+            (0.15, 0.05, 30),
+            (0.05, 0.03, 100),
+        ] {
+            let found = simulated(sigma, asked, at_most);
+            eprintln!("sigma {sigma}, asked {asked}, at most {at_most}: {found:?}");
+            // Three standard errors of a share of 5 % in 4,000 runs are 1 %.
+            assert!(found.missed <= 0.06, "sigma {sigma}, asked {asked}: {found:?}");
+            assert!(found.outside <= 0.06, "sigma {sigma}, asked {asked}: {found:?}");
+        }
+        let usual = simulated(0.05, 0.03, 30);
+        assert!(usual.reached > 0.95 && usual.rounds < 29.0, "{usual:?}");
     }
 
     proptest! {
@@ -130,7 +224,7 @@ mod tests {
             figures in proptest::collection::vec(1.0..1e6_f64, 3..12),
             unit in 1e-3..1e3_f64,
         ) {
-            let of = |figures: &[f64]| half_width(&logarithms(figures)).unwrap();
+            let of = |figures: &[f64]| half_width(&logarithms(figures), 0.05).unwrap();
             let narrow = of(&figures);
             let scaled: Vec<f64> = figures.iter().map(|figure| figure * unit).collect();
             prop_assert!((of(&scaled) - narrow).abs() <= 1e-6 * narrow.max(1.0));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::answer::objective::Objective;
-use crate::answer::stats::Logs;
+use crate::answer::stats::{Logs, Looks};
 use crate::results::StoredRun;
 use crate::results::record::figures::THROUGHPUT;
 use crate::results::record::{Missing, Reading, Trial};
@@ -385,8 +385,10 @@ fn point(group: &[&Sample], all: &[Vec<&Sample>], objective: Option<&Objective>)
     }
 }
 
-/// The error is spent over how often it can be looked: after each repetition from the least to the most.
-const LOOKS: f64 = (AT_MOST - AT_LEAST + 1) as f64;
+/// What the interval of a decision leaves out: the error is spent over one look after each repetition.
+fn outside(repetitions: usize) -> f64 {
+    Looks::each(AT_LEAST as u32, AT_MOST as u32).outside(repetitions as u32, OUTSIDE)
+}
 
 fn decide(group: &[&Sample], pooled: Option<LogDeviation>, objective: &Objective) -> Decision {
     let broken = group.iter().filter(|sample| sample.state.is_broken()).count();
@@ -399,7 +401,7 @@ fn decide(group: &[&Sample], pooled: Option<LogDeviation>, objective: &Objective
         return Decision::Undecided;
     }
     let Some(Estimate { low: Some(low), high: Some(high), .. }) =
-        LogDeviation::interval(pooled, &found, OUTSIDE / LOOKS)
+        LogDeviation::interval(pooled, &found, outside(found.len()))
     else {
         // A figure of nothing but zeros has no logarithm.
         let all_kept = found.iter().all(|value| objective.holds(*value));

@@ -44,11 +44,12 @@ const TABLE: &[(&str, &[&[&str]])] = &[
     ("load", &[WORDS, &["scenario", "zk", "driver", "proxy", "ensemble", "lock", "fault", "record"]]),
     ("calibrate", &[WORDS, &["zk", "record", "ensemble::log_follower", "ensemble::transactions"]]),
     ("check", &[WORDS, &["record"]]),
+    // Mathematics.
+    ("stats", &[]),
     // Layer 6: the bridge on disk, and the loop that fills it. Only the door imports the loop.
     ("results", &[WORDS, &["scenario", "record"]]),
-    ("run", &[WORDS, MEASURING, &["check", "results"]]),
+    ("run", &[WORDS, MEASURING, &["check", "results", "stats"]]),
     // Layer 7: reading.
-    ("stats", &[]),
     ("compare", &[WORDS, &["results", "stats"]]),
     ("objective", &[WORDS, &["scenario", "results"]]),
     ("gate", &[WORDS, &["scenario", "results", "stats", "compare"]]),
