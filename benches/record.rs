@@ -132,12 +132,12 @@ fn spread(now: Stamp) -> u64 {
 }
 
 fn record(recorder: &mut ThreadRecorder, now: Stamp) {
-    recorder.record(Measure::Wait, now, spread(now));
+    recorder.record(Measure::Release, now, spread(now));
 }
 
 /// With the reading of the clock that a sample needs.
 fn stamped(recorder: &mut ThreadRecorder, now: Stamp) {
-    recorder.record(Measure::Wait, clock::now(), spread(now));
+    recorder.record(Measure::Release, clock::now(), spread(now));
 }
 
 fn count(recorder: &mut ThreadRecorder, now: Stamp) {
@@ -197,7 +197,7 @@ fn notified(recorder: &mut ThreadRecorder, now: Stamp) {
 }
 
 fn acquired(recorder: &mut ThreadRecorder, now: Stamp) {
-    recorder.record(Measure::Wait, now, spread(now));
+    recorder.record(Measure::Release, now, spread(now));
     recorder.record(Measure::Handoff, now, spread(now));
     recorder.count(now, |counts| counts.outcomes.add(Outcome::Acquired, 1));
     if let Some(second) = recorder.second(now) {

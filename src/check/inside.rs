@@ -30,7 +30,7 @@ struct ShutSpan {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum StayChange {
     Began,
     Ended,
     /// A stay ended that began there and during which no other contender could run.
@@ -40,16 +40,16 @@ enum Change {
 }
 
 impl ShutSpan {
-    fn set(&mut self, is_shut: bool, at: u64, change: Change) {
+    fn set(&mut self, is_shut: bool, at: u64, change: StayChange) {
         match (self.since, is_shut) {
             (None, true) => (self.since, self.joined) = (Some(at), false),
-            (Some(_), true) => self.joined |= change == Change::Began,
+            (Some(_), true) => self.joined |= change == StayChange::Began,
             (Some(since), false) => {
                 self.since = None;
                 let counts = match change {
-                    Change::Began | Change::Ended => true,
-                    Change::EndedAlone(began) => self.joined || since != began,
-                    Change::EndedUnseen(first) => since < first,
+                    StayChange::Began | StayChange::Ended => true,
+                    StayChange::EndedAlone(began) => self.joined || since != began,
+                    StayChange::EndedUnseen(first) => since < first,
                 };
                 if counts {
                     self.total += at.saturating_sub(since);
@@ -199,7 +199,7 @@ impl<T> Inside<T> {
         self.taken.add(claim);
         if evidence == Evidence::Certain {
             self.certainly_taken.add(claim);
-            self.changed(since, Change::Began);
+            self.changed(since, StayChange::Began);
         }
         self.stays.insert(key, Stay { claim, since, evidence, who });
     }
@@ -210,7 +210,7 @@ impl<T> Inside<T> {
         if std::mem::replace(&mut stay.evidence, Evidence::Doubtful) == Evidence::Certain {
             let claim = stay.claim;
             self.certainly_taken.remove(claim);
-            self.changed(at, Change::Ended);
+            self.changed(at, StayChange::Ended);
         }
     }
 
@@ -220,7 +220,7 @@ impl<T> Inside<T> {
         self.taken.remove(claim);
         if evidence == Evidence::Certain {
             self.certainly_taken.remove(claim);
-            self.changed(at, if alone { Change::EndedAlone(since) } else { Change::Ended });
+            self.changed(at, if alone { StayChange::EndedAlone(since) } else { StayChange::Ended });
         }
         Some(who)
     }
@@ -249,11 +249,11 @@ impl<T> Inside<T> {
             self.certainly_taken.subtract(&merged);
             first = since.min(first);
         }
-        self.changed(at, Change::EndedUnseen(first));
+        self.changed(at, StayChange::EndedUnseen(first));
         evicted
     }
 
-    fn changed(&mut self, at: u64, change: Change) {
+    fn changed(&mut self, at: u64, change: StayChange) {
         let mut all = std::mem::take(&mut self.shut);
         for (claim, shut) in &mut all {
             shut.set(self.exceeds(&self.certainly_taken, *claim), at, change);

@@ -13,6 +13,7 @@ use super::gaps::Gap;
 use crate::record::{ArrivalWaits, Arrived, Dispersion, Disturbance};
 use crate::scenario::Late;
 use crate::scenario::schedule::{Arrival, Coming};
+use crate::words::catalog::Mode;
 use crate::words::clock::Stamp;
 use crate::words::locked::locked;
 use crate::words::measure::Window;
@@ -210,17 +211,19 @@ impl Arrivals {
         self.outcomes[..number].iter().rev().all(|outcome| outcome.load(Ordering::Acquire) != OPEN)
     }
 
-    /// What has become of those that were due within that time, and the waits of those that no session has taken, in
-    /// microseconds up to now.
-    pub fn due_within(&self, from: Stamp, to: Stamp, now: Stamp) -> (Arrived, Vec<u64>) {
+    /// What has become of those that were due within that time, and when those were due that no session has taken.
+    pub fn due_within(&self, from: Stamp, to: Stamp) -> (Arrived, Vec<(Stamp, Mode)>) {
         let taken = locked(&self.upcoming).next;
         let mut arrived = Arrived::default();
         let mut never_taken = Vec::new();
-        for (number, due) in self.due_from(from, to) {
+        let begin = self.begin.load(Ordering::Acquire);
+        let due = (self.draw)().map(|arrival| (begin + arrival.at_us, arrival.mode)).enumerate();
+        let within = due.skip_while(|(_, (due, _))| *due < from).take_while(|(_, (due, _))| *due < to);
+        for (number, (due, mode)) in within {
             arrived.offered += 1;
             match self.outcomes[number].load(Ordering::Acquire) {
                 OPEN if number >= taken && self.late == Late::Drop => arrived.dropped += 1,
-                OPEN if number >= taken => never_taken.push(now.saturating_sub(due)),
+                OPEN if number >= taken => never_taken.push((due, mode)),
                 OPEN | UNSERVED => arrived.started += 1,
                 DROPPED => arrived.dropped += 1,
                 _ => {
@@ -324,7 +327,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::words::catalog::Mode;
 
     fn at(times: &[u64], late: Late) -> Arrivals {
         let arrival =
@@ -423,7 +425,7 @@ mod tests {
         assert_eq!(arrivals.take(1_400).map(|taken| taken.number), Some(2));
         arrivals.served(2, 7);
         // And the others are counted as dropped
-        let (arrived, never_taken) = arrivals.due_within(1_000, 2_000, 9_000);
+        let (arrived, never_taken) = arrivals.due_within(1_000, 2_000);
         assert_eq!((arrived.offered, arrived.dropped, arrived.served, arrived.unserved), (3, 2, 1, 0));
         assert!(never_taken.is_empty() && arrivals.have_all_ended());
     }
@@ -438,9 +440,9 @@ mod tests {
         // When the measured phase ended before the last of them, and the backlog is given up at 2,000
         arrivals.end_at(1_300);
         assert!(!arrivals.have_all_ended());
-        let (arrived, never_taken) = arrivals.due_within(1_000, 1_300, 2_000);
+        let (arrived, never_taken) = arrivals.due_within(1_000, 1_300);
         assert_eq!((arrived.offered, arrived.started, arrived.served, arrived.unserved), (3, 2, 1, 2));
-        assert_eq!(never_taken, [800]);
+        assert_eq!(never_taken, [(1_200, Mode::Write)]);
     }
 
     #[test]

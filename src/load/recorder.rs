@@ -16,10 +16,10 @@ use super::shared::Shared;
 use crate::lock::{AcquireError, Held, QueueNode};
 use crate::record::history::SessionState;
 use crate::record::{Deed, Doubt, Grant, LockClaim, Moment, Occupant, Occurrences, Overlap, Tally};
-use crate::scenario::Load;
+use crate::scenario::{Load, TrialSpec};
 use crate::words::catalog::{Holders, Mode, ParamValue};
 use crate::words::clock::{self, Stamp};
-use crate::words::measure::{Measure, Outcome, ThreadRecorder};
+use crate::words::measure::{ArrivalWait, Measure, Outcome};
 use crate::world::driver::PastHold;
 use crate::world::zk::{Failure, Session};
 
@@ -47,6 +47,11 @@ impl Attempt {
     /// How long after it was due, and a contender was free for it, acquire was called.
     fn lateness_us(&self, served: Served) -> u64 {
         self.called.saturating_sub(self.intended.max(served.taken))
+    }
+
+    /// Its wait, where it serves an arrival.
+    fn waited(&self, served: Served, ended: Stamp, is_served: bool) -> ArrivalWait {
+        ArrivalWait { due: self.intended, called: Some((served.taken, self.called)), ended, is_served }
     }
 }
 
@@ -381,17 +386,20 @@ impl Recorder {
         let counts_at = if attempt.served.is_some() { attempt.intended } else { acquired };
         match attempt.served {
             Some(served) => {
-                recorder.record(Measure::Wait, counts_at, wait);
-                write_served(shared, &mut recorder, &attempt, served, acquired);
+                shared.open.iter().for_each(|arrivals| arrivals.served(served.number, wait));
+                recorder.record_arrival(
+                    part_of_waits(&self.shared.spec, attempt.mode),
+                    attempt.waited(served, acquired, true),
+                );
             }
-            None => recorder.record_wait(attempt.intended, acquired),
+            None => recorder.record_wait(
+                part_of_waits(&self.shared.spec, attempt.mode),
+                attempt.intended,
+                acquired,
+            ),
         }
         if let Some(pipe_us) = entry.pipe_us {
             recorder.record(Measure::Pipe, counts_at, pipe_us);
-        }
-        if shared.spec.has_readers() {
-            let wait_of = if attempt.mode == Mode::Read { Measure::ReadWait } else { Measure::WriteWait };
-            recorder.record(wait_of, counts_at, wait);
         }
         // Beside contenders of other workers it is not known whether the lock was free.
         let has_strangers = shared.slice.is_part();
@@ -540,9 +548,18 @@ impl Recorder {
         let waited = match attempt.served {
             Some(served) => {
                 self.shared.open.iter().for_each(|arrivals| arrivals.not_served(served.number));
-                recorder.record_unserved_arrival(attempt.intended, now)
+                let is_measured = recorder.window().contains(attempt.intended);
+                recorder.record_arrival(
+                    part_of_waits(&self.shared.spec, attempt.mode),
+                    attempt.waited(served, now, false),
+                );
+                is_measured.then(|| now.saturating_sub(attempt.intended))
             }
-            None => recorder.record_unserved(attempt.intended, now),
+            None => recorder.record_unserved(
+                part_of_waits(&self.shared.spec, attempt.mode),
+                attempt.intended,
+                now,
+            ),
         };
         drop(recorder);
         self.tally_unserved(waited);
@@ -552,8 +569,12 @@ impl Recorder {
     pub fn could_not_start(&self, turn: &Turn) {
         let (Some(served), Some(arrivals)) = (turn.arrival, &self.shared.open) else { return };
         arrivals.not_served(served.number);
-        let waited =
-            self.observation.recorder.borrow_mut().record_unserved_arrival(turn.intended, clock::now());
+        let (due, now) = (turn.intended, clock::now());
+        let mut recorder = self.observation.recorder.borrow_mut();
+        let wait = ArrivalWait { due, called: None, ended: now, is_served: false };
+        recorder.record_arrival(part_of_waits(&self.shared.spec, turn.mode), wait);
+        let waited = recorder.window().contains(due).then(|| now.saturating_sub(due));
+        drop(recorder);
         self.tally_unserved(waited);
     }
 
@@ -651,22 +672,13 @@ fn note(
     }
 }
 
-/// Writes down the parts of an arrival's wait: until a contender was free, until the generator got round to it, and from
-/// the call of acquire to the lock.
-fn write_served(
-    shared: &Shared,
-    recorder: &mut ThreadRecorder,
-    attempt: &Attempt,
-    served: Served,
-    acquired: Stamp,
-) {
-    let Attempt { intended, called, .. } = *attempt;
-    if let Some(arrivals) = &shared.open {
-        arrivals.served(served.number, acquired.saturating_sub(intended));
-    }
-    recorder.record(Measure::ClientWait, intended, served.taken.saturating_sub(intended));
-    recorder.record(Measure::Lateness, intended, attempt.lateness_us(served));
-    recorder.record(Measure::Service, intended, acquired.saturating_sub(called));
+/// Readers' waits or writers', where some acquires ask to read.
+pub fn part_of_waits(spec: &TrialSpec, mode: Mode) -> Option<Measure> {
+    let part = match mode {
+        Mode::Read => Measure::ReadWait,
+        Mode::Write => Measure::WriteWait,
+    };
+    spec.has_readers().then_some(part)
 }
 
 /// How often a poller looked, by how long it slept as it was asked to: once after each interval. To the nearest,

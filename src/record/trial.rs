@@ -280,9 +280,9 @@ impl Trial {
 
     /// The numbers of a measure's histogram; `None` without samples. Of waits, those that were not served are among them.
     pub fn latency(&self, measure: Measure) -> Option<Latency> {
-        match measure {
-            Measure::Wait => Some(Latency::of_waits(&self.survival(measure)?)),
-            _ => Latency::of(self.histograms.get(&measure)?),
+        match measure.open_parts() {
+            Some(_) => Some(Latency::of_waits(&self.survival(measure)?)),
+            None => Latency::of(self.histograms.get(&measure)?),
         }
     }
 
@@ -330,7 +330,7 @@ impl Trial {
 
     /// The samples of a measure; of waits, with those that were not served among the others.
     pub fn survival(&self, measure: Measure) -> Option<Survival> {
-        Survival::of(Samples::of(measure, |part| self.histograms.get(&part)))
+        Survival::of(&Samples::of(measure, |part| self.histograms.get(&part)))
     }
 
     pub fn timed_out(&self) -> u64 {

@@ -250,8 +250,9 @@ fn latency(measure: Measure) -> Vec<Column> {
     let values = values.into_iter().map(|(which, value)| {
         maybe(format!("{name}_{which}_us"), move |t| t.latencies.get(&measure).map(value))
     });
-    let from = (measure == Measure::Wait)
-        .then(|| maybe("wait_known", |t| Some(t.latencies.get(&Measure::Wait)?.known)));
+    let from = measure
+        .open_parts()
+        .map(|_| maybe(format!("{name}_known"), move |t| Some(t.latencies.get(&measure)?.known)));
     [count, mean].into_iter().chain(values).chain(from).collect()
 }
 

@@ -11,7 +11,7 @@ fn part(contender: usize, waits: &[(u64, u64)]) -> Part {
     let mut occurrences = Occurrences::default();
     let mut timer_lag = new_histogram();
     for (ended, lasted) in waits {
-        recorder.record(Measure::Wait, *ended, *lasted);
+        recorder.record_wait(None, ended.saturating_sub(*lasted), *ended);
         recorder.count(*ended, |counts| counts.requests.add(RequestKind::Create, 1));
         if let Some(second) = recorder.second(*ended) {
             second.acquisitions += 1;

@@ -186,6 +186,7 @@ pub fn overloaded(index: usize) -> Trial {
     trial.histograms.insert(Measure::Unserved, histogram(&[30_000_000; 14]));
     trial.histograms.insert(Measure::ClientWait, histogram(&[10, 2_000]));
     trial.histograms.insert(Measure::Service, histogram(&[900, 1_000]));
+    trial.histograms.insert(Measure::ClientUnserved, histogram(&[30_000_000; 14]));
     trial.steady = Some(Steady {
         warm_up_ended: WarmUpEnd::Fixed,
         warm_up_us: 0,

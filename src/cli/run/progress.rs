@@ -18,7 +18,7 @@ use crate::scenario::{TrialPlan, TrialSpec};
 use crate::words::clock::millis;
 use crate::words::locked::locked;
 use crate::words::measure::Measure;
-use crate::words::units::{cell_name, counted, format_micros, whole_seconds};
+use crate::words::units::{at_least, cell_name, counted, format_micros, whole_seconds};
 use crate::words::verdict::Verdict;
 
 #[derive(Clone)]
@@ -184,8 +184,8 @@ fn message(now: &Now, left: Duration, what: &str) -> String {
 fn line(trial: &Trial, number: usize, of: usize) -> String {
     let rate = THROUGHPUT.of(trial);
     let rate = rate.map_or_else(String::new, |rate| format!("{rate:.1} acquisitions/s, "));
-    let wait = trial.histograms.get(&Measure::Wait);
-    let wait = wait.map_or("-".to_owned(), |wait| format_micros(wait.value_at_quantile(0.5)));
+    let wait = trial.survival(Measure::Wait).map(|waits| waits.quantile(0.5));
+    let wait = wait.map_or("-".to_owned(), |wait| at_least(format_micros(wait.us), wait.at_least));
     let mut text = format!(
         "[{number}/{of}] {}, repetition {}: {rate}wait p50 {wait}",
         cell_name(&trial.spec.strategy.label, trial.spec.contenders),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::super::drivers::Driver;
 use super::super::keeper::{Kept, Lost};
 use super::super::lock_state::LockState;
+use super::super::recorder::part_of_waits;
 use super::super::shared::{Closing, Shared};
 use super::super::worker::ThreadRecord;
 use super::super::{EnvironmentEvent, accounting, health, progress};
@@ -19,7 +20,7 @@ use crate::record::{
 };
 use crate::scenario::{Load, Stop};
 use crate::words::clock::{self, Stamp, WallClock};
-use crate::words::measure::{Histogram, Measure, Second, ThreadRecorder, Window};
+use crate::words::measure::{ArrivalWait, Histogram, Measure, Second, ThreadRecorder, Window};
 use crate::words::spool::Sorted;
 use crate::words::units::{counted, format_micros};
 use crate::world::zk::Failure;
@@ -148,9 +149,10 @@ impl Conductor<'_> {
         let window = loaded.window;
         let arrivals = self.shared.open.as_ref()?;
         recorder.set_window(window);
-        let (mut arrived, never_taken) = arrivals.due_within(window.start, window.end, given_up);
-        for wait in never_taken {
-            recorder.record(Measure::Unserved, window.start, wait);
+        let (mut arrived, never_taken) = arrivals.due_within(window.start, window.end);
+        for (due, mode) in never_taken {
+            let wait = ArrivalWait { due, called: None, ended: given_up, is_served: false };
+            recorder.record_arrival(part_of_waits(&self.shared.spec, mode), wait);
         }
         for due in arrivals.due_times(window.start, window.end) {
             if let Some(second) = recorder.second(window.start + due) {

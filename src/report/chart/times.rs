@@ -37,7 +37,8 @@ pub fn by_percentile(view: &View<'_>, measure: Measure) -> Result<Chart, String>
     let heights = heights.into_iter().chain(floor.map(|floor| floor.p50_us as f64));
     let y = Axis::durations_either_way(&name, heights);
     let series = all.into_iter().map(|(series, _)| series).collect();
-    let unserved = cells().any(|cell| measure == Measure::Wait && cell.sum(Trial::unserved) > 0);
+    let counts_open = measure.open_parts().is_some();
+    let unserved = cells().any(|cell| counts_open && cell.sum(Trial::unserved) > 0);
     Ok(Chart {
         id: format!("{}-by-percentile-n{contenders}", measure.name().replace('_', "-")),
         title: format!("{} by percentile, {}", capitalised(&name), units::contenders(contenders)),

@@ -242,10 +242,7 @@ const OPEN_LEGEND: &str = "wait: from when an arrival was due until it had the l
 impl Table {
     fn open(view: &View<'_>) -> Self {
         let row = |cell: &Cell<'_>| {
-            let part = |measure, quantile| {
-                let us = cell.part_of_wait(measure, quantile).filter(|_| !cell.is_unstable());
-                Value::or_missing(us, Value::Duration)
-            };
+            let part = |measure, quantile| Value::or_missing(cell.percentile(measure, quantile), duration);
             let count = |count: fn(&Arrived) -> u64| {
                 Value::Count(cell.sum(|one| one.arrived.as_ref().map_or(0, count)))
             };

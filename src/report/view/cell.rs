@@ -92,7 +92,7 @@ impl Cell<'_> {
     }
 
     pub fn has_samples(&self, measure: Measure) -> bool {
-        let unserved = (measure == Measure::Wait).then(|| self.samples(Measure::Unserved));
+        let unserved = measure.open_parts().map(|parts| self.samples(parts.not_ended));
         self.samples(measure).chain(unserved.into_iter().flatten()).any(|samples| !samples.is_empty())
     }
 
@@ -105,16 +105,11 @@ impl Cell<'_> {
         self.all().any(|one| one.arrived.is_some())
     }
 
-    /// A percentile of a part of the wait: the median over the trials that count.
-    pub fn part_of_wait(&self, measure: Measure, quantile: f64) -> Option<f64> {
-        self.median(|one| Some(one.histograms.get(&measure)?.value_at_quantile(quantile) as f64))
-    }
-
     /// A percentile of a measure: the median over the trials that count of what it is in each; a lower bound as soon
     /// as it is one in any of them. `None` when none has a sample, and for the waits of a queue that grew: they would only say
     /// how long the trial was.
     pub fn percentile(&self, measure: Measure, quantile: f64) -> Option<Percentile> {
-        if measure == Measure::Wait && self.is_unstable() {
+        if measure.is_of_the_queue() && self.is_unstable() {
             return None;
         }
         let each: Vec<Quantile> =

@@ -13,6 +13,7 @@
 //! Sources: E. L. Kaplan and P. Meier, Nonparametric Estimation from Incomplete Observations, 1958; W. Y. Tsai, N. P. Jewell
 //! and M. C. Wang, A note on the product-limit estimator under right censoring and left truncation, 1987.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -27,29 +28,29 @@ pub struct Quantile {
     pub at_least: bool,
 }
 
+/// The samples of a measure, those that were not seen to end among them.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples<H> {
-    pub ended: Option<H>,
+    ended: Option<H>,
     /// What had lasted so long and not ended.
-    pub not_ended: Option<H>,
-    /// How long some of these had lasted when the look began.
-    pub begun_before: Option<H>,
+    not_ended: Option<H>,
+    /// How long some of these had lasted when the measured phase began.
+    begun_before: Option<H>,
+    /// Whether others that had not ended were not recorded, as in files of earlier versions.
+    lacks_unserved: bool,
 }
 
-impl<H> Default for Samples<H> {
-    fn default() -> Self {
-        Self { ended: None, not_ended: None, begun_before: None }
-    }
-}
-
-impl<H> Samples<H> {
-    /// Those of a measure: only of waits there are others than those that ended.
+impl<H: Borrow<Histogram>> Samples<H> {
     pub fn of(measure: Measure, find: impl Fn(Measure) -> Option<H>) -> Self {
-        let of_waits = |part| if measure == Measure::Wait { find(part) } else { None };
+        let count =
+            |part: &Measure| find(*part).map_or(0, |samples| Borrow::<Histogram>::borrow(&samples).len());
+        let parts = measure.open_parts();
         Self {
             ended: find(measure),
-            not_ended: of_waits(Measure::Unserved),
-            begun_before: of_waits(Measure::WaitedBefore),
+            not_ended: parts.and_then(|parts| find(parts.not_ended)),
+            begun_before: parts.and_then(|parts| find(parts.begun_before?)),
+            lacks_unserved: parts
+                .is_some_and(|parts| count(&Measure::Unserved) > parts.split.iter().map(count).sum::<u64>()),
         }
     }
 }
@@ -62,6 +63,8 @@ pub struct Survival {
     pub longest: Quantile,
     pub shortest_us: u64,
     count: u64,
+    /// Whether waits that were not served are missing, so that everything but the count is a lower bound.
+    lacks_unserved: bool,
     /// Of lengths up to the longest that is known, so a lower bound where [`Survival::known`] is below 1.
     pub mean_us: f64,
 }
@@ -77,8 +80,10 @@ impl Survival {
     }
 
     /// Of samples that ended, and of others that had not; `None` when there is neither.
-    pub fn of(samples: Samples<&Histogram>) -> Option<Self> {
-        let Samples { ended, not_ended, begun_before } = samples;
+    pub fn of<H: Borrow<Histogram>>(samples: &Samples<H>) -> Option<Self> {
+        let Samples { ended, not_ended, begun_before, lacks_unserved } = samples;
+        let [ended, not_ended, begun_before] =
+            [ended, not_ended, begun_before].map(|part| part.as_ref().map(Borrow::<Histogram>::borrow));
         let mut lengths: BTreeMap<u64, LengthCounts> = BTreeMap::new();
         let mut add = |samples: Option<&Histogram>, to: fn(&mut LengthCounts) -> &mut u64| {
             for step in samples.into_iter().flat_map(Histogram::iter_recorded) {
@@ -113,20 +118,15 @@ impl Survival {
             |samples: Option<&Histogram>| samples.filter(|all| !all.is_empty()).map_or(0, Histogram::max);
         let least =
             [ended, not_ended].into_iter().flatten().filter(|all| !all.is_empty()).map(Histogram::min).min();
-        let longest =
-            Quantile { us: most(ended).max(most(not_ended)), at_least: most(not_ended) > most(ended) };
-        Some(Self { steps, longest, shortest_us: least?, count, mean_us })
+        let at_least = *lacks_unserved || most(not_ended) > most(ended);
+        let longest = Quantile { us: most(ended).max(most(not_ended)), at_least };
+        let lacks_unserved = *lacks_unserved;
+        Some(Self { steps, longest, shortest_us: least?, count, lacks_unserved, mean_us })
     }
 
     /// Of a measure of several trials, taken together.
     pub fn of_pooled<'a>(measure: Measure, each: impl Fn(Measure) -> Vec<&'a Histogram>) -> Option<Self> {
-        let Samples { ended, not_ended, begun_before } =
-            Samples::of(measure, |part| each(part).into_iter().cloned().reduce(pooled));
-        Self::of(Samples {
-            ended: ended.as_ref(),
-            not_ended: not_ended.as_ref(),
-            begun_before: begun_before.as_ref(),
-        })
+        Self::of(&Samples::of(measure, |part| each(part).into_iter().cloned().reduce(pooled)))
     }
 
     pub fn count(&self) -> u64 {
@@ -136,14 +136,14 @@ impl Survival {
     /// The share of which it is known how long they took: percentiles up to it have a value, and those beyond a lower
     /// bound.
     pub fn known(&self) -> f64 {
-        self.steps.last().map_or(0.0, |(_, share)| *share)
+        self.steps.last().filter(|_| !self.lacks_unserved).map_or(0.0, |(_, share)| *share)
     }
 
     /// The length that so large a share takes at most.
     pub fn quantile(&self, quantile: f64) -> Quantile {
         let at = self.steps.partition_point(|(_, share)| *share < quantile - ROUNDING);
         match self.steps.get(at) {
-            Some((us, _)) => Quantile { us: (*us).min(self.longest.us), at_least: false },
+            Some((us, _)) => Quantile { us: (*us).min(self.longest.us), at_least: self.lacks_unserved },
             None => Quantile { at_least: true, ..self.longest },
         }
     }
@@ -261,7 +261,7 @@ mod tests {
     fn begun(ended: &[u64], not_ended: &[u64], begun_before: &[u64]) -> Survival {
         let [ended, not_ended, begun_before] = [ended, not_ended, begun_before].map(of);
         let [ended, not_ended, begun_before] = [&ended, &not_ended, &begun_before].map(Some);
-        Survival::of(Samples { ended, not_ended, begun_before }).unwrap()
+        Survival::of(&Samples { ended, not_ended, begun_before, lacks_unserved: false }).unwrap()
     }
 
     const fn exactly(us: u64) -> Quantile {
@@ -318,8 +318,11 @@ mod tests {
         let none = both(&[], &[5, 7]);
         assert_eq!((none.quantile(0.5), none.known()), (at_least(7), 0.0));
         let empty = new_histogram();
-        assert_eq!(Survival::of(Samples { not_ended: Some(&empty), ..Samples::default() }), None);
-        assert_eq!(Survival::of(Samples::default()), None);
+        let of = |part: Measure, samples: Option<&Histogram>| {
+            Survival::of(&Samples::of(Measure::Wait, |measure| if measure == part { samples } else { None }))
+        };
+        assert_eq!(of(Measure::Unserved, Some(&empty)), None);
+        assert_eq!(of(Measure::Unserved, None), None);
     }
 
     #[test]
@@ -384,6 +387,30 @@ mod tests {
     }
 
     #[test]
+    fn every_part_of_the_wait_counts_what_was_not_served() {
+        for measure in Measure::all() {
+            let Some(parts) = measure.open_parts() else { continue };
+            let all = [(measure, of(&[69; 63])), (parts.not_ended, of(&[1_860; 64]))];
+            let open = [(Measure::Unserved, of(&[1_860; 64]))];
+            let survival = |measures: &[(Measure, Histogram)]| {
+                let find = |part| measures.iter().find(|(of, _)| *of == part).map(|(_, samples)| samples);
+                Survival::of(&Samples::of(measure, find)).unwrap()
+            };
+            assert_eq!(survival(&all).quantile(0.5).us, 1_860, "{measure:?}");
+            assert!(survival(&all).quantile(0.5).at_least, "{measure:?}");
+            assert_eq!(survival(&all[..1]).quantile(0.5), exactly(69), "{measure:?}");
+            // Earlier versions did not keep which waits were not served.
+            let [served, _] = all;
+            let [unserved] = open;
+            let earlier = survival(&[served, unserved]);
+            if measure != Measure::Wait {
+                assert_eq!(earlier.quantile(0.5), at_least(69), "{measure:?}");
+                assert_eq!((earlier.known(), earlier.longest.at_least), (0.0, true), "{measure:?}");
+            }
+        }
+    }
+
+    #[test]
     fn no_sample_is_no_latency_and_not_zero() {
         assert_eq!(Latency::of(&new_histogram()), None);
     }
@@ -391,15 +418,19 @@ mod tests {
     #[test]
     fn of_waits_it_says_from_where_on_percentiles_are_lower_bounds() {
         let (served, unserved) = (of(&[10, 20, 30, 40]), of(&[900]));
-        let waits = |samples| Latency::of_waits(&Survival::of(samples).unwrap());
-        let all = waits(Samples { ended: Some(&served), not_ended: Some(&unserved), begun_before: None });
+        let waits = |not_ended| {
+            let samples =
+                Samples { ended: Some(&served), not_ended, begun_before: None, lacks_unserved: false };
+            Latency::of_waits(&Survival::of(&samples).unwrap())
+        };
+        let all = waits(Some(&unserved));
         assert_eq!((all.count, all.p50_us, all.p99_us, all.max_us), (5, 30, 900, 900));
         assert!((all.known - 0.8).abs() < 1e-9 && all.max_at_least);
         assert_eq!(
             [0.5, 0.8, 0.9, 1.0].map(|quantile| all.is_at_least(quantile)),
             [false, false, true, true]
         );
-        let none = waits(Samples { ended: Some(&served), ..Samples::default() });
+        let none = waits(None);
         assert_eq!(
             (none, none.known),
             (Latency { mean_us: none.mean_us, ..Latency::of(&served).unwrap() }, 1.0)

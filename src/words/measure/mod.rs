@@ -103,7 +103,7 @@ pub use figure::{Better, Figure, FigureCard, FigureKind, Statistic, Unit};
 pub use herd::{RANK_CLASSES, Woken, rank_class, rank_label};
 pub use latency::{Latency, Quantile, Samples, Survival, pooled, value_at};
 pub use steady::{Growth, Slope, Truncation, growth, truncation};
-pub use thread_recorder::{Second, ThreadRecorder, Window};
+pub use thread_recorder::{ArrivalWait, Second, ThreadRecorder, Window};
 
 use std::sync::LazyLock;
 
@@ -214,9 +214,47 @@ measures! {
     ReadWait: "read_wait";
     /// Of [`Measure::Wait`], the acquires that asked to write; only where some ask to read.
     WriteWait: "write_wait";
+    /// Of `unserved`, the acquires that asked to read; only where some do.
+    ReadUnserved: "read_unserved";
+    /// Of `unserved`, the acquires that asked to write; only where some ask to read.
+    WriteUnserved: "write_unserved";
+    /// Of `waited_before`, the acquires that asked to read; only where some do.
+    ReadWaitedBefore: "read_waited_before";
+    /// Of `waited_before`, the acquires that asked to write; only where some ask to read.
+    WriteWaitedBefore: "write_waited_before";
+    /// Of `unserved` in an open load, arrivals for which no contender was free: each lasted at least this long.
+    ClientUnserved: "client_unserved";
+    /// Of `unserved` in an open load, acquires that were called: from the call to their end without the lock.
+    ServiceUnserved: "service_unserved";
+}
+
+/// Where the waits are kept that a measure of waits has not seen end. A percentile of the measure needs all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenParts {
+    /// Those that ended without the lock, or had not ended.
+    pub not_ended: Measure,
+    /// How long those had lasted that began before the measured phase.
+    pub begun_before: Option<Measure>,
+    /// All of `unserved`, each wait in one of these.
+    pub split: &'static [Measure],
 }
 
 impl Measure {
+    /// `None` where a sample exists only once it has ended.
+    pub fn open_parts(self) -> Option<OpenParts> {
+        const BY_MODE: &[Measure] = &[Measure::ReadUnserved, Measure::WriteUnserved];
+        const BY_STAGE: &[Measure] = &[Measure::ClientUnserved, Measure::ServiceUnserved];
+        let parts = |not_ended, begun_before, split| Some(OpenParts { not_ended, begun_before, split });
+        match self {
+            Self::Wait => parts(Self::Unserved, Some(Self::WaitedBefore), &[Self::Unserved]),
+            Self::ReadWait => parts(Self::ReadUnserved, Some(Self::ReadWaitedBefore), BY_MODE),
+            Self::WriteWait => parts(Self::WriteUnserved, Some(Self::WriteWaitedBefore), BY_MODE),
+            Self::ClientWait => parts(Self::ClientUnserved, None, BY_STAGE),
+            Self::Service => parts(Self::ServiceUnserved, None, BY_STAGE),
+            _ => None,
+        }
+    }
+
     /// Whether it is as long as the queue is, so that it says nothing where that goes on growing.
     pub fn is_of_the_queue(self) -> bool {
         matches!(
@@ -228,6 +266,12 @@ impl Measure {
                 | Self::Service
                 | Self::ReadWait
                 | Self::WriteWait
+                | Self::ReadUnserved
+                | Self::WriteUnserved
+                | Self::ReadWaitedBefore
+                | Self::WriteWaitedBefore
+                | Self::ClientUnserved
+                | Self::ServiceUnserved
         )
     }
 

@@ -10,7 +10,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Counts, HIGHEST_US, Histogram, Measure, RANK_CLASSES, Woken, new_histogram, rank_class};
+use super::{
+    Counts, HIGHEST_US, Histogram, Measure, OpenParts, RANK_CLASSES, Woken, new_histogram, rank_class,
+};
 use crate::words::clock::Stamp;
 
 /// The span of time whose samples count.
@@ -76,6 +78,25 @@ struct Sample {
     place: u32,
 }
 
+/// The wait of an arrival of an open load.
+#[derive(Debug, Clone, Copy)]
+pub struct ArrivalWait {
+    pub due: Stamp,
+    /// When a contender was free for it, and when that one called acquire; `None` where none did.
+    pub called: Option<(Stamp, Stamp)>,
+    pub ended: Stamp,
+    /// Whether it ended with the lock.
+    pub is_served: bool,
+}
+
+fn measures_of(part: Option<Measure>) -> impl Iterator<Item = Measure> {
+    [Some(Measure::Wait), part].into_iter().flatten()
+}
+
+fn parts_of(part: Option<Measure>) -> impl Iterator<Item = OpenParts> {
+    measures_of(part).filter_map(Measure::open_parts)
+}
+
 /// Histograms, counts and timeline of one generator thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRecorder {
@@ -110,9 +131,16 @@ impl ThreadRecorder {
         self.window
     }
 
-    /// Records one sample that ended at that time; outside the window it is dropped.
+    /// Records one sample that ended at that time; outside the window it is dropped. Waits have methods of their own, which
+    /// keep those that did not end, too.
     #[inline]
     pub fn record(&mut self, measure: Measure, ended: Stamp, value_us: u64) {
+        debug_assert!(measure.open_parts().is_none(), "{measure:?} needs what has not ended");
+        self.put(measure, ended, value_us);
+    }
+
+    #[inline]
+    fn put(&mut self, measure: Measure, ended: Stamp, value_us: u64) {
         if !self.window.contains(ended) {
             return;
         }
@@ -142,41 +170,67 @@ impl ThreadRecorder {
 
     /// Records a wait that ended without the lock, or had not ended when the window closed: as long as it lasted within
     /// the window, and before it. Returns how long that was; `None` for one that had no part in the window.
-    pub fn record_unserved(&mut self, intended: Stamp, ended: Stamp) -> Option<u64> {
+    ///
+    /// The part of the waits is that of readers or of writers, where some acquires ask to read.
+    pub fn record_unserved(&mut self, part: Option<Measure>, intended: Stamp, ended: Stamp) -> Option<u64> {
         let until = ended.min(self.window.end);
         if until < self.window.start || intended >= self.window.end {
             return None;
         }
         let waited = until.saturating_sub(intended);
         let at = until.min(self.window.end - 1);
-        self.record(Measure::Unserved, at, waited);
-        self.record_waited_before(intended, at);
+        for parts in parts_of(part) {
+            self.put(parts.not_ended, at, waited);
+            self.record_begun_before(parts, intended, at);
+        }
         Some(waited)
     }
 
     /// Records the wait of a load without arrivals, which counts when it ends: served in the window, or not.
-    pub fn record_wait(&mut self, intended: Stamp, acquired: Stamp) {
-        self.record(Measure::Wait, acquired, acquired.saturating_sub(intended));
+    pub fn record_wait(&mut self, part: Option<Measure>, intended: Stamp, acquired: Stamp) {
         if acquired >= self.window.end {
-            self.record_unserved(intended, acquired);
-        } else {
-            self.record_waited_before(intended, acquired);
+            self.record_unserved(part, intended, acquired);
+            return;
+        }
+        for measure in measures_of(part) {
+            self.put(measure, acquired, acquired.saturating_sub(intended));
+        }
+        for parts in parts_of(part) {
+            self.record_begun_before(parts, intended, acquired);
         }
     }
 
     /// Records how long a wait that ends at that time had lasted when the window opened, if it had begun.
-    fn record_waited_before(&mut self, intended: Stamp, ended: Stamp) {
-        if intended < self.window.start {
-            self.record(Measure::WaitedBefore, ended, self.window.start - intended);
+    fn record_begun_before(&mut self, parts: OpenParts, intended: Stamp, ended: Stamp) {
+        if let Some(measure) = parts.begun_before
+            && intended < self.window.start
+        {
+            self.put(measure, ended, self.window.start - intended);
         }
     }
 
-    /// Records the wait of an arrival that was not served: as long as it lasted, whenever it ended. Returns how long that
-    /// was; `None` for one that was not due within the window.
-    pub fn record_unserved_arrival(&mut self, due: Stamp, ended: Stamp) -> Option<u64> {
+    /// Records the wait of an arrival, which counts when it was due, and its two stages.
+    pub fn record_arrival(&mut self, part: Option<Measure>, wait: ArrivalWait) {
+        let ArrivalWait { due, called, ended, .. } = wait;
         let waited = ended.saturating_sub(due);
-        self.record(Measure::Unserved, due, waited);
-        self.window.contains(due).then_some(waited)
+        for measure in measures_of(part) {
+            self.put_stage(measure, due, waited, wait.is_served);
+        }
+        match called {
+            Some((taken, called)) => {
+                self.put_stage(Measure::ClientWait, due, taken.saturating_sub(due), true);
+                self.put_stage(Measure::Service, due, ended.saturating_sub(called), wait.is_served);
+                self.record(Measure::Lateness, due, called.saturating_sub(due.max(taken)));
+            }
+            None => self.put_stage(Measure::ClientWait, due, waited, false),
+        }
+    }
+
+    fn put_stage(&mut self, measure: Measure, due: Stamp, us: u64, has_ended: bool) {
+        match measure.open_parts() {
+            Some(parts) if !has_ended => self.put(parts.not_ended, due, us),
+            _ => self.put(measure, due, us),
+        }
     }
 
     pub fn settle(&mut self) {
@@ -243,23 +297,27 @@ mod tests {
         let mut recorder = ThreadRecorder::new(2);
         recorder.count(5, |counts| counts.releases += 1);
         recorder.set_window(Window { start: 10, end: 3_000_010 });
-        recorder.record(Measure::Wait, 9, 1);
-        recorder.record(Measure::Wait, 10, 1);
+        recorder.record(Measure::Hold, 9, 1);
+        recorder.record(Measure::Hold, 10, 1);
         recorder.count(11, |counts| counts.releases += 1);
         recorder.settle();
-        assert_eq!(recorder.histogram(Measure::Wait).len(), 1);
+        assert_eq!(recorder.histogram(Measure::Hold).len(), 1);
         assert_eq!((recorder.measured.releases, recorder.whole.releases), (1, 2));
     }
 
     #[test]
     fn a_wait_that_was_not_served_counts_as_long_as_it_lasted_before_the_window_closed() {
         let mut recorder = ThreadRecorder::new(1);
-        assert_eq!(recorder.record_unserved(1, 5), None, "no window has begun");
+        assert_eq!(recorder.record_unserved(None, 1, 5), None, "no window has begun");
         recorder.set_window(Window { start: 100, end: 200 });
-        assert_eq!(recorder.record_unserved(10, 99), None, "it ended before the window");
-        assert_eq!(recorder.record_unserved(200, 300), None, "it began after the window");
-        assert_eq!(recorder.record_unserved(50, 150), Some(100), "it timed out within");
-        assert_eq!(recorder.record_unserved(50, 900), Some(150), "it had not ended when the window closed");
+        assert_eq!(recorder.record_unserved(None, 10, 99), None, "it ended before the window");
+        assert_eq!(recorder.record_unserved(None, 200, 300), None, "it began after the window");
+        assert_eq!(recorder.record_unserved(None, 50, 150), Some(100), "it timed out within");
+        assert_eq!(
+            recorder.record_unserved(None, 50, 900),
+            Some(150),
+            "it had not ended when the window closed"
+        );
         recorder.settle();
         assert_eq!(recorder.histogram(Measure::Unserved).len(), 2);
         assert_eq!(recorder.histogram(Measure::Unserved).max(), 150);
@@ -267,11 +325,11 @@ mod tests {
 
     #[test]
     fn of_a_wait_that_began_before_the_window_it_is_known_for_how_long() {
-        let mut recorder = ThreadRecorder::new(1);
+        let (mut recorder, part) = (ThreadRecorder::new(1), Some(Measure::WriteWait));
         recorder.set_window(Window { start: 100, end: 200 });
         // Ended before it; ended within, begun before and within; ended after it, begun before and within
         for (intended, acquired) in [(10, 90), (60, 150), (110, 150), (70, 300), (120, 300)] {
-            recorder.record_wait(intended, acquired);
+            recorder.record_wait(part, intended, acquired);
         }
         recorder.settle();
         let of = |measure| {
@@ -281,6 +339,39 @@ mod tests {
         assert_eq!(of(Measure::Wait), [40, 90]);
         assert_eq!(of(Measure::Unserved), [80, 130]);
         assert_eq!(of(Measure::WaitedBefore), [30, 40]);
+        for (measure, expected) in [
+            (Measure::WriteWait, [40, 90]),
+            (Measure::WriteUnserved, [80, 130]),
+            (Measure::WriteWaitedBefore, [30, 40]),
+        ] {
+            assert_eq!(of(measure), expected, "all of them asked to write: {measure:?}");
+        }
+        assert!(of(Measure::ReadWait).is_empty() && of(Measure::ReadUnserved).is_empty());
+    }
+
+    #[test]
+    fn an_arrival_without_the_lock_counts_in_the_stage_that_it_reached() {
+        let mut recorder = ThreadRecorder::new(1);
+        recorder.set_window(Window { start: 100, end: 200 });
+        let wait = ArrivalWait { due: 150, called: Some((160, 165)), ended: 400, is_served: true };
+        recorder.record_arrival(Some(Measure::ReadWait), wait);
+        recorder.record_arrival(Some(Measure::ReadWait), ArrivalWait { is_served: false, ..wait });
+        recorder
+            .record_arrival(Some(Measure::WriteWait), ArrivalWait { called: None, is_served: false, ..wait });
+        recorder.record_arrival(None, ArrivalWait { due: 300, ..wait });
+        recorder.settle();
+        let of = |measure| {
+            let values = recorder.histogram(measure).iter_recorded();
+            values
+                .flat_map(|step| vec![step.value_iterated_to(); step.count_at_value() as usize])
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((of(Measure::Wait), of(Measure::Unserved)), (vec![250], vec![250, 250]));
+        assert_eq!((of(Measure::ReadWait), of(Measure::ReadUnserved)), (vec![250], vec![250]));
+        assert_eq!((of(Measure::WriteWait), of(Measure::WriteUnserved)), (vec![], vec![250]));
+        assert_eq!((of(Measure::ClientWait), of(Measure::ClientUnserved)), (vec![10, 10], vec![250]));
+        assert_eq!((of(Measure::Service), of(Measure::ServiceUnserved)), (vec![235], vec![235]));
+        assert_eq!(of(Measure::Lateness), [5, 5]);
     }
 
     #[test]
@@ -298,12 +389,12 @@ mod tests {
         recorder.set_window(Window { start: 0, end: Stamp::MAX });
         let many = SAMPLES_AT_ONCE as u64 * 2 + 7;
         for value in 1..=many {
-            recorder.record(Measure::Wait, value, value);
+            recorder.record(Measure::Hold, value, value);
             recorder.record(Measure::Release, value, 3);
         }
         recorder.settle();
         assert_eq!(
-            (recorder.histogram(Measure::Wait).len(), recorder.histogram(Measure::Release).len()),
+            (recorder.histogram(Measure::Hold).len(), recorder.histogram(Measure::Release).len()),
             (many, many)
         );
         assert_eq!(recorder.histogram(Measure::Release).max(), 3);
@@ -314,12 +405,12 @@ mod tests {
         let mut recorder = ThreadRecorder::new(1);
         recorder.set_window(Window { start: 0, end: 10 });
         for value in [HIGHEST_US, HIGHEST_US + 1, u64::MAX] {
-            recorder.record(Measure::Wait, 1, value);
-            recorder.record(Measure::Wait, 10, value);
+            recorder.record(Measure::Hold, 1, value);
+            recorder.record(Measure::Hold, 10, value);
         }
         recorder.settle();
-        assert_eq!(recorder.histogram(Measure::Wait).len(), 3);
-        assert!(recorder.histogram(Measure::Wait).max() >= HIGHEST_US);
+        assert_eq!(recorder.histogram(Measure::Hold).len(), 3);
+        assert!(recorder.histogram(Measure::Hold).max() >= HIGHEST_US);
         assert_eq!((recorder.measured.saturated, recorder.whole.saturated), (2, 2));
     }
 
@@ -383,10 +474,10 @@ mod tests {
     fn a_sample_shorter_than_the_shortest_is_kept_as_that() {
         let mut recorder = ThreadRecorder::new(1);
         recorder.set_window(Window { start: 0, end: Stamp::MAX });
-        recorder.record(Measure::Wait, 1, 0);
+        recorder.record(Measure::Hold, 1, 0);
         recorder.settle();
         assert_eq!(
-            (recorder.histogram(Measure::Wait).len(), recorder.histogram(Measure::Wait).min()),
+            (recorder.histogram(Measure::Hold).len(), recorder.histogram(Measure::Hold).min()),
             (1, 1)
         );
     }
