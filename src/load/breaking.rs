@@ -153,7 +153,7 @@ fn tell(sink: Sink<'_>, choice: &FaultChoice, news: News<'_>) {
             sink(EnvironmentEvent::Note(&format!("fault `{label}` had no visible effect: {why}")));
         }
         News::Lost(why) => {
-            sink(EnvironmentEvent::Warning(&format!("fault `{label}` did not last until its end: {why}")));
+            sink(EnvironmentEvent::Warning(&format!("fault `{label}` is not proved: {why}")));
         }
         News::Undone if is_healed => sink(EnvironmentEvent::Note(&format!("fault `{label}` was undone"))),
         News::Undone => {}

@@ -7,7 +7,7 @@ use super::fields::{CLIENT, FAULT, POLL_INTERVAL_PARAM};
 use super::model::{EnsembleChoice, Load, RateOf, Scenario, Stop, TrialSpec};
 use super::plan::{HANDOFF, Offered, TrialPlan, scaled_fault};
 use super::read::written;
-use crate::words::catalog::fault::{FaultCard, FaultChoice, Target};
+use crate::words::catalog::fault::{FaultCard, FaultChoice, Start, Target};
 use crate::words::catalog::{Holders, LockCard};
 use crate::words::units::{contenders, counted, format_duration, number};
 
@@ -48,7 +48,8 @@ pub fn of(scenario: &Scenario, locks: &[LockCard], faults: &[FaultCard]) -> Vec<
     let each = || (0..).zip(&scenario.faults);
     let lasting = each().filter_map(|(at, fault)| no_service(scenario, at, fault, faults));
     let alone = each().filter_map(|(at, fault)| nobody_waits(scenario, at, fault));
-    all.into_iter().flatten().chain(lasting).chain(alone).collect()
+    let late = each().filter_map(|(at, fault)| ends_late(&trials, at, fault));
+    all.into_iter().flatten().chain(lasting).chain(alone).chain(late).collect()
 }
 
 fn advice(key: &'static str, message: impl Into<String>, help: &str) -> Advice {
@@ -263,6 +264,35 @@ fn no_service(scenario: &Scenario, at: usize, fault: &FaultChoice, cards: &[Faul
     let help = "use a shorter `duration` or a longer `session_timeout`, unless expiry is the point";
     let expires = lasts > timeout && (card.stops_service || everywhere);
     expires.then(|| Advice { fault: Some(at), ..advice(FAULT, message, help) })
+}
+
+/// What it may take until the effect of a fault is seen.
+const TAKES_EFFECT: Duration = Duration::from_millis(500);
+
+/// A fault that the end of the load may cut short.
+fn ends_late(trials: &[TrialSpec], at: usize, fault: &FaultChoice) -> Option<Advice> {
+    let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    let end_of = |trial: &TrialSpec| {
+        let (measured, fault) = (trial.measured(), trial.faults.get(at)?);
+        let begins = match fault.start {
+            Start::At(at) => at,
+            Start::AfterAcquisitions(count) => time(measured * count as f64 / trial.estimated_acquisitions()),
+        };
+        let starts = fault.every.saturating_mul(fault.times.saturating_sub(1));
+        let parts = [starts, fault.jitter, fault.duration.unwrap_or_default()];
+        let end = parts.into_iter().fold(begins, Duration::saturating_add);
+        (end.saturating_add(TAKES_EFFECT) > time(measured)).then_some((end, time(measured)))
+    };
+    let (end, measured) = trials.iter().filter_map(end_of).max()?;
+    let (end, measured) = (format_duration(end), format_duration(measured));
+    let message = format!(
+        "`{}` may last until about {end} of the {measured} measured; a fault that the end of the load cuts short is not \
+         proved",
+        fault.label
+    );
+    let help =
+        "let it begin earlier, last shorter or fire less often, or give a longer `duration` at the top";
+    Some(Advice { fault: Some(at), ..advice(FAULT, message, help) })
 }
 
 fn nobody_waits(scenario: &Scenario, at: usize, fault: &FaultChoice) -> Option<Advice> {

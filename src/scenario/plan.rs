@@ -343,7 +343,8 @@ impl TrialSpec {
         ((busy - 1.0) * self.measured()).clamp(0.0, most)
     }
 
-    fn measured(&self) -> f64 {
+    /// Seconds of the measured phase; about that many where acquisitions end it.
+    pub(super) fn measured(&self) -> f64 {
         let queueing = if self.load == Load::Batch { self.contenders as f64 * ENQUEUE_S } else { 0.0 };
         match self.stop {
             Stop::After(duration) => duration.as_secs_f64(),

@@ -30,8 +30,12 @@ fn fault(kind: &str, target: &'static str) -> FaultChoice {
 
 /// Four contenders with sessions of 1 s, each holding for some milliseconds, for so many seconds.
 fn spec(strategy: &str, seconds: u32, faults: &[FaultChoice]) -> TrialSpec {
+    held_for("40ms", strategy, seconds, faults)
+}
+
+fn held_for(hold: &str, strategy: &str, seconds: u32, faults: &[FaultChoice]) -> TrialSpec {
     let lines = format!(
-        "strategies = [{strategy}]\ncontenders = 4\nhold = \"40ms\"\nduration = \"{seconds}s\"\n\
+        "strategies = [{strategy}]\ncontenders = 4\nhold = \"{hold}\"\nduration = \"{seconds}s\"\n\
          session_timeout = \"1s\"\n"
     );
     let mut spec = trials::plan(&lines).remove(0);
@@ -101,7 +105,8 @@ async fn a_holder_that_stands_still_for_too_long_is_a_zombie_and_its_writes_are_
     let frozen = |strategy: &str| {
         // A poller looks often enough to see that the lock is free while the zombie still believes.
         let often = if strategy == "polling" { ", poll_interval = \"50ms\"" } else { "" };
-        spec(&format!("{{ name = \"{strategy}\"{often} }}"), 4, std::slice::from_ref(&freeze))
+        // Held for long enough that a contender that is seen to hold still does once it stands still.
+        held_for("100ms", &format!("{{ name = \"{strategy}\"{often} }}"), 4, std::slice::from_ref(&freeze))
     };
     let trials = broken(&mutexes().map(frozen).collect::<Vec<_>>()).await;
     for (strategy, trial) in mutexes().zip(&trials) {
@@ -242,6 +247,21 @@ async fn a_fault_whose_time_never_comes_leaves_the_trial_unknown() {
     assert!(told.proof.starts_with("it never fired: the load was over after "), "{}", told.proof);
     assert_eq!((told.effective_us, told.ended_us, told.recovered_us), (None, None, None));
     assert!(matches!(trial.judged.verdict, Verdict::Unknown(_)), "{:?}", trial.judged.verdict);
+}
+
+#[tokio::test]
+async fn fault_that_the_end_of_the_load_cuts_short_leaves_the_trial_unknown() {
+    // Given a freeze that begins after two of three seconds, and is to last for almost three
+    let late = "strategies = [\"predecessor-watch\"]\ncontenders = 3\nhold = \"10ms\"\nduration = \"3s\"\n\
+                warm_up = \"500ms\"\nsession_timeout = \"2s\"\n[[fault]]\nkind = \"freeze\"\ntarget = \"holder\"\n\
+                after_acquisitions = 150\nduration = \"2900ms\"\n";
+    let trial = broken(&trials::plan(late)).await.remove(0);
+    // Then it was undone with the load, no zombie came of it, and the reason is in the verdict
+    let [freeze] = &trial.faults[..] else { panic!("{:?}", trial.faults) };
+    assert!(!freeze.proved && freeze.left.is_none(), "{freeze:?}");
+    assert!(freeze.proof.contains("the load ended"), "{freeze:?}");
+    let Verdict::Unknown(why) = &trial.judged.verdict else { panic!("{:?}", trial.judged.verdict) };
+    assert!(why.iter().any(|why| why.contains(&freeze.proof)), "{why:?}");
 }
 
 #[tokio::test]

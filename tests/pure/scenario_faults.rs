@@ -232,6 +232,45 @@ fn advice_where_nobody_ever_waits() {
     assert_eq!(messages, ["with 1 contender nobody ever waits, so `clock-jump waiter` hits nobody there"]);
 }
 
+#[test]
+fn fault_that_may_outlast_the_load_is_warned_about_however_its_start_is_given() {
+    let warnings = |lines: &str| -> Vec<String> {
+        let measured = if lines.contains("at = \"1h\"") { "acquisitions = 50" } else { "duration = \"3s\"" };
+        let text = format!("{HEAD}contenders = [3]\nhold = \"10ms\"\n{measured}\n[[fault]]\n{lines}");
+        let told = read(&text).unwrap().warnings.machine().into_iter().map(|warning| warning.message);
+        told.filter(|message| message.contains("is not proved")).collect()
+    };
+    let freeze = |when: &str, lasts: &str| format!("kind = \"freeze\"\n{when}\nduration = \"{lasts}\"\n");
+    for late in [
+        // The scenario that showed it: about 200 acquisitions at 13 ms each
+        freeze("after_acquisitions = 200", "2900ms"),
+        freeze("after_acquisitions = 1000", "100ms"),
+        freeze("after_acquisitions = 1", "2900ms"),
+        freeze("after_acquisitions = 1\ntimes = 3\nevery = \"900ms\"", "800ms"),
+        freeze("at = \"100ms\"", "2900ms"),
+        "kind = \"crash\"\nafter_acquisitions = 1000\n".into(),
+        // Acquisitions end this load, after about two seconds
+        "kind = \"crash\"\nat = \"1h\"\n".into(),
+    ] {
+        assert_eq!(warnings(&late).len(), 1, "{late}");
+    }
+    for early in [
+        freeze("after_acquisitions = 10", "2s"),
+        freeze("at = \"100ms\"", "2s"),
+        "kind = \"crash\"\nafter_acquisitions = 10\n".into(),
+    ] {
+        assert_eq!(warnings(&early), [""; 0], "{early}");
+    }
+    let told = warnings(&freeze("at = \"100ms\"", "2900ms"));
+    assert_eq!(
+        told,
+        [
+            "`freeze holder` may last until about 3 s of the 3 s measured; a fault that the end of the load cuts short is \
+          not proved"
+        ]
+    );
+}
+
 /// What the schema says against a file with this fault.
 fn complaints(fault: &str) -> usize {
     let text = format!("{HEAD}contenders = [4]\nduration = \"60s\"\n{fault}");

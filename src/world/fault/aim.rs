@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use super::reach::FaultReach;
 use crate::words::catalog::fault::{Proof, Target};
 use crate::words::clock;
-use crate::world::ensemble::{Processes, eventually};
+use crate::world::ensemble::eventually;
 use crate::world::zk::SessionKey;
 
 /// How long it may take until a contender is what the word says, or has what is to be broken. Another fault may just have
@@ -58,16 +58,17 @@ pub async fn session(contender: usize, reach: &FaultReach<'_>) -> Result<Session
 
 pub async fn servers(
     target: &Target,
-    processes: &dyn Processes,
+    reach: &FaultReach<'_>,
     draw: &mut ChaCha8Rng,
 ) -> Result<Vec<usize>, String> {
+    let processes = reach.processes()?;
     let count = processes.servers();
     match target {
         Target::Server(number) if (1..=count).contains(number) => Ok(vec![*number]),
         Target::Server(number) => Err(format!("there is no server {number}")),
-        Target::Word("leader") => Ok(vec![leader(processes).await?]),
+        Target::Word("leader") => Ok(vec![leader(reach).await?]),
         Target::Word("follower") => {
-            let followers = eventually(PATIENCE, || processes.followers()).await?;
+            let followers = reach.while_loaded(eventually(PATIENCE, || processes.followers())).await?;
             Ok(followers.choose(draw).copied().into_iter().collect())
         }
         Target::Word("any") => Ok(vec![draw.random_range(1..=count)]),
@@ -76,8 +77,9 @@ pub async fn servers(
 }
 
 /// The server that leads. While servers elect, the next one that does.
-pub async fn leader(processes: &dyn Processes) -> Result<usize, String> {
-    eventually(PATIENCE, || processes.leader()).await
+pub async fn leader(reach: &FaultReach<'_>) -> Result<usize, String> {
+    let processes = reach.processes()?;
+    reach.while_loaded(eventually(PATIENCE, || processes.leader())).await
 }
 
 /// How outputs call these servers, of which that one led.

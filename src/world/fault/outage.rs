@@ -25,7 +25,7 @@ pub async fn break_targets(
 ) -> Result<Active<'_>, String> {
     let Firing { choice, reach, mut draw } = firing;
     let processes = reach.processes()?;
-    let servers = aim::servers(&choice.target, processes, &mut draw).await?;
+    let servers = aim::servers(&choice.target, reach, &mut draw).await?;
     let leader = processes.leader().await.ok();
     let name = aim::server_name(&servers, &choice.target, leader);
     let effects: Vec<Effect> = servers.into_iter().map(effect).collect();
@@ -53,7 +53,7 @@ pub fn until_lifted<'a>(
 /// Takes the servers that the fault is aimed at down until it is healed.
 pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_>, String> {
     let Firing { choice, reach, mut draw } = firing;
-    let servers = aim::servers(&choice.target, reach.processes()?, &mut draw).await?;
+    let servers = aim::servers(&choice.target, reach, &mut draw).await?;
     take_down(how, servers, &choice.target, reach).await
 }
 
@@ -64,11 +64,11 @@ pub async fn take_targets_down(how: How, firing: Firing<'_>) -> Result<Active<'_
 pub async fn wipe_target(firing: Firing<'_>) -> Result<Active<'_>, String> {
     let Firing { choice, reach, mut draw } = firing;
     let processes = reach.processes()?;
-    let _alone = reach.in_effect.wipes_alone().await;
-    let servers = aim::servers(&choice.target, processes, &mut draw).await?;
+    let _alone = reach.while_loaded(async { Ok(reach.in_effect.wipes_alone().await) }).await?;
+    let servers = aim::servers(&choice.target, reach, &mut draw).await?;
     let others: Vec<usize> = (1..=processes.servers()).filter(|server| !servers.contains(server)).collect();
     let all_serve = eventually(aim::PATIENCE, || all_still(&others, |server| processes.serves(server)));
-    all_serve.await.map_err(|why| {
+    reach.while_loaded(all_serve).await.map_err(|why| {
         format!("nothing was wiped, because the data of a majority might have been lost with it: {why}")
     })?;
     take_down(How::Wiped, servers, &choice.target, reach).await
@@ -108,6 +108,7 @@ async fn see_consequences(
     if how == How::Wiped {
         // While it was going down, another may have fallen, too.
         eventually(COMES_BACK, || processes.whole_but_for(servers)).await?;
+        reach.is_loaded()?;
         do_each(servers, |server| processes.wipe(server)).await?;
         seen += "; its data are gone";
     }

@@ -44,7 +44,7 @@ pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin
 async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = reach.processes()?;
     reach.links()?;
-    let leader = aim::leader(processes).await?;
+    let leader = aim::leader(reach).await?;
     let ways = ways(shape(choice), leader, processes.servers());
     let cuts: Vec<Effect> = ways.iter().map(|(from, to)| Effect::Cut(*from, *to)).collect();
     let seen = begin(&cuts, LINKS_CHANGE, reach).await;

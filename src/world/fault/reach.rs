@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
+use tokio_util::sync::CancellationToken;
+
 use super::contenders::Contenders;
 use crate::words::locked::locked;
 use crate::world::ensemble::{Done, Fact, Links, Processes};
@@ -24,7 +26,20 @@ pub struct FaultReach<'a> {
     pub in_effect: InEffect,
 }
 
+/// Why a fault was not injected, or not for long enough.
+pub const LOAD_ENDED: &str = "the load ended";
+
 impl<'a> FaultReach<'a> {
+    /// Waits for something to aim at, unless the load ends first.
+    pub async fn while_loaded<T>(&self, wait: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+        self.in_effect.load_ended.run_until_cancelled(wait).await.unwrap_or_else(|| Err(LOAD_ENDED.into()))
+    }
+
+    /// Fails once the load has ended.
+    pub fn is_loaded(&self) -> Done {
+        if self.in_effect.load_ended.is_cancelled() { Err(LOAD_ENDED.into()) } else { Ok(()) }
+    }
+
     pub fn processes(&self) -> Result<&'a dyn Processes, String> {
         self.processes.ok_or_else(|| "the ensemble was not started for this run".into())
     }
@@ -40,12 +55,14 @@ impl<'a> FaultReach<'a> {
     /// Does this, unless another fault has done it already. It is to be ended, also after a failure.
     pub async fn begin(&self, effect: Effect) -> Done {
         self.in_effect.add(effect);
+        self.is_loaded()?;
         self.bring_about(effect, How::Killed).await
     }
 
     /// Takes a server down in that way, unless it is down already. It is to be ended, also after a failure.
     pub async fn begin_down(&self, server: usize, how: How) -> Done {
         self.in_effect.add(Effect::Down(server));
+        self.is_loaded()?;
         self.bring_about(Effect::Down(server), how).await
     }
 
@@ -127,9 +144,16 @@ pub struct InEffect {
     broken: tokio::sync::Mutex<BTreeSet<Effect>>,
     /// Taken for as long as the data of a server are being thrown away.
     wiping: tokio::sync::Mutex<()>,
+    /// The measured load has ended: nothing is injected any more.
+    load_ended: CancellationToken,
 }
 
 impl InEffect {
+    /// The measured load has ended. From now on faults are only undone.
+    pub fn load_ends(&self) {
+        self.load_ended.cancel();
+    }
+
     fn add(&self, effect: Effect) {
         *locked(&self.counts).entry(effect).or_default() += 1;
     }

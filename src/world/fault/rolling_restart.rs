@@ -35,7 +35,7 @@ pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin
 
 async fn inject(Firing { reach, .. }: Firing<'_>) -> Result<Active<'_>, String> {
     let processes = reach.processes()?;
-    let leader = aim::leader(processes).await?;
+    let leader = aim::leader(reach).await?;
     let others = (1..=processes.servers()).filter(|server| *server != leader);
     let order: Vec<usize> = others.chain([leader]).collect();
     let (mut seen_at, mut down) = (None, Vec::new());
