@@ -16,7 +16,9 @@ use crate::results::history::write_trial;
 use crate::results::{RunWriter, SoFar, layout};
 use crate::scenario::{TrialPlan, TrialSpec};
 use crate::words::error::Error;
+use crate::words::units::counted;
 use crate::words::verdict::Verdict;
+use crate::world::fault;
 use crate::{check, load, lock, scenario};
 use precision::Figures;
 
@@ -92,7 +94,7 @@ pub fn whole(plan: &TrialPlan, there: &[Trial]) -> Option<Ran> {
         }
     }
     let planned = slots(there);
-    let is_over = !there.iter().any(is_unfinished) && Again::of(planned).next(there).is_empty();
+    let is_over = !there.iter().any(is_unfinished) && Again::of(plan, planned).next(there).is_empty();
     let precision = figures.map(|figures| figures.precision(round));
     is_over.then(|| Ran { trials: there.to_vec(), planned, precision, outcome: RunOutcome::COMPLETE })
 }
@@ -113,7 +115,9 @@ pub async fn run(
 ) -> Ran {
     let figures =
         plan.scenario.precision.map(|asked| Figures::of(asked, plan.scenario.repetitions, &plan.round(1)));
-    let mut under_way = UnderWay { writer, context, figures, trials: there, planned: 0, rounds: 0 };
+    let spares_servers = spares_servers(plan);
+    let mut under_way =
+        UnderWay { writer, context, figures, trials: there, planned: 0, rounds: 0, spares_servers };
     let outcome = match under_way.run_all(plan).await {
         Err(outcome) => outcome,
         Ok(()) if context.stop.is_cancelled() => RunOutcome::INTERRUPTED,
@@ -133,6 +137,8 @@ struct UnderWay<'a> {
     trials: Vec<Trial>,
     planned: usize,
     rounds: u32,
+    /// A trial that breaks servers is never repeated.
+    spares_servers: bool,
 }
 
 impl UnderWay<'_> {
@@ -152,22 +158,33 @@ impl UnderWay<'_> {
             round += 1;
         }
         // Whether a trial was spoiled is known once all workers' parts are one.
-        if self.context.environment.rendezvous.is_some() { Ok(()) } else { self.make_again().await }
+        if self.context.environment.rendezvous.is_some() { Ok(()) } else { self.make_again(plan).await }
     }
 
     /// Makes up for the trials that the generator spoiled. They are not planned: each takes the place of another.
-    async fn make_again(&mut self) -> Result<(), RunOutcome> {
-        let mut again = Again::of(self.planned);
+    async fn make_again(&mut self, plan: &TrialPlan) -> Result<(), RunOutcome> {
+        let mut again = Again::of(plan, self.planned);
         let earlier = self.trials.iter().filter(|trial| trial.spec.makes_up_for.is_some());
         let earlier: Vec<TrialSpec> = earlier.map(|trial| trial.spec.clone()).collect();
         self.run_trials(&earlier).await?;
         loop {
             let trials = again.next(&self.trials);
             if trials.is_empty() {
+                self.note_spared(&again);
                 return Ok(());
             }
             (self.context.tell)(RunEvent::MadeAgain(&trials));
             self.run_trials(&trials).await?;
+        }
+    }
+
+    /// Names the reason for which invalid trials were not rerun, if there are any.
+    fn note_spared(&self, again: &Again) {
+        let spared = again.spoiled(&self.trials).filter(|trial| !again.may_rerun(trial)).count();
+        if spared > 0 {
+            let trials = counted(spared, "invalid trial was not rerun", "invalid trials were not rerun");
+            let why = format!("{trials}, because their faults break servers that this run did not start");
+            (self.context.tell)(RunEvent::Within(load::EnvironmentEvent::Warning(&why)));
         }
     }
 
@@ -200,7 +217,11 @@ impl UnderWay<'_> {
     /// Whether a trial need not run; its figures are then noted as if it just had.
     fn is_there(&mut self, spec: &TrialSpec) -> bool {
         let mut there = self.trials.iter_mut();
-        let Some(trial) = there.find(|trial| trial.spec.index == spec.index && !is_unfinished(trial)) else {
+        let is_final = |trial: &Trial| {
+            !is_unfinished(trial)
+                || self.spares_servers && trial.faults.iter().any(|one| breaks_servers(&one.kind))
+        };
+        let Some(trial) = there.find(|trial| trial.spec.index == spec.index && is_final(trial)) else {
             return false;
         };
         self.figures.iter_mut().for_each(|figures| figures.note(trial));
@@ -332,19 +353,39 @@ const TIMES_AT_MOST: usize = 3;
 struct Again {
     times: usize,
     trials: usize,
+    /// Trials that break servers are not rerun.
+    spares_servers: bool,
+}
+
+/// Whether the run does not start its servers, so that each fault may hit them only once.
+fn spares_servers(plan: &TrialPlan) -> bool {
+    plan.scenario.ensemble.is_external()
+}
+
+fn breaks_servers(kind: &str) -> bool {
+    fault::find(kind).is_some_and(|entry| entry.card.needs.reaches_servers())
 }
 
 impl Again {
-    fn of(planned: usize) -> Self {
-        Self { times: TIMES_AT_MOST, trials: planned }
+    fn of(plan: &TrialPlan, planned: usize) -> Self {
+        Self { times: TIMES_AT_MOST, trials: planned, spares_servers: spares_servers(plan) }
+    }
+
+    /// The invalid trials that no other replaces.
+    fn spoiled<'a>(&self, ran: &'a [Trial]) -> impl Iterator<Item = &'a Trial> {
+        let replaced = Trial::replaced(ran);
+        ran.iter().filter(move |trial| trial.is_spoiled() && !replaced.contains(&trial.spec.index))
+    }
+
+    fn may_rerun(&self, trial: &Trial) -> bool {
+        !self.spares_servers || !trial.spec.faults.iter().any(|one| breaks_servers(&one.kind))
     }
 
     /// The trials that follow those that ran, in the order of running; none where there is nothing to make up for, or where
     /// that was tried often enough.
     fn next(&mut self, ran: &[Trial]) -> Vec<TrialSpec> {
-        let replaced = Trial::replaced(ran);
-        let spoiled = ran.iter().filter(|trial| trial.is_spoiled() && !replaced.contains(&trial.spec.index));
-        let spoiled: Vec<TrialSpec> = spoiled.take(self.trials).map(|trial| trial.spec.clone()).collect();
+        let spoiled = self.spoiled(ran).filter(|trial| self.may_rerun(trial)).take(self.trials);
+        let spoiled: Vec<TrialSpec> = spoiled.map(|trial| trial.spec.clone()).collect();
         if self.times == 0 {
             return Vec::new();
         }

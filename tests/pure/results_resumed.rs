@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::support::{records, run_dirs};
 use zklockbench::record::{Cause, CutShort, RunEnding, RunOutcome, Trial};
 use zklockbench::results::{self, Resumed, RunWriter, StoredRun};
-use zklockbench::run::is_unfinished;
+use zklockbench::run::{is_unfinished, whole};
+use zklockbench::scenario::{Catalog, TrialPlan, parse};
 use zklockbench::words::verdict::Verdict;
 
 const PLANNED: usize = 4;
@@ -111,6 +112,35 @@ fn the_end_of_a_run_has_a_trial_made_again_unless_it_found_a_violation_or_the_lo
     let mut found = cut_short(0);
     found.judged = records::judged(Verdict::Violated(vec!["two inside".into()]));
     assert!(!is_unfinished(&found));
+}
+
+/// A run of that scenario on these servers, whose only trial is invalid: complete, or with a rerun to come.
+fn is_complete_although_invalid(servers: &str, fault: &str) -> bool {
+    let text = format!(
+        "name = \"x\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nduration = \"9s\"\nrepetitions = 1\n\
+         [ensemble]\n{servers}\n[[fault]]\nkind = \"{fault}\"\nat = \"1s\"\n"
+    );
+    let catalog = Catalog { has_host_commands: true, ..zklockbench::load::catalog() };
+    let plan =
+        TrialPlan::of(&parse("x.toml", &text, &catalog).unwrap_or_else(|wrong| panic!("{wrong}")).scenario);
+    let mut trial = Trial { spec: plan.trials[0].clone(), ..records::trial(0) };
+    trial.judged = records::judged(Verdict::Held);
+    trial.health.invalid = Some("the host was busy".into());
+    whole(&plan, &[trial]).is_some()
+}
+
+#[test]
+fn invalid_trial_that_breaks_servers_is_rerun_only_on_servers_of_the_run() {
+    let (own, foreign) = ("servers = 3", "connect = \"127.0.0.1:1,127.0.0.1:2\"");
+    for (servers, fault, is_complete) in [
+        (foreign, "rolling-restart", true),
+        (own, "rolling-restart", false),
+        // Contenders and connections are the run's own everywhere
+        (foreign, "crash", false),
+        (own, "crash", false),
+    ] {
+        assert_eq!(is_complete_although_invalid(servers, fault), is_complete, "{servers}, {fault}");
+    }
 }
 
 #[test]
