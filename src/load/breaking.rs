@@ -271,7 +271,8 @@ impl Elections {
 
     async fn look(&self, server: usize) {
         let known = self.newest();
-        if let Some(leader) = Leader::elected_after(known, server, &self.servers[server], PATIENCE).await
+        let (address, all) = (&self.servers[server], &self.servers);
+        if let Some(leader) = Leader::elected_after(known, server, address, all, PATIENCE).await
             && leader.is_backed(self.servers.len())
         {
             self.sees(Sight { at: clock::now(), epoch: leader.epoch, server });

@@ -12,7 +12,7 @@ const LINES: &str =
 
 async fn kill_the_leader(local: &Local) {
     for (number, address) in (1..).zip(local.addresses()) {
-        if Leader::elected_after(None, number, &address, Duration::from_secs(2)).await.is_some() {
+        if Leader::elected_after(None, number, &address, &[], Duration::from_secs(2)).await.is_some() {
             local.kill(number).await.unwrap();
             return;
         }

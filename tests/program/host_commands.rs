@@ -2,9 +2,14 @@
 //! could not be mended again is refused before anything is done.
 
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::program::{Bench, stderr, stdout};
 use zklockbench::words::verdict::Verdict;
+use zklockbench::world::ensemble::roles;
 
 const SCENARIO: &str = "name = \"broken\"
 strategies = [\"curator-mutex\"]
@@ -31,6 +36,7 @@ duration = \"2s\"
 struct Server {
     address: String,
     pid: u32,
+    config: PathBuf,
     /// A line for a shell that starts it again.
     start: String,
 }
@@ -45,27 +51,51 @@ fn servers(bench: &Bench, connect: &str) -> Vec<Server> {
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect();
         let config = words.iter().find(|word| word.ends_with("zoo.cfg")).map(PathBuf::from).unwrap();
-        let text = std::fs::read_to_string(config).unwrap();
+        let text = std::fs::read_to_string(&config).unwrap();
         let port = text.lines().find_map(|line| line.strip_prefix("clientPort=")).unwrap().to_owned();
         let directory = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap();
         let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
         let start = format!("cd {} && {} >/dev/null 2>&1 &", directory.display(), quoted.join(" "));
-        Server { address: format!("127.0.0.1:{port}"), pid, start }
+        Server { address: format!("127.0.0.1:{port}"), pid, config, start }
     };
     let mut servers: Vec<Server> = bench.servers().into_iter().map(read).collect();
     servers.sort_by_key(|server| connect.find(&server.address).unwrap());
     servers
 }
 
+/// Restarts the servers as ZooKeeper's own configuration has them: of the commands only `srvr` is allowed.
+fn restart_with_defaults(bench: &Bench, connect: &str) {
+    let servers = servers(bench, connect);
+    for Server { pid, config, .. } in &servers {
+        let text = std::fs::read_to_string(config).unwrap();
+        let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with("4lw.")).collect();
+        assert!(kept.len() < text.lines().count(), "{text}");
+        std::fs::write(config, kept.join("\n") + "\n").unwrap();
+        kill_process(Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap(), Signal::KILL).unwrap();
+    }
+    while !bench.servers().is_empty() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for Server { start, .. } in &servers {
+        assert!(Command::new("sh").args(["-c", start]).status().unwrap().success());
+    }
+    let addresses: Vec<String> = servers.into_iter().map(|server| server.address).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    while !runtime.block_on(roles(&addresses)).iter().all(|role| role.state.is_ok()) {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 #[test]
 #[ignore = "long: three servers of its own, for half a minute"]
-fn faults_of_servers_are_done_by_commands_and_proved_by_the_servers_themselves() {
+fn faults_of_servers_are_done_by_commands_and_proved_by_servers_that_allow_only_srvr() {
     let bench = Bench::with(SCENARIO);
     let up = bench.output(&["ensemble", "up", "--servers", "3", "--data-dir", "data"]);
     assert!(up.status.success(), "{}", stderr(&up));
     let told = stdout(&up);
     let connect =
         told.split_whitespace().find(|word| word.contains(':') && word.contains(',')).unwrap().to_owned();
+    restart_with_defaults(&bench, &connect);
     // Given commands that a user could give
     let hosts: String = servers(&bench, &connect)
         .iter()

@@ -168,6 +168,9 @@ pub(super) async fn measure(
     let logs = writer.server_logs();
     let opened =
         OpenEnsemble::open(&file.parsed.scenario, &args.opening, access, logs, &progress, stop).await?;
+    if let Some(hosts) = hosts.as_deref().filter(|_| needs.own_servers()) {
+        stop.run_until_cancelled(hosts.check()).await.unwrap_or(Err(Error::Interrupted))?;
+    }
     let there = stored.as_ref().map_or(0, |stored| stored.trials.len());
     let live = Live::new(scenario, started_at, plan.trials.len().saturating_sub(there));
     let metrics = port.map(|port| port.serve(live)).transpose()?;

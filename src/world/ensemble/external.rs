@@ -91,6 +91,8 @@ pub struct Hosts {
 
 const COMMAND_WITHIN: Duration = Duration::from_secs(60);
 const SEEN_WITHIN: Duration = Duration::from_secs(60);
+/// Long enough for an election that is under way.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(10);
 const CONNECTS_WITHIN: Duration = Duration::from_secs(1);
 
 impl Hosts {
@@ -119,6 +121,19 @@ impl Hosts {
             *place = own;
         }
         Ok(Self { addresses: addresses.to_vec(), commands, paused: Mutex::default() })
+    }
+
+    /// Makes sure that the ensemble is seen to be healthy, as it has to be again after each fault.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.is_healthy(HEALTHY_WITHIN).await
+    }
+
+    async fn is_healthy(&self, within: Duration) -> Result<(), Error> {
+        eventually(within, || self.whole()).await.map(drop).map_err(|why| {
+            Error::environment(format!(
+                "refusing to break servers of an ensemble that is not seen to be healthy: {why}"
+            ))
+        })
     }
 
     async fn run(&self, action: Action, server: usize) -> Done {
@@ -190,12 +205,17 @@ impl Processes for Hosts {
     }
 
     async fn pause(&self, server: usize) -> Done {
-        self.run(PAUSE, server).await?;
+        // Before it is tried: what was tried and interrupted has to be undone as well.
         self.holds_still(server, true);
+        self.run(PAUSE, server).await?;
         eventually(SEEN_WITHIN, || self.is_silent(server)).await.map(drop)
     }
 
     async fn resume(&self, server: usize) -> Done {
+        if !locked(&self.paused).contains(&server) {
+            // A server that is never paused needs no command for that.
+            return Ok(());
+        }
         self.run(RESUME, server).await?;
         let goes_on = || async {
             match self.is_silent(server).await {
@@ -299,5 +319,36 @@ mod tests {
         assert_eq!(hosts.wipe(2).await, Err("[hosts.server-2] has no `wipe`".into()));
         // And nothing listens there, which is what is looked at
         assert!(hosts.is_down(1).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn server_that_was_not_paused_is_not_resumed() {
+        let hosts = told("[hosts.server-1]\nkill = \"true\"\nstart = \"true\"\n").unwrap();
+        assert_eq!(hosts.resume(1).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn ensemble_that_is_not_seen_to_be_healthy_is_not_broken() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses = [listener.local_addr().unwrap().to_string()];
+        let hosts = Hosts { addresses: addresses.into(), commands: Vec::new(), paused: Mutex::default() };
+        let serving = async {
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut word = [0; 4];
+                stream.read_exact(&mut word).await.unwrap();
+                stream
+                    .write_all(b"mntr is not executed because it is not in the whitelist.\n")
+                    .await
+                    .unwrap();
+            }
+        };
+        let checked = tokio::select! {
+            checked = hosts.is_healthy(Duration::from_millis(50)) => checked,
+            () = serving => Ok(()),
+        };
+        let why = checked.unwrap_err().to_string();
+        assert!(why.contains("4lw.commands.whitelist=srvr,"), "{why}");
     }
 }

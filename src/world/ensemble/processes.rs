@@ -62,12 +62,13 @@ pub trait Processes: Send + Sync {
 
     /// A server serves: as leader, follower, or alone.
     async fn serves(&self, server: usize) -> Fact {
-        let answer = admin::mntr(&self.address(server)?).await;
-        match answer.map_err(|error| format!("server {server}: {error}"))?.state() {
-            Some(state @ ("leader" | "follower" | "observer" | "standalone")) => {
-                Ok(format!("server {server} serves ({state})"))
+        let answer = admin::srvr(&self.address(server)?, state::PATIENCE).await;
+        match answer.map_err(|error| format!("server {server}: {error}"))? {
+            Some(srvr) if SERVING.contains(&srvr.mode.as_str()) => {
+                Ok(format!("server {server} serves ({})", srvr.mode))
             }
-            other => Err(format!("server {server} is {}", other.unwrap_or("in no known state"))),
+            Some(srvr) => Err(format!("server {server} is up, but not serving (mode {})", srvr.mode)),
+            None => Err(format!("server {server} is up, but not serving (no quorum yet)")),
         }
     }
 
@@ -110,8 +111,9 @@ pub trait Processes: Send + Sync {
     /// the later epoch that counts, and only if a majority is in step with it.
     async fn leader_and_epoch(&self) -> Result<Leader, String> {
         let awake = self.awake().await?;
+        let all: Vec<String> = awake.iter().map(|server| server.address.clone()).collect();
         let looks = awake.iter().map(|Numbered { number, address }| {
-            Leader::elected_after(None, *number, address, state::PATIENCE)
+            Leader::elected_after(None, *number, address, &all, state::PATIENCE)
         });
         let told: Vec<Leader> = join_all(looks).await.into_iter().flatten().collect();
         state::choose(&told, self.servers())
@@ -137,6 +139,9 @@ pub trait Processes: Send + Sync {
         state::majority(self.servers(), seed)
     }
 }
+
+/// The modes in which a server takes writes.
+const SERVING: [&str; 4] = ["leader", "follower", "observer", "standalone"];
 
 #[async_trait]
 impl Processes for Local {

@@ -49,6 +49,8 @@ pub struct Role {
     pub version: Option<String>,
     /// How many followers are in step, as a leader knows.
     pub synced_followers: Option<i64>,
+    /// The epoch of its last transaction, of a server that does not allow `mntr`.
+    epoch: Option<u64>,
 }
 
 impl Role {
@@ -58,8 +60,10 @@ impl Role {
         if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
             && let Ok(Some(srvr)) = admin::srvr(address, PATIENCE).await
         {
+            let epoch = Some(srvr.epoch());
             let Srvr { mode, version, .. } = srvr;
-            return Self { address: address.to_owned(), state: Ok(mode), version, synced_followers: None };
+            let address = address.to_owned();
+            return Self { address, state: Ok(mode), version, synced_followers: None, epoch };
         }
         Self::of(address, answer)
     }
@@ -73,7 +77,7 @@ impl Role {
             ),
             Err(error) => (Err(error.to_string()), None, None),
         };
-        Self { address: address.to_owned(), state, version, synced_followers }
+        Self { address: address.to_owned(), state, version, synced_followers, epoch: None }
     }
 
     fn is(&self, state: &str) -> bool {
@@ -103,8 +107,14 @@ pub fn is_whole(roles: &[Role]) -> bool {
         ["follower", "observer"].map(|state| roles.iter().filter(|role| role.is(state)).count());
     let mut leaders = roles.iter().filter(|role| role.is("leader"));
     let (leader, second) = (leaders.next(), leaders.next());
-    let in_step = leader.and_then(|leader| leader.synced_followers);
-    second.is_none() && followers + observers + 1 == roles.len() && in_step == i64::try_from(followers).ok()
+    let Some(leader) = leader else { return false };
+    let are_in_step = match (leader.synced_followers, leader.epoch) {
+        (Some(in_step), _) => usize::try_from(in_step) == Ok(followers),
+        // A follower serves only once it is in step with a leader, and that of a later epoch is not this one.
+        (None, Some(epoch)) => roles.iter().all(|role| role.epoch.is_none_or(|own| own <= epoch)),
+        (None, None) => false,
+    };
+    second.is_none() && followers + observers + 1 == roles.len() && are_in_step
 }
 
 /// Waits until the ensemble is whole. `broken` is asked between looks and may end the wait.
@@ -162,12 +172,14 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Asks one server, by its number and address, whether it leads. Both of its answers may take that long. `None` for a leader of
-    /// that epoch or an earlier one, which costs it only the short answer: the long one takes a millisecond of its processor time.
+    /// Asks one of these servers, by its number and address, whether it leads. Each answer may take that long. `None` for a leader
+    /// of that epoch or an earlier one, which costs it only the short answer: the long one takes a millisecond of its processor
+    /// time. Where the leader does not allow the long one, all servers are asked whether they follow.
     pub async fn elected_after(
         epoch: Option<u64>,
         server: usize,
         address: &str,
+        all: &[String],
         patience: Duration,
     ) -> Option<Self> {
         let srvr = admin::srvr(address, patience).await.ok()??;
@@ -176,10 +188,13 @@ impl Leader {
         }
         let synced_followers = match srvr.mode.as_str() {
             "standalone" => 0,
-            "leader" => {
-                let mntr = tokio::time::timeout(patience, admin::mntr(address)).await.ok()?.ok()?;
-                usize::try_from(mntr.synced_followers()?).ok()?
-            }
+            "leader" => match tokio::time::timeout(patience, admin::mntr(address)).await.ok()? {
+                Ok(mntr) => usize::try_from(mntr.synced_followers()?).ok()?,
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    followers_of(srvr.epoch(), all, patience).await
+                }
+                Err(_) => return None,
+            },
             _ => return None,
         };
         Some(Self { server, epoch: srvr.epoch(), synced_followers })
@@ -189,6 +204,13 @@ impl Leader {
     pub fn is_backed(&self, servers: usize) -> bool {
         self.synced_followers + 1 >= quorum(servers)
     }
+}
+
+/// How many servers say that they follow, but for those that have seen a later leader.
+async fn followers_of(epoch: u64, all: &[String], patience: Duration) -> usize {
+    let answers = join_all(all.iter().map(|address| admin::srvr(address, patience))).await;
+    let told = answers.into_iter().filter_map(|answer| answer.ok().flatten());
+    told.filter(|srvr| srvr.mode == "follower" && srvr.epoch() <= epoch).count()
 }
 
 /// The one of these who said that they lead that counts.
@@ -257,12 +279,31 @@ mod tests {
             roles = roles(std::slice::from_ref(&address)) => roles,
             () = serving => Vec::new(),
         };
-        let follower = Role { address, version: Some("3.9.4".into()), ..role("follower", None) };
+        let follower =
+            Role { address, version: Some("3.9.4".into()), epoch: Some(0), ..role("follower", None) };
         assert_eq!(roles, [follower]);
     }
 
     fn role(state: &str, synced_followers: Option<i64>) -> Role {
-        Role { address: String::new(), state: Ok(state.into()), version: None, synced_followers }
+        Role { address: String::new(), state: Ok(state.into()), version: None, synced_followers, epoch: None }
+    }
+
+    #[test]
+    fn servers_that_allow_only_srvr_are_whole_with_one_leader_of_the_latest_epoch() {
+        let of = |state, epoch| Role { epoch: Some(epoch), ..role(state, None) };
+        let (leader, follower) = (of("leader", 5), of("follower", 5));
+        assert!(is_whole(&[follower.clone(), leader.clone(), follower.clone()]));
+        // Nothing was written since the election
+        assert!(is_whole(&[of("follower", 4), leader.clone(), of("observer", 4)]));
+        // Only some allow no `mntr`
+        assert!(is_whole(&[role("follower", None), leader.clone(), follower.clone()]));
+        assert!(is_whole(&[follower.clone(), role("leader", Some(2)), follower.clone()]));
+        assert!(!is_whole(&[follower.clone(), role("leader", Some(1)), follower.clone()]));
+        let silent = Role { state: Err("refused".into()), ..role("", None) };
+        for other in [of("leader", 4), of("follower", 6), silent, of("standalone", 5)] {
+            assert!(!is_whole(&[follower.clone(), leader.clone(), other.clone()]), "{other:?}");
+        }
+        assert!(!is_whole(&[follower.clone(), follower.clone(), follower]));
     }
 
     #[test]
