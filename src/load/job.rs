@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError};
 
-use super::workspace::{SHOWS_LIFE, WORKERS_TOP, open_for, refused, remove_root};
+use super::workspace::{SHOWS_LIFE, WORKERS_TOP, is_there, open_for, refused, remove_root};
 use crate::words::error::Error;
-use crate::world::zk::Target;
+use crate::world::zk::{CaughtUp, Target};
 
 /// So long after its process the one that publishes runs counts as alive.
 const SESSION: Duration = Duration::from_secs(10);
@@ -107,8 +107,7 @@ impl Job {
     }
 
     async fn is_there(&self, path: &str) -> Result<bool, Error> {
-        let stat = self.client.check_stat(path).await;
-        stat.map(|stat| stat.is_some()).map_err(|error| refused(&self.target, "look at", path, error))
+        is_there(&self.client, path).await.map_err(|error| refused(&self.target, "look at", path, error))
     }
 
     /// The first run after that one, by its node, once it is published; `None` when there are no more.
@@ -117,7 +116,9 @@ impl Job {
             // In this order: what was published before the end is seen.
             let (is_over, leads) =
                 (self.is_there(&self.ended()).await?, self.is_there(&self.leader()).await?);
-            let mut runs = match self.client.list_children(&self.runs()).await {
+            let now = CaughtUp::with(&self.client).await;
+            let now = now.map_err(|error| refused(&self.target, "list", &self.runs(), error))?;
+            let mut runs = match now.children(&self.runs()).await {
                 Ok(runs) => runs,
                 Err(ClientError::NoNode) => return Ok(None),
                 Err(error) => return Err(refused(&self.target, "list", &self.runs(), error)),
@@ -126,8 +127,8 @@ impl Job {
             if let Some(node) = runs.into_iter().find(|node| after.is_none_or(|after| node.as_str() > after))
             {
                 let path = format!("{}/{node}", self.runs());
-                let read = self.client.get_data(&path).await;
-                let (data, _) = read.map_err(|error| refused(&self.target, "read", &path, error))?;
+                let read = now.data(&path).await;
+                let data = read.map_err(|error| refused(&self.target, "read", &path, error))?;
                 let run = serde_json::from_slice(&data)
                     .map_err(|error| Error::usage(format!("{path} is of another version: {error}")))?;
                 return Ok(Some((node, run)));

@@ -28,7 +28,7 @@ use crate::scenario::TrialSpec;
 use crate::words::clock::{self, Stamp};
 use crate::words::locked::locked;
 use crate::words::units::{contenders, counted};
-use crate::world::zk::{Target, admin, sequence_of};
+use crate::world::zk::{CaughtUp, Target, admin, sequence_of};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOOK_FOR_ORPHANS_EVERY: Duration = Duration::from_millis(100);
@@ -296,16 +296,17 @@ enum Looked {
 /// added up.
 async fn nodes(client: &Client, path: &str, which: Looked, reads: &AtomicU64) -> Vec<Node> {
     let mut nodes = Vec::new();
+    let Ok(now) = CaughtUp::with(client).await else { return nodes };
     let mut directories = vec![String::new()];
     while let Some(below) = directories.pop() {
-        let Ok(mut names) = client.list_children(&format!("{path}{below}")).await else { continue };
+        let Ok(mut names) = now.children(&format!("{path}{below}")).await else { continue };
         reads.fetch_add(1, Ordering::AcqRel);
         if which == Looked::AtFirsts {
             names = lowest(&names).cloned().collect();
         }
         for name in names {
             let place = format!("{below}/{name}");
-            let Ok(Some(stat)) = client.check_stat(&format!("{path}{place}")).await else { continue };
+            let Ok(Some(stat)) = now.stat(&format!("{path}{place}")).await else { continue };
             reads.fetch_add(1, Ordering::AcqRel);
             if stat.ephemeral_owner != 0 {
                 let (sequence, name) = (sequence_of(&name), place[1..].to_owned());
@@ -354,6 +355,7 @@ pub async fn find_orphans(shared: &Shared, target: &Target) -> Option<Orphans> {
     let until = clock::now() + clock::micros(shared.settling().orphans);
     let client = open(target).await.ok()?;
     loop {
+        let now = CaughtUp::with(&client).await.ok()?;
         let below = async |lock_state: &LockState| {
             let mut left = Orphans::default();
             let find = |path: &str, stat: &Stat| {
@@ -361,7 +363,7 @@ pub async fn find_orphans(shared: &Shared, target: &Target) -> Option<Orphans> {
                     left.add(1, [format!("{path} (session 0x{:x})", stat.ephemeral_owner)]);
                 }
             };
-            walk(&client, &lock_state.path, find).await.map(|()| left)
+            walk(now, &lock_state.path, find).await.map(|()| left)
         };
         let counts = stream::iter(shared.lock_states.used()).map(below).buffer_unordered(AT_ONCE);
         let sum = async |mut sum: Orphans, left: Orphans| {

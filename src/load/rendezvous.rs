@@ -18,13 +18,13 @@ use zookeeper_client::{
     Acls, Client, CreateMode, Error as ClientError, EventType, OneshotWatcher, WatchedEvent,
 };
 
-use super::workspace::{SHOWS_LIFE, WORKERS_TOP, open_for, refused, remove_root};
+use super::workspace::{SHOWS_LIFE, WORKERS_TOP, is_there, open_for, refused, remove_root};
 use crate::record::Beside;
 use crate::scenario::Slice;
 use crate::words::error::Error;
 use crate::words::locked::locked;
 use crate::words::units::one_line;
-use crate::world::zk::Target;
+use crate::world::zk::{CaughtUp, Target};
 
 /// So long after its process a worker counts as alive.
 const SESSION: Duration = Duration::from_secs(6);
@@ -184,8 +184,8 @@ impl Rendezvous {
             made.map_err(|error| failed(&path, error))?;
         }
         let begun = self.released(JOIN);
-        let is_begun = self.client.check_stat(&begun).await.map_err(|error| failed(&begun, error))?;
-        if is_begun.is_some() {
+        let is_begun = is_there(&self.client, &begun).await.map_err(|error| failed(&begun, error))?;
+        if is_begun {
             return Err(Error::usage(format!(
                 "the run {} has begun without this {}: a worker can't come back to a run; start all of them again with \
                  another --run-id",
@@ -416,8 +416,8 @@ impl Rendezvous {
         let mut stamps = Vec::new();
         for worker in self.all() {
             let path = format!("{}/{name}/{worker}", self.root);
-            let stat =
-                self.asked(|| self.client.check_stat(&path)).await.map_err(|error| error.to_string())?;
+            let read = async || CaughtUp::with(&self.client).await?.stat(&path).await;
+            let stat = self.asked(read).await.map_err(|error| error.to_string())?;
             self.counts(|beside| beside.reads += u64::from(stat.is_some()));
             stamps.push(stat.ok_or_else(|| format!("worker {worker} left no stamp"))?.ctime);
         }

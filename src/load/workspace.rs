@@ -13,7 +13,7 @@ use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 use super::shared::{LOCK, WITNESS};
 use crate::scenario::Slice;
 use crate::words::error::Error;
-use crate::world::zk::{Failure, Target, reach, why_not_counting};
+use crate::world::zk::{CaughtUp, Failure, Target, reach, why_not_counting};
 
 /// The top-level node of everything that the suite does. One for all runs, because servers keep metrics for
 /// each top-level node for ever.
@@ -211,11 +211,16 @@ pub async fn make_chroot(target: &Target) -> Result<(), Error> {
         match client.create(path, &[], &CreateMode::Persistent.with_acls(Acls::anyone_all())).await {
             Ok(_) | Err(ClientError::NodeExists) => {}
             // A user who may not make nodes there may still have been given the whole of it.
-            Err(ClientError::NoAuth) if client.check_stat(path).await.is_ok_and(|found| found.is_some()) => {}
+            Err(ClientError::NoAuth) if is_there(&client, path).await.is_ok_and(|found| found) => {}
             Err(error) => return Err(refused(&above, "create", path, error)),
         }
     }
     Ok(())
+}
+
+/// Whether a node is there at this moment.
+pub(super) async fn is_there(client: &Client, path: &str) -> Result<bool, ClientError> {
+    Ok(CaughtUp::with(client).await?.stat(path).await?.is_some())
 }
 
 pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientError) -> Error {
@@ -263,9 +268,10 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
 /// Deletes a node and all below it; what is gone already is no error.
 async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
     loop {
+        let now = CaughtUp::with(client).await?;
         let mut levels = vec![vec![root.to_owned()]];
         while let Some(level) = levels.last().filter(|level| !level.is_empty()) {
-            let lists = stream::iter(level).map(|path| children(client, path)).buffer_unordered(AT_ONCE);
+            let lists = stream::iter(level).map(|path| children(now, path)).buffer_unordered(AT_ONCE);
             let below = lists.try_concat().await?;
             levels.push(below);
         }
@@ -336,12 +342,12 @@ impl Leftover {
 /// Every run that has nodes on the ensemble.
 pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
     let client = open(target).await?;
+    let now = CaughtUp::with(&client).await.map_err(|error| refused(target, "list", TOP, error))?;
     let mut found: Vec<Leftover> = Vec::new();
     for top in [TOP, WORKERS_TOP] {
-        let runs = match client.list_children(top).await {
+        let runs = match now.children(top).await {
             Err(ClientError::NoNode) => {
-                let chroot =
-                    client.check_stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
+                let chroot = now.stat("/").await.map_err(|error| refused(target, "look at", "/", error))?;
                 chroot.ok_or_else(|| missing_chroot(target, "check its spelling"))?;
                 Vec::new()
             }
@@ -349,7 +355,7 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
         };
         for run_id in runs {
             let root = format!("{top}/{run_id}");
-            let leftover = survey(&client, &root, run_id).await;
+            let leftover = survey(now, &root, run_id).await;
             let Some(leftover) = leftover.map_err(|error| refused(target, "list", &root, error))? else {
                 continue;
             };
@@ -369,15 +375,15 @@ pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-async fn survey(client: &Client, root: &str, run_id: String) -> Result<Option<Leftover>, ClientError> {
+async fn survey(now: CaughtUp<'_>, root: &str, run_id: String) -> Result<Option<Leftover>, ClientError> {
     // Before the nodes: a run that is alive has its node by then.
-    let shows_life = match client.get_data(root).await {
-        Ok((data, _)) => data == SHOWS_LIFE,
+    let shows_life = match now.data(root).await {
+        Ok(data) => data == SHOWS_LIFE,
         Err(ClientError::NoNode) => return Ok(None),
         Err(error) => return Err(error),
     };
     let mut found = Leftover { run_id, nodes: 0, ephemeral: 0, newest: SystemTime::UNIX_EPOCH, shows_life };
-    walk(client, root, |_, stat| {
+    walk(now, root, |_, stat| {
         found.nodes += 1;
         found.ephemeral += usize::from(stat.ephemeral_owner != 0);
         let made = Duration::from_millis(u64::try_from(stat.ctime).unwrap_or(0));
@@ -389,24 +395,24 @@ async fn survey(client: &Client, root: &str, run_id: String) -> Result<Option<Le
 
 /// Looks at a node and at all below it, as far as they are there.
 pub(super) async fn walk(
-    client: &Client,
+    now: CaughtUp<'_>,
     root: &str,
     mut each: impl FnMut(&str, &Stat),
 ) -> Result<(), ClientError> {
     let mut stack = vec![root.to_owned()];
     while let Some(path) = stack.pop() {
-        let Some(stat) = client.check_stat(&path).await? else { continue };
+        let Some(stat) = now.stat(&path).await? else { continue };
         each(&path, &stat);
         if stat.num_children > 0 {
-            stack.extend(children(client, &path).await?);
+            stack.extend(children(now, &path).await?);
         }
     }
     Ok(())
 }
 
 /// The paths of what stands right below a node; nothing where that is gone.
-async fn children(client: &Client, path: &str) -> Result<Vec<String>, ClientError> {
-    match client.list_children(path).await {
+async fn children(now: CaughtUp<'_>, path: &str) -> Result<Vec<String>, ClientError> {
+    match now.children(path).await {
         Err(ClientError::NoNode) => Ok(Vec::new()),
         listed => Ok(listed?.into_iter().map(|child| format!("{path}/{child}")).collect()),
     }

@@ -14,6 +14,7 @@ mod article_classes;
 mod batch_totals;
 mod broken_connections;
 mod calibration;
+mod caught_up;
 mod closed_loop;
 mod cohort;
 mod conformance;

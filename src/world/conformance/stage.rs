@@ -14,7 +14,7 @@ use crate::world::driver::protocol::{
     Abilities, How, Ready, TokenKind, WantedMode, password_bytes, session_id,
 };
 use crate::world::proxy::Proxy;
-use crate::world::zk::{Failure, NodeKind, Observed, Session, SessionKey, Target, reactor};
+use crate::world::zk::{Failure, Observed, Onlooker, Session, SessionKey, Target, reactor};
 
 #[derive(Debug, Clone)]
 pub struct CheckSite {
@@ -61,7 +61,7 @@ pub(super) struct Stage<'a> {
     pub is_zookeeper: bool,
     command: &'a DriverCommand,
     process: Option<Conversation>,
-    look: Session,
+    look: Onlooker,
     contenders: usize,
     /// Of the sessions whose password was told.
     keys: BTreeMap<usize, SessionKey>,
@@ -83,7 +83,7 @@ impl<'a> Stage<'a> {
         declared: &Value,
         lock: &'a str,
     ) -> Result<Self, Failure> {
-        let look = looker(&site.target, 2 * SESSION).await?;
+        let look = Onlooker::by(looker(&site.target, 2 * SESSION).await?);
         Ok(Self {
             site,
             lock,
@@ -119,7 +119,7 @@ impl<'a> Stage<'a> {
     pub async fn place(&mut self) -> Result<String, Trouble> {
         let path = format!("{}/{}-{}", self.site.place, self.lock, self.made);
         self.made += 1;
-        let made = self.look.create(&path, &[], NodeKind::Persistent).await;
+        let made = self.look.create(&path).await;
         made.map_err(|failure| Trouble::Elsewhere(format!("{path}: {failure}")))?;
         self.places.push(path.clone());
         Ok(path)
@@ -249,16 +249,17 @@ impl<'a> Stage<'a> {
 
     pub async fn nodes(&self, on: &str) -> Result<Vec<Node>, Trouble> {
         let elsewhere = |failure: Failure| Trouble::Elsewhere(failure.to_string());
+        let now = self.look.caught_up().await.map_err(elsewhere)?;
         let (mut found, mut paths) = (Vec::new(), vec![on.to_owned()]);
         while let Some(path) = paths.pop() {
-            let names = match self.look.get_children(&path).await {
+            let names = match now.children(&path).await {
                 Ok(names) => names,
                 Err(Failure::NoNode) => continue,
                 Err(failure) => return Err(elsewhere(failure)),
             };
             for name in &names {
                 let path = format!("{path}/{name}");
-                match self.look.exists(&path).await.map_err(elsewhere)? {
+                match now.stat(&path).await.map_err(elsewhere)? {
                     Some(stat) if stat.owner != 0 => {
                         found.push(Node { path, owner: stat.owner, czxid: stat.czxid });
                     }

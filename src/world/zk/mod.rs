@@ -1,6 +1,7 @@
 //! The only door to ZooKeeper: metered sessions, watches stamped on arrival, typed outcomes.
 
 pub mod admin;
+mod caught_up;
 pub mod changes;
 mod connect;
 pub mod gate;
@@ -17,6 +18,7 @@ mod wire;
 
 use zookeeper_client::Error as ClientError;
 
+pub use caught_up::{CaughtUp, Onlooker};
 pub use connect::{Access, Secret, Target, Tls, TlsFiles};
 pub use inner::{Observed, Sent, Undated, Watch};
 pub use multi::{Counted, Op, why_not_counting};

@@ -1,0 +1,42 @@
+//! Checks of what is there and what is not, by a server that lags behind the one that was written to.
+
+use std::time::Duration;
+
+use zklockbench::world::zk::{Access, CaughtUp, NodeKind, Target};
+use zookeeper_client::{Acls, Client};
+
+use crate::support::{ensemble, trials};
+
+const ROUNDS: usize = 300;
+
+async fn on(server: &str) -> Client {
+    let target = Target { connect: server.to_owned(), access: Access::default() };
+    target.client(Duration::from_secs(10)).await.unwrap()
+}
+
+#[tokio::test]
+async fn checks_see_what_another_server_has_just_acknowledged() {
+    let servers: Vec<&str> = ensemble::shared_of_three().split(',').collect();
+    let (mut late, mut wrong) = (0, 0);
+    for server in &servers[1..] {
+        let (writer, reader) = (on(servers[0]).await, on(server).await);
+        for round in 0..ROUNDS {
+            let path = format!("/{}", trials::unique("seen"));
+            let options = NodeKind::Ephemeral.with_acls(Acls::anyone_all());
+            for there in [true, false] {
+                if there {
+                    writer.create(&path, &[], &options).await.unwrap();
+                } else {
+                    writer.delete(&path, None).await.unwrap();
+                }
+                if round % 2 == 0 {
+                    late += usize::from(reader.check_stat(&path).await.unwrap().is_some() != there);
+                }
+                let now = CaughtUp::with(&reader).await.unwrap();
+                wrong += usize::from(now.stat(&path).await.unwrap().is_some() != there);
+            }
+        }
+    }
+    println!("of {} reads without a sync {late} were of the past", 2 * ROUNDS);
+    assert_eq!(wrong, 0);
+}
