@@ -16,10 +16,12 @@ use zklockbench::words::verdict::Verdict;
 /// A trial of that lock in which one contender loses that. Sessions live long enough that none ends by itself.
 fn spec(name: &str, (fault, request): (&str, &str), in_doubt: &str) -> TrialSpec {
     let polls = if name == "polling" { ", poll_interval = \"50ms\"" } else { "" };
+    // Locks that join and leave by a multi leave by the next one of who holds, for long enough to be found.
+    let (hold, target) = if request == "multi" { ("500ms", "holder") } else { ("50ms", "any") };
     let lines = format!(
-        "strategies = [{{ name = \"{name}\"{polls} }}]\ncontenders = 3\nhold = \"50ms\"\nduration = \"2s\"\n\
+        "strategies = [{{ name = \"{name}\"{polls} }}]\ncontenders = 3\nhold = \"{hold}\"\nduration = \"2s\"\n\
          session_timeout = \"6s\"\nin_doubt = \"{in_doubt}\"\n[[fault]]\nkind = \"{fault}\"\n\
-         request = \"{request}\"\nat = \"500ms\"\n"
+         target = \"{target}\"\nrequest = \"{request}\"\nat = \"500ms\"\n"
     );
     trials::plan(&lines).remove(0)
 }
