@@ -51,7 +51,7 @@ impl Schema {
                 }
                 "enum" | "required" => rule.is_array(),
                 "const" | "default" | "examples" => true,
-                "pattern" => Regex::new(rule.as_str().unwrap()).is_ok(),
+                "pattern" => pattern(rule.as_str().unwrap()).is_ok(),
                 "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" => {
                     rule.is_u64()
                 }
@@ -166,7 +166,7 @@ impl Schema {
             }
             "patternProperties" => {
                 for (pattern, rule) in rule.as_object().unwrap() {
-                    let pattern = Regex::new(pattern).unwrap();
+                    let pattern = self::pattern(pattern).unwrap();
                     for (name, member) in members.iter().filter(|(name, _)| pattern.is_match(name)) {
                         self.check(rule, member, &format!("{at}/{name}"), complaints);
                     }
@@ -234,7 +234,7 @@ impl Schema {
 fn text_follows(keyword: &str, rule: &Value, text: &str) -> bool {
     let length = text.chars().count() as u64;
     match keyword {
-        "pattern" => Regex::new(rule.as_str().unwrap()).unwrap().is_match(text),
+        "pattern" => pattern(rule.as_str().unwrap()).unwrap().is_match(text),
         "minLength" => length >= rule.as_u64().unwrap(),
         "maxLength" => length <= rule.as_u64().unwrap(),
         _ => true,
@@ -249,6 +249,11 @@ fn number_follows(keyword: &str, rule: &Value, number: f64) -> bool {
         "exclusiveMaximum" => number < rule.as_f64().unwrap(),
         _ => true,
     }
+}
+
+/// Patterns are JavaScript's, whose classes know ASCII only.
+fn pattern(text: &str) -> Result<Regex, regex::Error> {
+    Regex::new(&text.replace(r"\w", "[A-Za-z0-9_]").replace(r"\d", "[0-9]"))
 }
 
 fn is_of(kind: &Value, value: &Value) -> bool {
@@ -273,7 +278,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
 fn is_named(schema: &Map<String, Value>, name: &str) -> bool {
     let of = |keyword| schema.get(keyword).and_then(Value::as_object).into_iter().flat_map(Map::keys);
     of("properties").any(|one| one == name)
-        || of("patternProperties").any(|pattern| Regex::new(pattern).unwrap().is_match(name))
+        || of("patternProperties").any(|one| pattern(one).unwrap().is_match(name))
 }
 
 #[test]
