@@ -277,6 +277,22 @@ pub fn standing_still(card: &LockCard, trial: &Trial) -> Option<&'static str> {
     )
 }
 
+/// How a trial's record and the history of the same trial differ on exclusion as contenders believed; `None` where they agree.
+pub fn differs(trial: &Trial, judgement: &Judgement) -> Option<String> {
+    let sum = |count: fn(&super::history::LockReport) -> u64| judgement.locks.iter().map(count).sum::<u64>();
+    let (found, open) = (sum(|lock| lock.violations.count), sum(|lock| lock.uncertain.count));
+    let recorded = trial.violation_count;
+    match (recorded, found) {
+        (0, found) if found > 0 => {
+            Some(format!("its history shows {}, its record none", counted(found, "violation", "violations")))
+        }
+        (recorded, 0) if recorded > 0 && open == 0 => {
+            Some(format!("its record has {}, its history none", counted(recorded, "violation", "violations")))
+        }
+        _ => None,
+    }
+}
+
 /// Adds to a trial what the history of all its workers shows. No two of them share a clock, so what tells whether the lock
 /// excluded across them is the ensemble's order of transactions. [`judge`] takes it from there.
 pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
@@ -294,6 +310,7 @@ pub fn add_order(trial: &mut Trial, judgement: &Judgement) {
         ..EnsembleOrder::default()
     });
     trial.evidence.by_transactions = waited;
+    trial.unchecked.extend(differs(trial, judgement));
     let across = sum(|order| order.waited_across_clocks);
     let asked = trial.spec.evidence;
     if !asked.is_met_by(across) {

@@ -135,21 +135,8 @@ impl<T> Inside<T> {
         Self { kind, stays: BTreeMap::new(), taken, certainly_taken, merged: None, shut: Vec::new() }
     }
 
-    /// What a claim means to this kind of lock: only some know readers, and only some leases.
-    fn in_force(&self, claim: LockClaim) -> LockClaim {
-        match self.kind {
-            LockKind::Mutex => LockClaim::WRITE,
-            LockKind::ReadWrite => LockClaim { leases: 1, ..claim },
-            LockKind::Semaphore(_) => LockClaim { mode: Mode::Write, ..claim },
-        }
-    }
-
-    pub fn allowed_beside(&self, claim: LockClaim) -> u64 {
-        let leases = match self.kind {
-            LockKind::Semaphore(leases) => leases,
-            LockKind::Mutex | LockKind::ReadWrite => 1,
-        };
-        u64::from(leases).saturating_sub(self.in_force(claim).leases.into())
+    pub fn kind(&self) -> LockKind {
+        self.kind
     }
 
     /// Whether so much is taken that such a claim has to wait.
@@ -158,13 +145,13 @@ impl<T> Inside<T> {
     }
 
     fn exceeds(&self, taken: &Taken, claim: LockClaim) -> bool {
-        let in_the_way = taken.in_the_way(self.in_force(claim));
-        in_the_way > 0 && in_the_way > self.allowed_beside(claim)
+        let in_the_way = taken.in_the_way(self.kind.in_force(claim));
+        in_the_way > 0 && in_the_way > self.kind.allowed_beside(claim)
     }
 
     /// Notes a request. Returns for how long the same request has been kept out by then.
     pub fn asks(&mut self, claim: LockClaim, at: u64) -> u64 {
-        let claim = self.in_force(claim);
+        let claim = self.kind.in_force(claim);
         if self.shut.len() < CLAIMS && !self.shut.iter().any(|(other, _)| *other == claim) {
             let since = self.exceeds(&self.certainly_taken, claim).then_some(at);
             self.shut.push((claim, ShutSpan { since, ..ShutSpan::default() }));
@@ -186,7 +173,7 @@ impl<T> Inside<T> {
     }
 
     fn shut_to(&self, claim: LockClaim) -> Option<&ShutSpan> {
-        let claim = self.in_force(claim);
+        let claim = self.kind.in_force(claim);
         let no_more =
             |other: &&(LockClaim, ShutSpan)| other.0.mode == claim.mode && other.0.leases <= claim.leases;
         let nearest = self.shut.iter().filter(no_more).max_by_key(|(other, _)| other.leases);
@@ -195,7 +182,7 @@ impl<T> Inside<T> {
 
     /// A stay begins under a key that no other stay has.
     pub fn enter(&mut self, key: u64, claim: LockClaim, since: u64, evidence: Evidence, who: T) {
-        let claim = self.in_force(claim);
+        let claim = self.kind.in_force(claim);
         self.taken.add(claim);
         if evidence == Evidence::Certain {
             self.certainly_taken.add(claim);
@@ -267,9 +254,10 @@ impl<T> Inside<T> {
 
     /// The stays in the way of a claim, with their leases, in the order of their keys.
     pub fn in_the_way(&mut self, claim: LockClaim) -> impl DoubleEndedIterator<Item = (u64, &mut T)> {
-        let reads = self.in_force(claim).mode == Mode::Read;
-        let stays = self.stays.values_mut().filter(move |stay| !(reads && stay.claim.mode == Mode::Read));
-        stays.map(|stay| (stay.claim.leases.into(), &mut stay.who))
+        let kind = self.kind;
+        let stays = self.stays.values_mut();
+        let weighed = stays.map(move |stay| (kind.weight_against(claim, stay.claim), &mut stay.who));
+        weighed.filter(|(leases, _)| *leases > 0)
     }
 }
 

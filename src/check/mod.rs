@@ -7,8 +7,9 @@ mod exclusion;
 pub mod history;
 mod inside;
 mod overlaps;
+mod weigh;
 
-pub use exclusion::{add_order, judge, least_evidence, of_run, standing_still, zombies};
+pub use exclusion::{add_order, differs, judge, least_evidence, of_run, standing_still, zombies};
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ use crate::record::{Judged, RunEnding, Trial};
 use crate::report::document::{self, Block, Document, Section, numbers, words};
 use crate::report::page::{filled, noted, section, table};
 use crate::results::history::{HistoryReader, lines_at};
-use crate::results::{self, StoredRun};
+use crate::results::{self, StoredRun, layout};
 use crate::words::error::{Error, Exit};
 use crate::words::units::{self, counted, one_line};
 use crate::words::verdict::Verdict;
@@ -31,7 +31,8 @@ pub async fn execute(args: CheckArgs, stop: &CancellationToken) -> Result<Exit, 
 }
 
 fn judge(args: &CheckArgs, stop: &CancellationToken) -> Result<Exit, Error> {
-    if args.path.is_dir() { judge_run(args) } else { judge_history(args, || stop.is_cancelled()) }
+    let stopped = || stop.is_cancelled();
+    if args.path.is_dir() { judge_run(args, stopped) } else { judge_history(args, stopped) }
 }
 
 fn conclusion(verdict: &Verdict) -> String {
@@ -102,7 +103,7 @@ pub(super) fn read_through(
     Ok(checker.conclude(HistoryEnd { cut_off_at: reader.cut_off_at(), ..asked }))
 }
 
-fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
+fn judge_run(args: &CheckArgs, stopped: impl Fn() -> bool) -> Result<Exit, Error> {
     let StoredRun { run, mut trials, replaced } = results::read(&args.path)?;
     trials.extend(replaced);
     trials.sort_by_key(|trial| trial.spec.index);
@@ -121,11 +122,13 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
         }
         judged = check::of_run(&trials, run.planned_trials);
     }
-    let verdict = if args.strict {
-        judged.verdict.clone().and(check::zombies(&trials))
-    } else {
-        judged.verdict.clone()
-    };
+    let differing = differing(&args.path, &trials, stopped)?;
+    let violated = differing.iter().filter(|one| one.is_violated).map(|one| one.what.clone()).collect();
+    let differing: Vec<String> = differing.into_iter().map(|one| one.what).collect();
+    let mut verdict = judged.verdict.clone().and(Verdict::violated_if(violated));
+    if args.strict {
+        verdict = verdict.and(check::zombies(&trials));
+    }
     let counts = counts(&trials);
     write_page(args, &verdict, &format!(" ({counts})"), || of_run(&trials, &changed))?;
     let (exit, error) =
@@ -140,15 +143,39 @@ fn judge_run(args: &CheckArgs) -> Result<Exit, Error> {
             "least_evidence": check::least_evidence(&trials),
             "trials": trials.iter().map(machine_trial).collect::<Vec<_>>(),
             "changed": changed,
+            "histories_differ": differing,
         })
     };
     output::conclude(NAME, exit, error, found, || {
-        let changed: String = changed.iter().map(|line| format!("! {line}\n")).collect();
+        let changed: String = changed.iter().chain(&differing).map(|line| format!("! {line}\n")).collect();
         let least = check::least_evidence(&trials)
             .map_or_else(String::new, |least| format!("least evidence in a trial that held: {least}\n"));
         let path = args.path.display();
         output::text(&format!("{}{path}: {counts}\n{changed}{least}", conclusion(&verdict)))
     })
+}
+
+/// A trial whose history shows something else than its record.
+struct Differing {
+    what: String,
+    /// Whether the history shows a violation that the record does not have.
+    is_violated: bool,
+}
+
+fn differing(run: &Path, trials: &[Trial], stopped: impl Fn() -> bool) -> Result<Vec<Differing>, Error> {
+    let mut differing = Vec::new();
+    for trial in trials {
+        let history = layout::trial_history(run, trial.spec.index);
+        if !history.is_file() {
+            continue;
+        }
+        let judgement = read_through(HistoryReader::open(&history)?, HistoryEnd::default(), &stopped)?;
+        if let Some(what) = check::differs(trial, &judgement) {
+            let is_violated = trial.violation_count == 0;
+            differing.push(Differing { what: format!("{}: {what}", trial.name()), is_violated });
+        }
+    }
+    Ok(differing)
 }
 
 fn counts(trials: &[Trial]) -> String {

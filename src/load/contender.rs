@@ -16,7 +16,7 @@ use super::pace::{Pace, Served, Turn};
 use super::recorder::{AcquiredLock, Attempt, HoldEnd, Recorder};
 use super::shared::{Closing, Connection, Control, FirstDone, Shared};
 use crate::lock::{AcquireError, Held, HoldOver, Patience, Strategy};
-use crate::record::Doubt;
+use crate::record::{Doubt, SessionEnd};
 use crate::scenario::{InDoubt, Load, Stop};
 use crate::words::catalog::Mode;
 use crate::words::clock::{self, Stamp};
@@ -371,13 +371,14 @@ impl Contender {
             self.recorder.count_beside(u64::from(there.is_some()), 0);
             self.recorder.write_there(there);
         }
-        let doubt = self.doubt(session, ended, entry.acquired, result.as_ref().err());
+        let doubt = self.doubt(session, ended, (entry.acquired, released), result.as_ref().err());
+        let is_sound = doubt.is_none();
         if let Some(doubt) = doubt {
-            self.recorder.write_doubt(&entry, released, doubt);
+            self.recorder.write_doubt(&entry, doubt);
         }
         if self.control.closing(session.id()) == Some(Closing::Begun) {
             self.recorder.write_closing(&entry, released, session.id());
-        } else if doubt.is_none() && ended == HoldEnd::Whole {
+        } else if is_sound && ended == HoldEnd::Whole {
             self.recorder.check_hold(&entry, released, intended);
         }
         self.recorder.write_released(session, released, now, result.as_ref().err());
@@ -395,8 +396,8 @@ impl Contender {
         self.recorder.write_hold(&entry, hold.left, intended, HoldEnd::Whole);
         self.recorder.releases(held.node.as_ref().map(|node| node.sequence));
         let failure = hold.released.as_ref().err();
-        match self.doubt(session, HoldEnd::Whole, entry.acquired, failure) {
-            Some(doubt) => self.recorder.write_doubt(&entry, hold.left, doubt),
+        match self.doubt(session, HoldEnd::Whole, (entry.acquired, hold.left), failure) {
+            Some(doubt) => self.recorder.write_doubt(&entry, doubt),
             // The load's end cuts no hold of a driver short.
             None if failure.is_none() => self.recorder.check_hold(&entry, hold.left, intended),
             None => {}
@@ -428,7 +429,8 @@ impl Contender {
     fn die_inside(&mut self, session: Session, entry: &AcquiredLock, held: &Held, intended: Duration) {
         let left = self.recorder.exit_dying(held, entry.mode());
         self.recorder.write_hold(entry, left, intended, HoldEnd::Crashed);
-        self.recorder.write_doubt(entry, left, Doubt::Expired);
+        let doubt = Doubt { session: SessionEnd::Expired, left, ..Doubt::default() };
+        self.recorder.write_doubt(entry, doubt);
         self.die(session, "holding");
     }
 
@@ -443,17 +445,20 @@ impl Contender {
         &self,
         session: &Session,
         ended: HoldEnd,
-        entered: Stamp,
+        (entered, left): (Stamp, Stamp),
         failure: Option<&Failure>,
     ) -> Option<Doubt> {
         let is_over = failure.is_some_and(|failure| !failure.session_survives());
-        if ended == HoldEnd::Lost || is_over || self.was_taken_away(session, entered) {
-            return Some(Doubt::Expired);
-        }
-        if let Some(since) = self.connection.lost_since(entered) {
-            return Some(Doubt::Suspended(since));
-        }
-        failure.filter(|failure| !failure.is_definite()).map(|_| Doubt::Unknown)
+        let end = if ended == HoldEnd::Lost || is_over || self.was_taken_away(session, entered) {
+            SessionEnd::Expired
+        } else if failure.is_some_and(|failure| !failure.is_definite()) {
+            SessionEnd::Unknown
+        } else {
+            SessionEnd::Alive
+        };
+        let suspended = self.connection.lost_within(entered, left);
+        let is_doubtful = end != SessionEnd::Alive || !suspended.is_empty();
+        is_doubtful.then_some(Doubt { session: end, suspended, left })
     }
 
     /// Takes the lock that is held as many times more as the scenario says. No part of the wait: to everybody

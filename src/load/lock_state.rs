@@ -3,7 +3,7 @@
 //! trials with faults or a history, or of other programs' locks.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::fence::Fence;
@@ -93,6 +93,13 @@ impl Presences {
     }
 }
 
+/// What a contender asked for, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    pub claim: LockClaim,
+    pub called: Stamp,
+}
+
 /// One contender's place in the oracle.
 #[derive(Debug)]
 struct Presence {
@@ -101,6 +108,12 @@ struct Presence {
     /// Another has entered while it was inside.
     joined: AtomicBool,
     entered: AtomicU64,
+    /// When its latest stay ended, and inside which lock it was.
+    left: AtomicU64,
+    left_lock: AtomicUsize,
+    asked: AtomicU64,
+    reads: AtomicBool,
+    leases: AtomicU32,
     sequence: AtomicI64,
     czxid: AtomicI64,
 }
@@ -111,6 +124,11 @@ impl Default for Presence {
             inside: AtomicUsize::new(NOWHERE),
             joined: AtomicBool::new(false),
             entered: AtomicU64::new(0),
+            left: AtomicU64::new(0),
+            left_lock: AtomicUsize::new(NOWHERE),
+            asked: AtomicU64::new(0),
+            reads: AtomicBool::new(false),
+            leases: AtomicU32::new(1),
             sequence: AtomicI64::new(NO_NUMBER),
             czxid: AtomicI64::new(NO_NUMBER),
         }
@@ -119,9 +137,12 @@ impl Default for Presence {
 
 impl Presence {
     /// A stay begins, by virtue of that.
-    fn stays(&self, held: &Held, entered: Stamp) {
+    fn stays(&self, held: &Held, request: Request, entered: Stamp) {
         let node = held.node.as_ref();
         self.entered.store(entered, Ordering::Relaxed);
+        self.asked.store(request.called, Ordering::Relaxed);
+        self.reads.store(request.claim.mode == Mode::Read, Ordering::Relaxed);
+        self.leases.store(request.claim.leases, Ordering::Relaxed);
         self.sequence.store(node.map_or(NO_NUMBER, |node| node.sequence), Ordering::Relaxed);
         self.czxid.store(node.map_or(NO_NUMBER, |node| node.czxid), Ordering::Relaxed);
     }
@@ -154,6 +175,8 @@ pub struct LockState {
     /// The latest release that was called while more wanted in than fit.
     handed_over: AtomicU64,
     writer_left: AtomicU64,
+    /// The latest exit.
+    left: AtomicU64,
     /// The latest entry.
     entered: AtomicU64,
     arrivals: AtomicU64,
@@ -199,7 +222,9 @@ impl Release {
 /// Holds that were over when they became known, by when they began.
 #[derive(Debug, Default)]
 struct PastHolds {
-    latest: BTreeMap<Stamp, (Stamp, Occupant)>,
+    latest: BTreeMap<(Stamp, usize), (Stamp, Occupant)>,
+    /// The longest of them: a hold that began earlier by more than that is over.
+    longest_us: u64,
     /// Holds became known after others that began later.
     out_of_order: u64,
 }
@@ -208,13 +233,53 @@ struct PastHolds {
 const PAST_HOLDS_KEPT: usize = 4_096;
 
 /// What a hold that is over came after.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Before {
     /// When the lock was released before; 0 for never.
     pub released: Stamp,
     pub entered: Option<Stamp>,
-    /// Another that was inside at the same time.
-    pub beside: Option<Occupant>,
+    /// Entries beside too many holders, as far as this hold is one of them.
+    pub overlaps: Vec<CrowdedEntry>,
+}
+
+/// An entry, and all holders beside which it was too many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CrowdedEntry {
+    pub entered: Occupant,
+    pub inside: Vec<Occupant>,
+}
+
+impl CrowdedEntry {
+    /// The entry of the one that entered last. That is not the one that notices it where stamps become known late.
+    fn latest(own: Occupant, mut inside: Vec<Occupant>) -> Self {
+        let later = inside.iter_mut().filter(|other| other.entered > own.entered);
+        let entered =
+            later.max_by_key(|other| other.entered).map_or(own, |later| std::mem::replace(later, own));
+        Self { entered, inside }
+    }
+}
+
+impl PastHolds {
+    /// The entries that overlap a hold: its own beside those that began before it, and each that began during it.
+    fn overlaps(&self, own: Occupant, left: Stamp) -> Vec<CrowdedEntry> {
+        let entered = own.entered;
+        let from = (entered.saturating_sub(self.longest_us), 0);
+        let earlier = self.latest.range(from..=(entered, usize::MAX));
+        let inside: Vec<Occupant> =
+            earlier.filter(|(_, (until, _))| *until > entered).map(|(_, (_, other))| *other).collect();
+        let during = self.latest.range((entered + 1, 0)..(left, 0).max((entered + 1, 0)));
+        let during = during.map(|(_, (_, other))| CrowdedEntry { entered: *other, inside: vec![own] });
+        let own_entry = (!inside.is_empty()).then(|| CrowdedEntry { entered: own, inside });
+        own_entry.into_iter().chain(during).collect()
+    }
+
+    fn keep(&mut self, own: Occupant, left: Stamp) {
+        self.longest_us = self.longest_us.max(left.saturating_sub(own.entered));
+        self.latest.insert((own.entered, own.contender), (left, own));
+        while self.latest.len() > PAST_HOLDS_KEPT {
+            self.latest.pop_first();
+        }
+    }
 }
 
 impl LockState {
@@ -253,6 +318,7 @@ impl LockState {
             shut_to_readers: ShutTime::default(),
             handed_over: AtomicU64::new(0),
             writer_left: AtomicU64::new(0),
+            left: AtomicU64::new(0),
             entered: AtomicU64::new(0),
             arrivals: AtomicU64::new(0),
             latest_served: (0..(capacity / leases.max(1) as usize).max(1))
@@ -335,15 +401,17 @@ impl LockState {
         earlier == arrival
     }
 
-    /// A contender enters its critical section; returns one that should not be inside beside it.
-    pub fn enter(&self, contender: usize, held: &Held, claim: LockClaim, now: Stamp) -> Option<Occupant> {
+    /// A contender enters its critical section; returns the entry with all holders in its way if the counts say that it is
+    /// one too many. Whether the lock is to blame, its judge decides.
+    pub fn enter(&self, contender: usize, held: &Held, request: Request, now: Stamp) -> Option<CrowdedEntry> {
+        let claim = request.claim;
         let leases = claim.leases as usize;
         let presence = self.presence(contender);
-        presence.stays(held, now);
+        presence.stays(held, request, now);
         presence.joined.store(false, Ordering::Relaxed);
         presence.inside.store(self.number, Ordering::Release);
         self.unserved.acquired(now);
-        // The counts decide; the presences only say who. Of two that enter at once at least one sees the other,
+        // The counts decide; the presences only name the holders. Of two that enter at once at least one sees the other,
         // because all four operations are in one order.
         let (beside, by_writers) = match claim.mode {
             Mode::Read => {
@@ -366,34 +434,47 @@ impl LockState {
             Mode::Read => by_writers,
             Mode::Write => beside,
         };
-        if in_the_way + leases <= self.capacity {
+        // Another program's stamp may be older than the latest exit.
+        if in_the_way + leases <= self.capacity && self.left.load(Ordering::Acquire) <= now {
             return None;
         }
-        let other = |(index, presence): &(usize, &Presence)| *index != contender && self.is_inside(presence);
-        let (index, other) = self.presences.0.iter().enumerate().find(other)?;
-        other.joined.store(true, Ordering::Release);
-        Some(self.occupant(index))
+        self.beside(contender, claim, now)
+    }
+
+    /// The entry of a contender beside all that were inside at that time, if they are too many. One of them may have left
+    /// between the counts and this: it is found by when it left.
+    #[cold]
+    fn beside(&self, contender: usize, claim: LockClaim, now: Stamp) -> Option<CrowdedEntry> {
+        let others = self.presences.0.iter().enumerate();
+        let others = others.filter(|(index, other)| *index != contender && self.was_inside(other, now));
+        let inside: Vec<Occupant> = others
+            .map(|(index, other)| (other, self.occupant(index)))
+            .filter(|(_, other)| claim.mode == Mode::Write || other.claim.mode == Mode::Write)
+            .inspect(|(presence, _)| presence.joined.store(true, Ordering::Release))
+            .map(|(_, other)| other)
+            .collect();
+        let leases: usize = inside.iter().map(|other| other.claim.leases as usize).sum();
+        let is_one_too_many = leases + claim.leases as usize > self.capacity;
+        is_one_too_many.then(|| CrowdedEntry::latest(self.occupant(contender), inside))
     }
 
     /// A contender that alone may hold has held, from one stamp to another of the same clock. Holds of several may become known
     /// in another order than they took place in.
-    pub fn has_held(&self, contender: usize, held: &Held, hold: &PastHold) -> Before {
+    pub fn has_held(&self, contender: usize, held: &Held, request: Request, hold: &PastHold) -> Before {
         let PastHold { entered, left, .. } = *hold;
-        self.presence(contender).stays(held, entered);
+        self.presence(contender).stays(held, request, entered);
+        let own = self.occupant(contender);
         let mut past = locked(&self.past);
-        let before = past.latest.range(..=entered).next_back().map(|(since, hold)| (*since, *hold));
-        let after = past.latest.range(entered..).next().map(|(since, hold)| (*since, *hold));
-        let beside =
-            before.filter(|(_, (until, _))| *until > entered).or(after.filter(|(since, _)| *since < left));
-        past.out_of_order += u64::from(after.is_some() && hold.behind.is_none());
-        past.latest.insert(entered, (left, self.occupant(contender)));
-        while past.latest.len() > PAST_HOLDS_KEPT {
-            past.latest.pop_first();
-        }
+        let before = past.latest.range(..=(entered, usize::MAX)).next_back();
+        let before = before.map(|((since, _), (until, _))| (*since, *until));
+        let is_late = past.latest.range((entered, 0)..).next().is_some();
+        past.out_of_order += u64::from(is_late && hold.behind.is_none());
+        let overlaps = past.overlaps(own, left);
+        past.keep(own, left);
         drop(past);
         self.unserved.acquired(entered);
         self.unserved.freed(left);
-        self.note_crowd(if beside.is_some() { 2 } else { 1 });
+        self.note_crowd(if overlaps.is_empty() { 1 } else { 2 });
         self.shut.lasted(left.saturating_sub(entered));
         self.entered.fetch_max(entered, Ordering::AcqRel);
         self.handed_over.fetch_max(left, Ordering::AcqRel);
@@ -401,9 +482,9 @@ impl LockState {
         // Where many become known at once, not all of them are known here.
         let (released, entered) = match hold.behind {
             Some(behind) => (behind.released, behind.entered),
-            None => (before.map_or(0, |(_, (until, _))| until), before.map(|(since, _)| since)),
+            None => (before.map_or(0, |(_, until)| until), before.map(|(since, _)| since)),
         };
-        Before { released, entered, beside: beside.map(|(_, (_, occupant))| occupant) }
+        Before { released, entered, overlaps }
     }
 
     /// How many holds became known after others that had begun later: the times from one holder to the next are too long there.
@@ -461,6 +542,12 @@ impl LockState {
         &self.presences.0[contender]
     }
 
+    /// Whether a contender is inside, or was at that time.
+    fn was_inside(&self, presence: &Presence, at: Stamp) -> bool {
+        let has_left = presence.left_lock.load(Ordering::Acquire) == self.number;
+        self.is_inside(presence) || (has_left && presence.left.load(Ordering::Acquire) > at)
+    }
+
     fn is_inside(&self, presence: &Presence) -> bool {
         presence.inside.load(Ordering::Acquire) == self.number
     }
@@ -470,13 +557,19 @@ impl LockState {
     }
 
     /// What the oracle knows of a contender's present or latest stay.
-    pub fn occupant(&self, contender: usize) -> Occupant {
+    fn occupant(&self, contender: usize) -> Occupant {
         let presence = self.presence(contender);
         let number = |value: &AtomicI64| Some(value.load(Ordering::Relaxed)).filter(|n| *n != NO_NUMBER);
+        let reads = presence.reads.load(Ordering::Relaxed);
         Occupant {
             contender,
             sequence: number(&presence.sequence),
             czxid: number(&presence.czxid),
+            claim: LockClaim {
+                mode: if reads { Mode::Read } else { Mode::Write },
+                leases: presence.leases.load(Ordering::Relaxed),
+            },
+            asked: presence.asked.load(Ordering::Relaxed),
             entered: presence.entered.load(Ordering::Relaxed),
         }
     }
@@ -487,6 +580,9 @@ impl LockState {
         let leases = claim.leases as usize;
         let presence = self.presence(contender);
         let alone_since = (!was_open).then(|| presence.entered.load(Ordering::Relaxed));
+        presence.left.store(now, Ordering::Release);
+        presence.left_lock.store(self.number, Ordering::Release);
+        self.left.fetch_max(now, Ordering::AcqRel);
         presence.inside.store(NOWHERE, Ordering::Release);
         self.unserved.freed(now);
         self.inside.fetch_sub(1, Ordering::AcqRel);
@@ -565,6 +661,8 @@ impl LockState {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::lock::QueueNode;
 
@@ -572,49 +670,140 @@ mod tests {
         Held::by(QueueNode { path: format!("/l/n-{sequence:010}"), sequence, czxid: 100 + sequence })
     }
 
+    /// The entry where it is one too many. Each contender asks just before it enters.
+    fn enter(
+        lock_state: &LockState,
+        contender: usize,
+        held: &Held,
+        claim: LockClaim,
+        now: Stamp,
+    ) -> Option<CrowdedEntry> {
+        lock_state.enter(contender, held, Request { claim, called: now - 1 }, now)
+    }
+
+    fn contenders(entry: Option<CrowdedEntry>) -> Vec<usize> {
+        entry.map_or_else(Vec::new, |entry| entry.inside.iter().map(|other| other.contender).collect())
+    }
+
+    fn has_held(lock_state: &LockState, contender: usize, held: &Held, hold: &PastHold) -> Before {
+        lock_state.has_held(contender, held, Request { claim: LockClaim::WRITE, called: hold.called }, hold)
+    }
+
+    fn past(entered: Stamp, left: Stamp) -> PastHold {
+        PastHold { called: 1, entered, left, returned: left, released: Ok(()), behind: None }
+    }
+
     fn left(claim: LockClaim, at: Stamp) -> Exit {
         Exit { claim, was_open: true, at }
     }
 
     #[test]
-    fn holds_that_are_over_overlap_or_follow_whatever_the_order_in_which_they_become_known() {
+    fn past_holds_overlap_or_follow_in_whatever_order_they_become_known() {
         let state = || LockState::new("/l".into(), 3, LockKind::Mutex, 1);
-        let hold = |entered, left| PastHold {
-            called: 1,
-            entered,
-            left,
-            returned: left,
-            released: Ok(()),
-            behind: None,
-        };
-        let holds = [(0, hold(10, 20)), (1, hold(25, 30)), (2, hold(30, 31))];
+        let holds = [(0, past(10, 20)), (1, past(25, 30)), (2, past(30, 31))];
         for order in [[0, 1, 2], [0, 2, 1], [2, 1, 0]] {
             let lock_state = state();
             for (contender, hold) in order.map(|at| &holds[at]) {
-                let before = lock_state.has_held(*contender, &held(1), hold);
-                assert_eq!(before.beside, None, "{order:?}");
+                let before = has_held(&lock_state, *contender, &held(1), hold);
+                assert_eq!(before.overlaps, [], "{order:?}");
             }
             assert_eq!(lock_state.most_inside(), 1);
         }
         let lock_state = state();
-        lock_state.has_held(0, &held(1), &hold(10, 20));
-        let next = lock_state.has_held(1, &held(2), &hold(25, 30));
+        has_held(&lock_state, 0, &held(1), &past(10, 20));
+        let next = has_held(&lock_state, 1, &held(2), &past(25, 30));
         assert_eq!((next.released, next.entered, lock_state.out_of_order()), (20, Some(10), 0));
         for (entered, left) in [(29, 40), (5, 11), (26, 27), (1, 100)] {
             let lock_state = state();
-            lock_state.has_held(0, &held(1), &hold(10, 20));
-            lock_state.has_held(1, &held(2), &hold(25, 30));
-            let beside = lock_state.has_held(2, &held(3), &hold(entered, left)).beside;
-            assert!(beside.is_some() && lock_state.most_inside() == 2, "{entered} to {left}");
+            has_held(&lock_state, 0, &held(1), &past(10, 20));
+            has_held(&lock_state, 1, &held(2), &past(25, 30));
+            let overlaps = has_held(&lock_state, 2, &held(3), &past(entered, left)).overlaps;
+            assert!(!overlaps.is_empty() && lock_state.most_inside() == 2, "{entered} to {left}");
+        }
+    }
+
+    /// Pairs of past holds that overlap, the one that entered later first, whatever the order of the list.
+    fn pairs(holds: &[(Stamp, Stamp)]) -> Vec<(usize, usize)> {
+        let lock_state = LockState::new("/l".into(), holds.len(), LockKind::Mutex, 1);
+        let entries = holds.iter().enumerate().flat_map(|(contender, (entered, left))| {
+            has_held(&lock_state, contender, &held(1), &past(*entered, *left)).overlaps
+        });
+        let mut pairs: Vec<(usize, usize)> = entries
+            .flat_map(|entry| {
+                entry.inside.into_iter().map(move |other| (entry.entered.contender, other.contender))
+            })
+            .collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
+    #[test]
+    fn a_past_hold_overlaps_every_hold_within_it_and_not_only_the_next() {
+        assert_eq!(pairs(&[(10, 100), (20, 30), (40, 50)]), [(1, 0), (2, 0)]);
+        assert_eq!(pairs(&[(20, 30), (40, 50), (10, 100)]), [(0, 2), (1, 2)]);
+        assert_eq!(pairs(&[(10, 20), (10, 20)]).len(), 1, "two that began at once");
+    }
+
+    proptest! {
+        #[test]
+        fn each_pair_of_past_holds_that_overlaps_is_found_once(
+            holds in prop::collection::vec((1..60_u64, 1..30_u64), 0..12),
+        ) {
+            let holds: Vec<(Stamp, Stamp)> = holds.iter().map(|(at, long)| (*at, at + long)).collect();
+            let overlap = |one: usize, other: usize| holds[one].0 < holds[other].1 && holds[other].0 < holds[one].1;
+            let unordered = |(one, other): (usize, usize)| (one.min(other), one.max(other));
+            let mut found: Vec<(usize, usize)> = pairs(&holds).into_iter().map(unordered).collect();
+            found.sort_unstable();
+            let expected: Vec<(usize, usize)> = (0..holds.len())
+                .flat_map(|one| (one + 1..holds.len()).map(move |other| (one, other)))
+                .filter(|(one, other)| overlap(*one, *other))
+                .collect();
+            prop_assert_eq!(found, expected);
         }
     }
 
     #[test]
-    fn a_second_holder_is_seen_with_both_names() {
+    fn a_second_holder_is_noted_with_the_first() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(lock_state.enter(0, &held(7), LockClaim::WRITE, 10), None);
-        let inside = lock_state.enter(2, &held(8), LockClaim::WRITE, 20).unwrap();
+        assert_eq!(enter(&lock_state, 0, &held(7), LockClaim::WRITE, 10), None);
+        let entry = enter(&lock_state, 2, &held(8), LockClaim::WRITE, 20).unwrap();
+        let [inside] = entry.inside[..] else { panic!("one was inside") };
         assert_eq!((inside.contender, inside.sequence, inside.entered), (0, Some(7), 10));
+        assert_eq!((entry.entered.contender, entry.entered.asked, entry.entered.czxid), (2, 19, Some(108)));
+    }
+
+    #[test]
+    fn an_entry_is_noted_with_all_holders_in_its_way() {
+        // Given a writer and two readers beside it
+        let lock_state = LockState::new("/l".into(), 6, LockKind::ReadWrite, 1);
+        assert_eq!(enter(&lock_state, 5, &held(1), LockClaim::WRITE, 1), None);
+        assert_eq!(contenders(enter(&lock_state, 1, &held(2), LockClaim::READ, 2)), [5]);
+        assert_eq!(
+            contenders(enter(&lock_state, 2, &held(3), LockClaim::READ, 3)),
+            [5],
+            "not the other reader"
+        );
+        assert_eq!(contenders(enter(&lock_state, 0, &held(4), LockClaim::WRITE, 4)), [1, 2, 5]);
+        // And a semaphore with three leases of four taken
+        let lock_state = LockState::new("/l".into(), 4, LockKind::Semaphore(4), 2);
+        let two = LockClaim { leases: 2, ..LockClaim::WRITE };
+        assert_eq!(enter(&lock_state, 0, &held(1), two, 1), None);
+        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2), None);
+        assert_eq!(contenders(enter(&lock_state, 2, &held(3), two, 3)), [0, 1]);
+    }
+
+    #[test]
+    fn a_stamp_that_becomes_known_late_is_compared_with_holds_that_have_ended_since() {
+        let lock_state = LockState::new("/l".into(), 3, LockKind::Mutex, 1);
+        // Given one that held from 10 to 30, and another program that was granted the lock at 20
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 10), None);
+        lock_state.exit(0, &held(1), left(LockClaim::WRITE, 30));
+        assert_eq!(contenders(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 20)), [0]);
+        lock_state.exit(1, &held(2), left(LockClaim::WRITE, 40));
+        // And one that was granted it at 45, after another had entered at 50
+        assert_eq!(enter(&lock_state, 0, &held(3), LockClaim::WRITE, 50), None);
+        let entry = enter(&lock_state, 2, &held(4), LockClaim::WRITE, 45).unwrap();
+        assert_eq!((entry.entered.contender, entry.inside[0].contender), (0, 2), "the later entry");
     }
 
     #[test]
@@ -640,21 +829,18 @@ mod tests {
     #[test]
     fn a_third_holder_is_seen_although_the_second_has_left() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(lock_state.enter(0, &held(1), LockClaim::WRITE, 1), None);
-        assert!(lock_state.enter(1, &held(2), LockClaim::WRITE, 2).is_some());
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
+        assert!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2).is_some());
         lock_state.exit(1, &held(2), left(LockClaim::WRITE, 3));
-        assert_eq!(
-            lock_state.enter(2, &held(3), LockClaim::WRITE, 4).map(|inside| inside.contender),
-            Some(0)
-        );
+        assert_eq!(contenders(enter(&lock_state, 2, &held(3), LockClaim::WRITE, 4)), [0]);
     }
 
     #[test]
     fn holders_one_after_the_other_are_no_violation() {
         let lock_state = LockState::new("/l".into(), 2, LockKind::ReadWrite, 1);
-        assert_eq!(lock_state.enter(0, &held(1), LockClaim::WRITE, 1), None);
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
         lock_state.exit(0, &held(1), left(LockClaim::WRITE, 5));
-        assert_eq!(lock_state.enter(1, &held(2), LockClaim::WRITE, 6), None);
+        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 6), None);
         assert_eq!((lock_state.release_of(1), lock_state.release_of(2)), (Some(5), None));
     }
 
@@ -663,7 +849,7 @@ mod tests {
         let lock_state = LockState::new("/l".into(), 1, LockKind::ReadWrite, 1);
         assert_eq!(lock_state.release_before(50), None);
         for number in 1..=5000 {
-            let _ = lock_state.enter(0, &held(number), LockClaim::WRITE, 10 * number as u64 - 5);
+            let _ = enter(&lock_state, 0, &held(number), LockClaim::WRITE, 10 * number as u64 - 5);
             lock_state.exit(0, &held(number), left(LockClaim::WRITE, 10 * number as u64));
         }
         assert_eq!(lock_state.release_before(50_005), Some((5000, 50_000)));
@@ -703,20 +889,23 @@ mod tests {
     #[test]
     fn readers_are_inside_together_but_never_beside_a_writer() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        assert_eq!(lock_state.enter(0, &held(1), LockClaim::READ, 1), None);
-        assert_eq!(lock_state.enter(1, &held(2), LockClaim::READ, 2), None);
-        assert!(lock_state.enter(2, &held(3), LockClaim::WRITE, 3).is_some(), "a writer beside two readers");
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::READ, 1), None);
+        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::READ, 2), None);
+        assert!(
+            enter(&lock_state, 2, &held(3), LockClaim::WRITE, 3).is_some(),
+            "a writer beside two readers"
+        );
         assert_eq!(lock_state.most_inside(), 3);
         lock_state.exit(0, &held(1), left(LockClaim::READ, 4));
-        assert!(lock_state.enter(0, &held(4), LockClaim::READ, 5).is_some(), "a reader beside a writer");
+        assert!(enter(&lock_state, 0, &held(4), LockClaim::READ, 5).is_some(), "a reader beside a writer");
     }
 
     #[test]
     fn as_many_may_be_inside_as_there_are_leases() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
-        assert_eq!(lock_state.enter(0, &held(1), LockClaim::WRITE, 1), None);
-        assert_eq!(lock_state.enter(1, &held(2), LockClaim::WRITE, 2), None);
-        assert!(lock_state.enter(2, &held(3), LockClaim::WRITE, 3).is_some());
+        assert_eq!(enter(&lock_state, 0, &held(1), LockClaim::WRITE, 1), None);
+        assert_eq!(enter(&lock_state, 1, &held(2), LockClaim::WRITE, 2), None);
+        assert!(enter(&lock_state, 2, &held(3), LockClaim::WRITE, 3).is_some());
     }
 
     #[test]
@@ -724,27 +913,27 @@ mod tests {
         // Given three of five leases for each of two contenders
         let three = LockClaim { leases: 3, ..LockClaim::WRITE };
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(5), 3);
-        assert_eq!(lock_state.enter(0, &held(1), three, 10), None);
+        assert_eq!(enter(&lock_state, 0, &held(1), three, 10), None);
         // Then the second is one too many, though two are fewer than five
-        assert!(lock_state.enter(1, &held(2), three, 20).is_some());
+        assert!(enter(&lock_state, 1, &held(2), three, 20).is_some());
         lock_state.exit(1, &held(2), left(three, 30));
         lock_state.exit(0, &held(1), left(three, 40));
         // And one alone keeps another out
         assert_eq!((lock_state.kept_out_us(Mode::Write, 90), lock_state.has_room_for_two()), (30, false));
-        assert_eq!(lock_state.enter(2, &held(3), three, 50), None);
+        assert_eq!(enter(&lock_state, 2, &held(3), three, 50), None);
         assert_eq!((lock_state.all_inside().len(), lock_state.most_inside()), (1, 2));
         // And who takes fewer fits in beside it
-        assert_eq!(lock_state.enter(1, &held(4), LockClaim { leases: 2, ..LockClaim::WRITE }, 60), None);
+        assert_eq!(enter(&lock_state, 1, &held(4), LockClaim { leases: 2, ..LockClaim::WRITE }, 60), None);
     }
 
     #[test]
     fn who_is_kept_out_is_measured_by_stays_in_which_others_could_run() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        let _ = lock_state.enter(0, &held(1), LockClaim::WRITE, 100);
+        let _ = enter(&lock_state, 0, &held(1), LockClaim::WRITE, 100);
         assert_eq!(lock_state.kept_out_us(Mode::Write, 130), 30);
         lock_state.exit(0, &held(1), left(LockClaim::WRITE, 150));
         assert_eq!(lock_state.kept_out_us(Mode::Write, 900), 50);
-        let _ = lock_state.enter(1, &held(2), LockClaim::WRITE, 1_000);
+        let _ = enter(&lock_state, 1, &held(2), LockClaim::WRITE, 1_000);
         lock_state.exit(1, &held(2), Exit { was_open: false, ..left(LockClaim::WRITE, 1_020) });
         assert_eq!(lock_state.kept_out_us(Mode::Write, 2_000), 50, "nobody else could run in those 20 µs");
     }
@@ -752,8 +941,8 @@ mod tests {
     #[test]
     fn readers_keep_out_writers_only_and_a_semaphore_everybody_once_its_leases_are_gone() {
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        let _ = lock_state.enter(0, &held(1), LockClaim::READ, 100);
-        let _ = lock_state.enter(1, &held(2), LockClaim::READ, 150);
+        let _ = enter(&lock_state, 0, &held(1), LockClaim::READ, 100);
+        let _ = enter(&lock_state, 1, &held(2), LockClaim::READ, 150);
         lock_state.exit(0, &held(1), left(LockClaim::READ, 200));
         lock_state.exit(1, &held(2), left(LockClaim::READ, 250));
         assert_eq!(
@@ -761,9 +950,9 @@ mod tests {
             (0, 150)
         );
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
-        let _ = lock_state.enter(0, &held(1), LockClaim::WRITE, 100);
+        let _ = enter(&lock_state, 0, &held(1), LockClaim::WRITE, 100);
         assert_eq!(lock_state.kept_out_us(Mode::Write, 200), 0, "one lease is left");
-        let _ = lock_state.enter(1, &held(2), LockClaim::WRITE, 200);
+        let _ = enter(&lock_state, 1, &held(2), LockClaim::WRITE, 200);
         lock_state.exit(0, &held(1), left(LockClaim::WRITE, 230));
         assert_eq!(lock_state.kept_out_us(Mode::Write, 300), 30);
     }
@@ -774,19 +963,19 @@ mod tests {
         let lock_state = LockState::new("/l".into(), 3, LockKind::Semaphore(2), 1);
         for contender in [0, 1] {
             let _ = lock_state.arrive(LockClaim::WRITE);
-            let _ = lock_state.enter(contender, &held(1), LockClaim::WRITE, 10);
+            let _ = enter(&lock_state, contender, &held(1), LockClaim::WRITE, 10);
             lock_state.waits_no_longer(LockClaim::WRITE);
         }
         lock_state.exit(0, &held(1), left(LockClaim::WRITE, 20));
         assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 0);
         // A third one waits for the next.
-        let _ = lock_state.enter(0, &held(3), LockClaim::WRITE, 25);
+        let _ = enter(&lock_state, 0, &held(3), LockClaim::WRITE, 25);
         let _ = lock_state.arrive(LockClaim::WRITE);
         lock_state.exit(1, &held(2), left(LockClaim::WRITE, 30));
         assert_eq!(lock_state.handed_over(Mode::Write, &held(2)), 30);
         // A reader that goes lets no reader in.
         let lock_state = LockState::new("/l".into(), 3, LockKind::ReadWrite, 1);
-        let _ = lock_state.enter(0, &held(1), LockClaim::READ, 10);
+        let _ = enter(&lock_state, 0, &held(1), LockClaim::READ, 10);
         let _ = lock_state.arrive(LockClaim::WRITE);
         lock_state.exit(0, &held(1), left(LockClaim::READ, 20));
         assert_eq!(

@@ -9,13 +9,13 @@ use std::time::Duration;
 use super::attribution::{Attribution, OwnRelease};
 use super::fence::token;
 use super::keeper::{Note, Observation};
-use super::lock_state::{Before, Exit, LockState};
+use super::lock_state::{Before, CrowdedEntry, Exit, LockState, Request};
 use super::missing::MissingPart;
 use super::pace::{Served, Turn};
 use super::shared::Shared;
 use crate::lock::{AcquireError, Held, QueueNode};
 use crate::record::history::SessionState;
-use crate::record::{Deed, Doubt, Grant, LockClaim, Moment, Occupant, Occurrences, Overlap, Tally};
+use crate::record::{Deed, Doubt, Grant, LockClaim, Moment, Occurrences, Overlap, Tally};
 use crate::scenario::{Load, TrialSpec};
 use crate::words::catalog::{Holders, Mode, ParamValue};
 use crate::words::clock::{self, Stamp};
@@ -200,8 +200,9 @@ impl Recorder {
         let lock_state = self.lock_state();
         let claim = self.claim(attempt.mode);
         let released = lock_state.handed_over(claim.mode, held);
-        let beside = lock_state.enter(self.id, held, claim, acquired);
-        let before = Before { released, entered: lock_state.follows(claim, acquired), beside };
+        let request = Request { claim, called: attempt.called };
+        let overlaps = lock_state.enter(self.id, held, request, acquired).into_iter().collect();
+        let before = Before { released, entered: lock_state.follows(claim, acquired), overlaps };
         self.entered(session, held, attempt, acquired, before)
     }
 
@@ -213,9 +214,10 @@ impl Recorder {
         attempt: Attempt,
         hold: &PastHold,
     ) -> AcquiredLock {
-        let before = self.lock_state().has_held(self.id, held, hold);
         // One that was sent ahead was called when its turn had come.
         let called = if hold.behind.is_some() { hold.called } else { attempt.called };
+        let request = Request { claim: self.claim(attempt.mode), called };
+        let before = self.lock_state().has_held(self.id, held, request, hold);
         let attempt = Attempt { called, ..attempt };
         let entry = self.entered(session, held, attempt, hold.entered, before);
         self.note_of_hold(hold.left, session, Deed::Leaves { alone: false });
@@ -240,8 +242,8 @@ impl Recorder {
         if let Some(behind) = held.told.hold.as_ref().and_then(|hold| hold.behind) {
             (kept_out_us, overtaken) = (behind.kept_out_us, behind.overtaken);
         }
-        if let Some(inside) = before.beside {
-            self.note_overlap(inside, acquired);
+        for entry in before.overlaps {
+            self.note_overlap(entry);
         }
         let zxid = session.known_zxid();
         if self.shared.has_faults() {
@@ -501,7 +503,10 @@ impl Recorder {
             Some(failure) => self.error("release", failure),
         }
         let deed = match failure {
-            None => Deed::HasLeft { token: self.token, there: self.there.take() },
+            // Without a node there was nothing left to release.
+            None | Some(Failure::NoNode | Failure::OwnNodeMissing) => {
+                Deed::HasLeft { token: self.token, there: self.there.take() }
+            }
             Some(failure) if failure.is_definite() => Deed::CouldNotLeave,
             Some(_) => Deed::MayHaveLeft,
         };
@@ -603,14 +608,14 @@ impl Recorder {
         true
     }
 
-    fn note_overlap(&self, inside: Occupant, now: Stamp) {
-        let (lock, entered) = (self.shared.lock_of(self.id), self.lock_state().occupant(self.id));
-        self.occurrences().overlaps.note(Overlap { lock, inside, entered, at: now });
+    fn note_overlap(&self, CrowdedEntry { entered, inside }: CrowdedEntry) {
+        let lock = self.shared.lock_of(self.id);
+        let overlap = Overlap::of(lock, self.shared.kind, entered, inside);
+        self.occurrences().overlaps.note(overlap);
     }
 
-    pub fn write_doubt(&self, entry: &AcquiredLock, left: Stamp, doubt: Doubt) {
-        let hold = (self.id, entry.acquired);
-        self.occurrences().overlaps.doubts.insert(hold, (doubt, left));
+    pub fn write_doubt(&self, entry: &AcquiredLock, doubt: Doubt) {
+        self.occurrences().overlaps.doubts.insert((self.id, entry.acquired), doubt);
     }
 
     pub fn write_closing(&self, entry: &AcquiredLock, left: Stamp, session: i64) {
@@ -630,9 +635,9 @@ impl Recorder {
     }
 
     /// What notes the moments of one session.
-    pub fn of_session(&self, session: i64) -> impl Fn(SessionState) + 'static {
+    pub fn of_session(&self, session: i64) -> impl Fn(Stamp, SessionState) + 'static {
         let (id, shared, observation) = (self.id, Arc::clone(&self.shared), self.observation.clone());
-        move |state| note(&shared, &observation, id, Some(session), clock::now(), Deed::Session(state))
+        move |at, state| note(&shared, &observation, id, Some(session), at, Deed::Session(state))
     }
 
     /// Notes what a holder does, or keeps it back until more is known of it.

@@ -2,8 +2,8 @@
 //! of each contender, what can be done to it from outside while it contends, and what can be seen of it and of its
 //! connection.
 
-use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -463,42 +463,92 @@ impl Control {
     }
 }
 
-#[derive(Debug, Clone, Default)]
-pub struct Connection {
-    /// When it was lost last; 0 for never.
-    lost_at: Rc<Cell<Stamp>>,
-    is_lost: Rc<Cell<bool>>,
+/// When a contender's connection was lost, and when it was back.
+#[derive(Debug, Default)]
+pub struct Connection(Rc<RefCell<Losses>>);
+
+#[derive(Debug, Default)]
+struct Losses {
+    /// The latest that are over.
+    over: VecDeque<(Stamp, Stamp)>,
+    since: Option<Stamp>,
+}
+
+/// More losses than this in one hold are forgotten.
+const LOSSES_KEPT: usize = 64;
+
+impl Losses {
+    fn note(&mut self, is_lost: bool, now: Stamp) {
+        match (self.since, is_lost) {
+            (None, true) => self.since = Some(now),
+            (Some(since), false) => {
+                self.since = None;
+                self.over.push_back((since, now));
+                while self.over.len() > LOSSES_KEPT {
+                    self.over.pop_front();
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Connection {
-    /// Follows a session until it is over, and notes what becomes of it.
-    pub fn follow(&self, session: &Session, note: impl Fn(history::SessionState) + 'static) {
-        self.is_lost.set(false);
-        let (lost_at, is_lost) = (Rc::clone(&self.lost_at), Rc::clone(&self.is_lost));
+    /// Follows a session until it is over, and notes what becomes of it, and when.
+    pub fn follow(&mut self, session: &Session, note: impl Fn(Stamp, history::SessionState) + 'static) {
+        // The end of the session before, which may come later, is no loss of this one.
+        let losses: Rc<RefCell<Losses>> = Rc::default();
+        self.0 = Rc::clone(&losses);
         let mut states = session.states();
         let following = async move {
             let mut state = states.peek_state();
             while !state.is_terminated() {
                 state = states.changed().await;
-                let was_lost = is_lost.replace(state != SessionState::SyncConnected);
-                if is_lost.get() && !was_lost {
-                    lost_at.set(clock::now());
-                }
-                note(if state.is_terminated() {
-                    history::SessionState::Expired
-                } else if is_lost.get() {
-                    history::SessionState::Suspended
-                } else {
-                    history::SessionState::Connected
-                });
+                let (now, is_lost) = (clock::now(), state != SessionState::SyncConnected);
+                losses.borrow_mut().note(is_lost, now);
+                let told = match is_lost {
+                    _ if state.is_terminated() => history::SessionState::Expired,
+                    true => history::SessionState::Suspended,
+                    false => history::SessionState::Connected,
+                };
+                note(now, told);
             }
         };
         reactor::spawn_local(following).detach();
     }
 
-    /// When the connection was lost, if that was after a time or if it had been lost before and was not back then.
-    pub fn lost_since(&self, entered: Stamp) -> Option<Stamp> {
-        let at = self.lost_at.get();
-        (at > 0 && (at >= entered || self.is_lost.get())).then_some(at)
+    /// When the connection was lost between two times, each time with its return; `Stamp::MAX` while it is not back.
+    pub fn lost_within(&self, from: Stamp, to: Stamp) -> Vec<(Stamp, Stamp)> {
+        let losses = self.0.borrow();
+        let all = losses.over.iter().copied().chain(losses.since.map(|since| (since, Stamp::MAX)));
+        all.filter(|(lost, back)| *lost <= to && *back > from).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_of_a_connection_are_told_with_their_return_as_far_as_they_touch_a_hold() {
+        let connection = Connection::default();
+        for (is_lost, at) in
+            [(true, 10), (true, 12), (false, 20), (false, 22), (true, 30), (false, 40), (true, 50)]
+        {
+            connection.0.borrow_mut().note(is_lost, at);
+        }
+        assert_eq!(connection.lost_within(15, 35), [(10, 20), (30, 40)]);
+        assert_eq!(connection.lost_within(20, 29), []);
+        assert_eq!(connection.lost_within(45, 60), [(50, Stamp::MAX)]);
+    }
+
+    #[test]
+    fn the_losses_that_are_kept_are_the_latest() {
+        let mut losses = Losses::default();
+        for at in (0..1000).step_by(2) {
+            losses.note(true, at);
+            losses.note(false, at + 1);
+        }
+        assert_eq!((losses.over.len(), losses.over.back()), (LOSSES_KEPT, Some(&(998, 999))));
     }
 }

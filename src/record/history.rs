@@ -34,6 +34,30 @@ impl LockKind {
             Self::ReadWrite => "read-write",
         }
     }
+
+    /// What a claim means to this kind of lock: only some know readers, and only some leases.
+    pub fn in_force(self, claim: LockClaim) -> LockClaim {
+        match self {
+            Self::Mutex => LockClaim::WRITE,
+            Self::ReadWrite => LockClaim { leases: 1, ..claim },
+            Self::Semaphore(_) => LockClaim { mode: Mode::Write, ..claim },
+        }
+    }
+
+    /// Leases that others in the way may hold beside such a claim.
+    pub fn allowed_beside(self, claim: LockClaim) -> u64 {
+        let leases = match self {
+            Self::Semaphore(leases) => leases,
+            Self::Mutex | Self::ReadWrite => 1,
+        };
+        u64::from(leases).saturating_sub(self.in_force(claim).leases.into())
+    }
+
+    /// Leases by which a holder is in the way of a claim; 0 between readers of a read-write lock.
+    pub fn weight_against(self, claim: LockClaim, holder: LockClaim) -> u64 {
+        let (own, other) = (self.in_force(claim), self.in_force(holder));
+        if (own.mode, other.mode) == (Mode::Read, Mode::Read) { 0 } else { other.leases.into() }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -200,30 +200,78 @@ impl AsOf<'_> {
     }
 }
 
+/// A hold as the contenders of one process saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupant {
     pub contender: usize,
     pub sequence: Option<i64>,
     pub czxid: Option<i64>,
+    pub claim: LockClaim,
+    /// When acquire was called.
+    pub asked: Stamp,
     pub entered: Stamp,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl Occupant {
+    /// Its token: the transaction that created its node, or the node's number where that is not known.
+    pub fn token(&self) -> Option<i64> {
+        self.czxid.filter(|czxid| *czxid > 0).or(self.sequence)
+    }
+
+    pub fn hold(&self) -> Hold {
+        (self.contender, self.entered)
+    }
+}
+
+/// An entry beside more holders than the lock allows, with all that were inside and in its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlap {
     pub lock: usize,
-    pub inside: Occupant,
     pub entered: Occupant,
-    pub at: Stamp,
+    /// The latest [`Overlap::INSIDE_KEPT`].
+    pub inside: Vec<Occupant>,
+    /// Leases of the others.
+    pub others: u64,
+}
+
+impl Overlap {
+    pub const INSIDE_KEPT: usize = 64;
+
+    pub fn of(lock: usize, kind: LockKind, entered: Occupant, mut inside: Vec<Occupant>) -> Self {
+        inside.retain(|other| kind.weight_against(entered.claim, other.claim) > 0);
+        inside.sort_unstable_by_key(|other| std::cmp::Reverse(other.hold().1));
+        let dropped = inside.iter().skip(Self::INSIDE_KEPT);
+        let others = dropped.map(|other| kind.weight_against(entered.claim, other.claim)).sum();
+        inside.truncate(Self::INSIDE_KEPT);
+        Self { lock, entered, inside, others }
+    }
+}
+
+/// How the session behind a hold ended up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SessionEnd {
+    /// It was alive when the lock was released.
+    #[default]
+    Alive,
+    Expired,
+    /// The release may or may not have happened.
+    Unknown,
 }
 
 /// Why it is doubtful whether a hold was one to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doubt {
-    Expired,
-    /// The session had lost its connection, for the first time in the hold at that time.
-    Suspended(Stamp),
-    /// The release may or may not have happened.
-    Unknown,
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Doubt {
+    pub session: SessionEnd,
+    /// When the connection was lost during the hold, each time with its return.
+    pub suspended: Vec<(Stamp, Stamp)>,
+    /// When the hold ended.
+    pub left: Stamp,
+}
+
+impl Doubt {
+    pub fn was_suspended(&self, at: Stamp) -> bool {
+        self.suspended.iter().any(|(lost, back)| (*lost..*back).contains(&at))
+    }
 }
 
 /// A hold: its contender, and when it began.
@@ -234,19 +282,23 @@ pub struct Overlaps {
     /// The first, in any order.
     pub kept: Vec<Overlap>,
     pub count: u64,
-    /// Holds with a doubt, and when they ended.
-    pub doubts: HashMap<Hold, (Doubt, Stamp)>,
+    /// Holders in those kept.
+    inside_kept: usize,
+    pub doubts: HashMap<Hold, Doubt>,
     /// Holds whose session was being closed by another when they ended: the session, and when that was.
     pub closing: HashMap<Hold, (i64, Stamp)>,
 }
 
 impl Overlaps {
-    /// How many of a thread are kept; a lock that excludes nobody would fill the memory.
+    /// Overlaps kept of a thread; a lock that does not exclude would fill the memory.
     pub const KEPT: usize = 10_000;
+    /// Holders kept of a thread, over all its overlaps.
+    const INSIDE_KEPT: usize = 10 * Self::KEPT;
 
     pub fn note(&mut self, overlap: Overlap) {
         self.count += 1;
-        if self.kept.len() < Self::KEPT {
+        if self.kept.len() < Self::KEPT && self.inside_kept < Self::INSIDE_KEPT {
+            self.inside_kept += overlap.inside.len();
             self.kept.push(overlap);
         }
     }
@@ -263,10 +315,11 @@ impl Overlaps {
     /// nothing either.
     pub fn settle(&mut self, was_closed: impl Fn(usize, i64) -> bool) {
         for (hold, (session, left)) in self.closing.drain() {
+            let doubt = self.doubts.entry(hold).or_insert(Doubt { left, ..Doubt::default() });
             if was_closed(hold.0, session) {
-                self.doubts.insert(hold, (Doubt::Expired, left));
-            } else {
-                self.doubts.entry(hold).or_insert((Doubt::Unknown, left));
+                doubt.session = SessionEnd::Expired;
+            } else if doubt.session == SessionEnd::Alive {
+                doubt.session = SessionEnd::Unknown;
             }
         }
     }
@@ -299,14 +352,15 @@ pub struct Violation {
     pub at: Stamp,
 }
 
+/// What an entry beside too many holders was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OverlapClass {
-    /// Nothing was the matter with either session: the lock let two in.
+    /// The holders whose sessions were alive took more than the lock allows beside the one that entered.
     Violation,
-    /// A session of the two was suspended or had expired before the other entered: its contender believed that it
-    /// held what the ensemble had given to the other. No lock with sessions can prevent that; fencing can.
+    /// Only holders that had lost their sessions made it too many: they believed that they held what the ensemble had
+    /// given to others. No lock with sessions can prevent that; fencing can.
     Zombie,
-    /// The outcome of a request of the two is not known, so neither is who held.
+    /// It depends on a holder of which it is not known whether it held.
     Uncertain,
 }
 
@@ -482,7 +536,9 @@ mod tests {
         // When the servers have closed one of the two
         overlaps.settle(|_, session| session == 0xb);
         // Then that one was lost, and of the other it is not known
-        let doubts = [((2, 200), (Doubt::Expired, 250)), ((1, 100), (Doubt::Unknown, 150))];
+        let doubt = |session, left| Doubt { session, left, ..Doubt::default() };
+        let doubts =
+            [((2, 200), doubt(SessionEnd::Expired, 250)), ((1, 100), doubt(SessionEnd::Unknown, 150))];
         assert_eq!(overlaps.doubts, HashMap::from(doubts));
         assert!(overlaps.closing.is_empty());
     }

@@ -33,7 +33,7 @@ pub use history::{Deed, LockClaim, Moment};
 pub use judged::{
     CLOCKS_DIFFER_MS, Doubt, EnsembleOrder, EnteredAsOf, Evidence, Excused, Facts, Grant, Grants, Hold,
     Holder, Judged, KeptOut, Life, Lives, Moments, Noted, Occupant, Overlap, OverlapClass, Overlaps, Parts,
-    ShortHolds, Violation,
+    SessionEnd, ShortHolds, Violation,
 };
 pub use run::{
     EnsembleInfo, HostInfo, Precision, Replayed, Run, RunEnding, RunOutcome, Segment, ServerInfo, Widest,

@@ -196,6 +196,45 @@ fn a_violated_run_of_which_the_violations_were_taken_out_never_passes() {
 }
 
 #[test]
+fn a_run_whose_record_was_changed_is_violated_by_its_history() {
+    let bench = Bench::new();
+    // Given a run that was recorded as held, with digests that say so, beside a history that shows a violation
+    let run = run_dirs::publish(bench.dir.path(), &[records::trial(0)]);
+    let early = HELD
+        .replace("22 w1/2 acquire ok token=2 zxid=3", "")
+        .replace("20 w1/1 release invoke", "13 w1/2 acquire ok token=2 zxid=3\n20 w1/1 release invoke");
+    let history = run.join("trials/000.history.jsonl");
+    std::fs::write(&history, story::lines(&early)).unwrap();
+    let (code, out, err) = bench.check(&run, &[]);
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert!(out.starts_with("verdict: violated\n"), "{out}");
+    assert!(out.contains("its history shows 1 violation, its record none"), "{out}");
+    let (_, out, _) = bench.check(&run, &["--json"]);
+    let judged: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&judged["verdict"], judged["histories_differ"].as_array().unwrap().len()),
+        (&"violated".into(), 1)
+    );
+    // And beside one that shows none, it is held
+    std::fs::write(&history, story::lines(HELD)).unwrap();
+    assert_eq!(bench.check(&run, &[]).0, Some(0));
+}
+
+#[test]
+fn a_holder_whose_release_failed_is_still_inside() {
+    let bench = Bench::new();
+    let after = |answer: &str| {
+        let story = HELD.replace("21 w1/1 release ok deleted_zxid=3", &format!("21 w1/1 release {answer}"));
+        let story = format!("{story}\n40 w1/1 release invoke\n41 w1/1 release ok");
+        bench.check(&bench.history(&story), &[])
+    };
+    let (code, out, _) = after("fail");
+    assert_eq!(code, Some(1), "{out}");
+    let (code, out, _) = after("unknown");
+    assert_eq!(code, Some(4), "{out}");
+}
+
+#[test]
 fn with_strict_zombies_violate_in_a_run_as_they_do_in_a_history() {
     let bench = Bench::new();
     let mut trial = records::trial(0);

@@ -28,6 +28,7 @@ mod gate_verdicts;
 mod generated_docs;
 mod history_rules;
 mod hostile_text;
+mod mixed_holders;
 mod parts;
 mod plan;
 mod plan_page;

@@ -14,7 +14,8 @@ use super::judgement::{
 };
 use super::occupancy::{Example, Hold, Occupancy};
 use super::order::{Grant, LockHolds};
-use super::overlap::{Character, Traces};
+use super::overlap::Traces;
+use crate::check::weigh::Soundness;
 use crate::record::KeptOut;
 use crate::record::history::{
     Acquire, Event, Header, LinePosition, LockClaim, LockKind, Release, SessionState, Step, What, Write,
@@ -149,7 +150,7 @@ impl Checker {
             LockTurn::Enters => context.enter(event),
             LockTurn::MayEnter => {
                 context.lock.report.unknown += 1;
-                context.put_inside(event, true);
+                context.put_inside(event, None, true);
             }
             LockTurn::Refused => context.lock.report.failed += 1,
             LockTurn::Nested => context.stand.depth += u32::from(event.step == Step::Ok),
@@ -173,8 +174,8 @@ impl Checker {
         }
         match turn {
             LockTurn::Leaves => context.leave(before, event.alone),
-            LockTurn::Left(Step::Ok) => context.resolve(Character::Sound),
-            LockTurn::Left(step) => context.stand.not_let = Some(step),
+            LockTurn::Left(Step::Ok) => context.has_left(Soundness::Sound),
+            LockTurn::Left(step) => context.has_not_left(step),
             LockTurn::Nested if matches!(event.step, Step::Ok | Step::Unknown) => context.stand.depth -= 1,
             _ => {}
         }
@@ -237,7 +238,7 @@ impl EventContext<'_> {
     fn ask(&mut self, before: At, claim: LockClaim) {
         match before {
             At::Maybe => self.vanish(),
-            At::NotLet => self.resolve(self.stand.after_release()),
+            At::NotLet => self.goes_on_without(),
             _ => {}
         }
         let occupancy = self.lock.occupancy(self.at.clock);
@@ -247,7 +248,8 @@ impl EventContext<'_> {
 
     fn enter(&mut self, event: &Acquire<'_>) {
         let occupancy = self.lock.occupancy(self.at.clock);
-        if let Some(asked) = self.stand.asked.take() {
+        let asked = self.stand.asked.take();
+        if let Some(asked) = asked {
             occupancy.waits.ended(asked.at.t_us, self.at.t_us);
             let kept_out_us =
                 occupancy.kept_out_us(event.claim, self.at.t_us).saturating_sub(asked.kept_out_us);
@@ -255,11 +257,11 @@ impl EventContext<'_> {
         }
         self.lock.report.acquired += 1;
         self.lock.report.contended |= self.who != *self.lock.first.get_or_insert(self.who);
-        self.put_inside(event, false);
+        self.put_inside(event, asked.map(|asked| asked.at.t_us), false);
         self.grant(event);
     }
 
-    fn put_inside(&mut self, event: &Acquire<'_>, possible: bool) {
+    fn put_inside(&mut self, event: &Acquire<'_>, asked_us: Option<u64>, possible: bool) {
         let number = self.lock.next_hold();
         let session = self.suspended.flatten();
         let traces = Traces { who: self.who, acquired: self.at.place, session, released: None };
@@ -267,6 +269,8 @@ impl EventContext<'_> {
             number,
             claim: event.claim,
             token: event.token,
+            asked_us,
+            entered_us: self.at.t_us,
             possible,
             suspended: self.suspended.is_some(),
             traces,
@@ -306,9 +310,36 @@ impl EventContext<'_> {
                     self.stand.hold = None;
                 }
             }
+            (At::NotLet, Some(hold)) => self.lock.occupancy(self.at.clock).leave_again(hold, self.at),
             (At::Maybe, _) => self.vanish(),
             _ => {}
         }
+    }
+
+    /// The release was done.
+    fn has_left(&mut self, soundness: Soundness) {
+        if let Some(hold) = self.stand.hold.take() {
+            let occupancy = self.lock.occupancy(self.at.clock);
+            occupancy.is_gone(hold);
+            occupancy.resolve(hold, soundness);
+        }
+    }
+
+    /// The release failed, or its end is unknown.
+    fn has_not_left(&mut self, step: Step) {
+        self.stand.not_let = Some(step);
+        if let Some(hold) = self.stand.hold.filter(|_| step == Step::Fail) {
+            self.lock.occupancy(self.at.clock).stays(hold, self.at);
+        }
+    }
+
+    /// After a release that was not done for certain, the contender asks again: it takes itself for outside.
+    fn goes_on_without(&mut self) {
+        let soundness = self.stand.after_release();
+        if let Some(hold) = self.stand.hold.filter(|_| self.stand.not_let == Some(Step::Fail)) {
+            self.lock.occupancy(self.at.clock).leave(hold, self.at, false);
+        }
+        self.has_left(soundness);
     }
 
     fn vanish(&mut self) {
@@ -316,18 +347,12 @@ impl EventContext<'_> {
             self.lock.occupancy(self.at.clock).vanish(hold);
         }
     }
-
-    fn resolve(&mut self, character: Character) {
-        if let Some(hold) = self.stand.hold.take() {
-            self.lock.occupancy(self.at.clock).resolve(hold, character);
-        }
-    }
 }
 
 impl Stand {
     /// What a release that was not done leaves to be said of the session: a definite failure came from a live one.
-    fn after_release(&self) -> Character {
-        if self.not_let == Some(Step::Fail) { Character::Sound } else { Character::Unknown }
+    fn after_release(&self) -> Soundness {
+        if self.not_let == Some(Step::Fail) { Soundness::Sound } else { Soundness::Unknown }
     }
 }
 
@@ -380,16 +405,18 @@ impl Checker {
 fn tell_holder(stand: &mut Stand, lock: &mut Lock, state: SessionState, at: Moment) {
     let Some(hold) = stand.hold else { return };
     let occupancy = lock.occupancy(at.clock);
-    let believes = matches!(stand.at, At::Inside | At::AskingAgain | At::Easing);
+    let holds_on = stand.at == At::NotLet && stand.not_let == Some(Step::Fail);
+    let believes = holds_on || matches!(stand.at, At::Inside | At::AskingAgain | At::Easing);
     match state {
         SessionState::Suspended => occupancy.suspend(hold, true, at.place),
-        SessionState::Connected if believes && !stand.lost => occupancy.suspend(hold, false, at.place),
-        SessionState::Connected if stand.at == At::NotLet => {
-            let character = stand.after_release();
-            occupancy.resolve(hold, character);
-            stand.hold = None;
+        SessionState::Connected => {
+            if believes && !stand.lost {
+                occupancy.suspend(hold, false, at.place);
+            }
+            if stand.at == At::NotLet {
+                occupancy.resolve(hold, stand.after_release());
+            }
         }
-        SessionState::Connected => {}
         SessionState::Expired if believes => {
             stand.lost = true;
             occupancy.lose(hold, at);
@@ -398,6 +425,7 @@ fn tell_holder(stand: &mut Stand, lock: &mut Lock, state: SessionState, at: Mome
             if stand.at == At::Maybe {
                 occupancy.vanish(hold);
             } else {
+                occupancy.is_gone(hold);
                 occupancy.expire(hold, at.place);
             }
             stand.hold = None;
@@ -412,8 +440,9 @@ fn end_of_history(stand: &mut Stand, lock: &mut Lock, clock: usize, lived: impl 
     match stand.at {
         At::Inside | At::AskingAgain | At::Easing if stand.lost => occupancy.vanish(hold),
         At::Inside | At::AskingAgain | At::Easing => occupancy.remain(hold, lived),
+        At::NotLet if stand.lost => occupancy.vanish(hold),
         At::NotLet => occupancy.resolve(hold, stand.after_release()),
-        At::Leaving => occupancy.resolve(hold, Character::Unknown),
+        At::Leaving => occupancy.resolve(hold, Soundness::Unknown),
         At::Outside | At::Asking | At::Maybe => {}
     }
 }

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use super::clocks::Moment;
 use super::contender::CalledAcquire;
 use super::judgement::{Breach, Overlaps};
-use super::overlap::{Character, LOOKED_AT, Overlap, Party, Traces};
+use super::overlap::{LOOKED_AT, Overlap, Party, Traces};
 use crate::check::inside::{Evidence, Inside};
+use crate::check::weigh::{Granted, Soundness};
 use crate::record::history::{LinePosition, LockClaim, LockKind};
 
 /// How many overlaps may wait for what they were. The oldest of more is then uncertain.
@@ -20,6 +21,9 @@ pub struct Hold {
     pub number: u64,
     pub claim: LockClaim,
     pub token: Option<i64>,
+    /// When acquire was called.
+    pub asked_us: Option<u64>,
+    pub entered_us: u64,
     /// Whether the acquire's outcome is unknown.
     pub possible: bool,
     pub suspended: bool,
@@ -52,6 +56,8 @@ pub struct Occupancy {
     inside: Inside<Hold>,
     /// Holds inside that may never have been.
     possible: BTreeSet<u64>,
+    /// Holds whose release has been called and not been done for certain.
+    leaving: Vec<Hold>,
     waiting: Vec<Overlap>,
     pub entries: u64,
     pub waits: Waits,
@@ -69,6 +75,7 @@ impl Occupancy {
         Self {
             inside: Inside::new(kind),
             possible: BTreeSet::new(),
+            leaving: Vec::new(),
             waiting: Vec::new(),
             entries: 0,
             waits: Waits::default(),
@@ -92,7 +99,7 @@ impl Occupancy {
 
     pub fn enter(&mut self, hold: Hold, since: Moment) {
         self.entries += 1;
-        if !hold.possible && self.inside.keeps_out(hold.claim) {
+        if !hold.possible {
             self.meet(&hold, since);
         }
         let evidence = if hold.possible { Evidence::Doubtful } else { Evidence::Certain };
@@ -103,17 +110,35 @@ impl Occupancy {
     }
 
     fn meet(&mut self, hold: &Hold, since: Moment) {
-        let allowed = self.inside.allowed_beside(hold.claim);
-        let mut met: Vec<(u64, &mut Hold)> = self.inside.in_the_way(hold.claim).collect();
+        let is_full = self.inside.keeps_out(hold.claim);
+        if !is_full && self.leaving.is_empty() {
+            return;
+        }
+        let kind = self.inside.kind();
+        let allowed = kind.allowed_beside(hold.claim);
+        let met: Vec<(u64, &mut Hold)> = self.inside.in_the_way(hold.claim).collect();
         let live: u64 = met.iter().filter(|(_, other)| other.lost.is_none()).map(|(leases, _)| leases).sum();
-        if live > allowed {
-            let overlap = overlap(hold, since, allowed, &met);
+        let leaving = || {
+            let leaving = self.leaving.iter().rev();
+            leaving.map(|other| (kind.weight_against(hold.claim, other.claim), other))
+        };
+        if live + leaving().map(|(leases, _)| leases).sum::<u64>() > allowed {
+            let met = met.iter().rev().map(|(leases, other)| (*leases, &**other));
+            let met = met.filter(|(_, other)| other.lost.is_none());
+            let insiders = met.map(|(leases, other)| insider(hold, other, leases));
+            let leaving = leaving().filter(|(leases, _)| *leases > 0);
+            let leaving =
+                leaving.map(|(leases, other)| Party { is_leaving: true, ..insider(hold, other, leases) });
+            let insiders = insiders.chain(leaving);
+            let overlap = overlap(hold, since, allowed, insiders);
             self.keep(overlap);
+        }
+        if live > allowed {
             // A hold that may never have been explains one overlap, not all that follow.
             for number in std::mem::take(&mut self.possible) {
                 self.inside.leave(number, since.t_us, false);
             }
-        } else if let Some(zombie) = met.iter_mut().find_map(|(_, other)| other.lost.as_mut()) {
+        } else if is_full && let Some(zombie) = self.inside.in_the_way(hold.claim).find_map(lost) {
             zombie.others += 1;
             zombie.first.get_or_insert((since.t_us, hold.traces));
         }
@@ -122,11 +147,17 @@ impl Occupancy {
     fn keep(&mut self, overlap: Overlap) {
         if self.waiting.len() >= WAITING {
             let now = overlap.since.t_us;
-            let mut oldest = self.waiting.remove(0);
-            oldest.give_up();
-            self.settle(&oldest, now);
+            let oldest = self.waiting.remove(0);
+            self.give_up(oldest, now);
         }
         self.waiting.push(overlap);
+    }
+
+    fn give_up(&mut self, mut overlap: Overlap, now_us: u64) {
+        overlap.give_up();
+        if !overlap.is_none() {
+            self.settle(&overlap, now_us);
+        }
     }
 
     /// A holder calls release and no longer believes that it holds. `alone` when no other could run while it was inside.
@@ -139,7 +170,42 @@ impl Occupancy {
             self.ignored_expiry += 1;
             self.exemplify(Example { breach: Breach::Zombie, inside, entered, since_us, length_us });
         }
+        if hold.lost.is_none() && !hold.possible {
+            let traces = Traces { released: Some(at.place), ..hold.traces };
+            self.leaving.push(Hold { traces, ..hold });
+        }
         self.end(number, at.t_us, Some(at.place));
+    }
+
+    /// A holder calls release again after one whose end it did not learn: it may have been inside until now.
+    pub fn leave_again(&mut self, number: u64, at: Moment) {
+        if self.leaving.iter().any(|hold| hold.number == number) {
+            self.waiting.iter_mut().for_each(|overlap| overlap.may_have_stayed(number));
+            self.end(number, at.t_us, Some(at.place));
+        } else {
+            self.leave(number, at, false);
+        }
+    }
+
+    /// The release of a holder was done, or its contender goes on as if it had been.
+    pub fn is_gone(&mut self, number: u64) {
+        if self.stop_leaving(number).is_some() {
+            self.waiting.iter_mut().for_each(|overlap| overlap.is_gone(number));
+            self.settle_all();
+        }
+    }
+
+    /// The release of a holder failed: it is inside as if it had not asked.
+    pub fn stays(&mut self, number: u64, at: Moment) {
+        if let Some(hold) = self.stop_leaving(number) {
+            self.waiting.iter_mut().for_each(|overlap| overlap.stays(number));
+            self.inside.enter(number, hold.claim, at.t_us, Evidence::Certain, hold);
+        }
+    }
+
+    fn stop_leaving(&mut self, number: u64) -> Option<Hold> {
+        let found = self.leaving.iter().position(|hold| hold.number == number)?;
+        Some(self.leaving.swap_remove(found))
     }
 
     /// A holder turns out to have left when it was notified of the end of its session, or a hold never to have been.
@@ -159,9 +225,9 @@ impl Occupancy {
     }
 
     /// It is known what was behind a hold.
-    pub fn resolve(&mut self, number: u64, character: Character) {
+    pub fn resolve(&mut self, number: u64, soundness: Soundness) {
         if !self.waiting.is_empty() {
-            self.waiting.iter_mut().for_each(|overlap| overlap.resolve(number, character));
+            self.waiting.iter_mut().for_each(|overlap| overlap.resolve(number, soundness));
             self.settle_all();
         }
     }
@@ -191,26 +257,26 @@ impl Occupancy {
     /// A session turns out to have ended before its holder's release was done.
     pub fn expire(&mut self, number: u64, place: LinePosition) {
         self.waiting.iter_mut().for_each(|overlap| overlap.trace_session(number, place));
-        self.resolve(number, Character::Suspect);
+        self.resolve(number, Soundness::Lost);
     }
 
     /// The history ends while a contender is inside. Its session was alive if `lived` says so of an overlap's line.
     pub fn remain(&mut self, number: u64, lived: impl Fn(LinePosition) -> bool) {
         for overlap in &mut self.waiting {
             let sound = lived(overlap.since.place);
-            overlap.resolve(number, if sound { Character::Sound } else { Character::Unknown });
+            overlap.resolve(number, if sound { Soundness::Sound } else { Soundness::Unknown });
         }
     }
 
     /// Nothing follows: what is not known by now will never be.
     pub fn close(&mut self, now_us: u64) {
-        for mut overlap in std::mem::take(&mut self.waiting) {
-            overlap.give_up();
-            self.settle(&overlap, now_us);
+        for overlap in std::mem::take(&mut self.waiting) {
+            self.give_up(overlap, now_us);
         }
     }
 
     fn settle_all(&mut self) {
+        self.waiting.retain(|overlap| !overlap.is_none());
         let settled = |overlap: &mut Overlap| overlap.ended_us.is_some() && overlap.breach().is_some();
         let settled: Vec<Overlap> = self.waiting.extract_if(.., settled).collect();
         settled.iter().for_each(|overlap| self.settle(overlap, overlap.since.t_us));
@@ -239,30 +305,42 @@ impl Occupancy {
     }
 }
 
+fn lost((_, hold): (u64, &mut Hold)) -> Option<&mut OverdueHold> {
+    hold.lost.as_mut()
+}
+
 /// Of those inside the latest are looked at: they overlap the longest from here on.
-fn overlap(hold: &Hold, since: Moment, allowed: u64, met: &[(u64, &mut Hold)]) -> Overlap {
-    let live = || met.iter().rev().filter(|(_, other)| other.lost.is_none());
-    let insiders: Vec<Party> = live().take(LOOKED_AT).map(|(leases, other)| party(other, *leases)).collect();
-    let is_older =
-        |other: &Hold| matches!((hold.token, other.token), (Some(own), Some(token)) if own < token);
+fn overlap(hold: &Hold, since: Moment, allowed: u64, mut insiders: impl Iterator<Item = Party>) -> Overlap {
+    let looked_at: Vec<Party> = insiders.by_ref().take(LOOKED_AT).collect();
     Overlap {
-        entering: party(hold, hold.claim.leases.into()),
+        entering: party(hold, hold, hold.claim.leases.into()),
         since,
-        insiders,
-        others: live().skip(LOOKED_AT).map(|(leases, _)| leases).sum(),
+        insiders: looked_at,
+        others: insiders.filter(|party| !party.is_leaving).map(|party| party.weight).sum(),
         allowed,
-        entering_is_older: live().any(|(_, other)| is_older(other)),
         ended_us: None,
     }
 }
 
-fn party(hold: &Hold, weight: u64) -> Party {
-    let character = match (hold.possible, hold.suspended) {
-        (true, _) => Character::Unknown,
-        (_, true) => Character::Suspect,
-        _ => Character::Open,
+fn insider(entering: &Hold, other: &Hold, weight: u64) -> Party {
+    let soundness = match (other.possible, other.suspended) {
+        (true, _) => Soundness::Unknown,
+        (_, true) => Soundness::Lost,
+        _ => Soundness::Open,
     };
-    Party { hold: hold.number, weight, character, inside: true, traces: hold.traces }
+    Party { soundness, ..party(entering, other, weight) }
+}
+
+fn party(entering: &Hold, hold: &Hold, weight: u64) -> Party {
+    Party {
+        hold: hold.number,
+        weight,
+        soundness: Soundness::Open,
+        granted: Granted::of((hold.token, hold.entered_us), (entering.token, entering.asked_us)),
+        inside: true,
+        is_leaving: false,
+        traces: hold.traces,
+    }
 }
 
 /// An acquire is stuck when it waited this many times as long as any that ended...
@@ -309,6 +387,8 @@ mod tests {
             number,
             claim: LockClaim::WRITE,
             token: None,
+            asked_us: Some(u64::MAX),
+            entered_us: number,
             possible: false,
             suspended: false,
             traces,
@@ -343,14 +423,14 @@ mod tests {
             occupancy.enter(hold(2 * number), moment(10 * number));
             occupancy.enter(hold(2 * number + 1), moment(10 * number + 1));
             occupancy.leave(2 * number, moment(10 * number + 3), false);
-            occupancy.resolve(2 * number, Character::Sound);
+            occupancy.resolve(2 * number, Soundness::Sound);
             occupancy.leave(2 * number + 1, moment(10 * number + 5), false);
         }
         assert_eq!((counts(&occupancy), occupancy.examples.len()), ([30, 0, 0], 20));
         assert_eq!((occupancy.violations.longest_us, occupancy.examples[0].length_us), (2, 2));
         assert_eq!((occupancy.entries, occupancy.inside.in_the_way(LockClaim::WRITE).count()), (60, 0));
-        occupancy.enter(hold(100), moment(1000));
-        occupancy.enter(Hold { suspended: true, ..hold(101) }, moment(1001));
+        occupancy.enter(Hold { suspended: true, ..hold(100) }, moment(1000));
+        occupancy.enter(hold(101), moment(1001));
         occupancy.close(1002);
         assert_eq!(
             (counts(&occupancy), occupancy.examples.len()),
@@ -366,7 +446,7 @@ mod tests {
         occupancy.enter(hold(2), moment(20));
         occupancy.leave(1, moment(30), false);
         assert_eq!(counts(&occupancy), [0, 0, 0]);
-        occupancy.resolve(1, Character::Sound);
+        occupancy.resolve(1, Soundness::Sound);
         assert_eq!(counts(&occupancy), [1, 0, 0]);
         let example = &occupancy.examples[0];
         assert_eq!((example.since_us, example.length_us), (20, 10));
@@ -377,7 +457,7 @@ mod tests {
         let mut occupancy = Occupancy::new(LockKind::Mutex);
         occupancy.enter(hold(1), moment(10));
         occupancy.enter(hold(2), moment(20));
-        occupancy.resolve(1, Character::Sound);
+        occupancy.resolve(1, Soundness::Sound);
         assert_eq!(counts(&occupancy), [0, 0, 0]);
         occupancy.leave(2, moment(45), false);
         assert_eq!((counts(&occupancy), occupancy.violations.longest_us), ([1, 0, 0], 25));
@@ -399,6 +479,7 @@ mod tests {
                 occupancy.expire(number, LinePosition::default());
                 occupancy.leave(number, moment(600 + number), false);
             }
+            occupancy.resolve(500, Soundness::Sound);
             assert_eq!(
                 counts(&occupancy),
                 expected,
@@ -607,15 +688,26 @@ mod tests {
     }
 
     #[test]
-    fn of_the_two_the_older_token_is_the_older_grant() {
-        for (inside, entering, expected) in [(2, 1, [0, 1, 0]), (1, 2, [0, 0, 1]), (1, 1, [0, 0, 1])] {
+    fn a_holder_that_enters_after_a_later_grant_may_have_lost_the_lock_meanwhile() {
+        // Both tokens; when the second asked, where the first is inside since 10; and what it is where the second expires
+        let cases = [
+            ((Some(2), Some(1), Some(5)), [0, 1, 0]),
+            ((Some(1), Some(2), Some(5)), [1, 0, 0]),
+            ((Some(1), Some(1), Some(5)), [1, 0, 0]),
+            ((None, None, Some(5)), [0, 0, 1]),
+            ((None, None, Some(10)), [1, 0, 0]),
+            ((Some(2), Some(1), Some(10)), [1, 0, 0]),
+        ];
+        for ((inside, entering, asked_us), expected) in cases {
             let mut occupancy = Occupancy::new(LockKind::Mutex);
-            occupancy.enter(Hold { token: Some(inside), ..hold(1) }, moment(10));
-            occupancy.enter(Hold { token: Some(entering), ..hold(2) }, moment(20));
+            occupancy.enter(Hold { token: inside, entered_us: 10, ..hold(1) }, moment(10));
+            occupancy.enter(Hold { token: entering, asked_us, ..hold(2) }, moment(20));
             occupancy.expire(2, LinePosition::default());
             occupancy.leave(2, moment(30), false);
+            occupancy.leave(1, moment(35), false);
+            occupancy.resolve(1, Soundness::Sound);
             occupancy.close(40);
-            assert_eq!(counts(&occupancy), expected, "{inside} {entering}");
+            assert_eq!(counts(&occupancy), expected, "{inside:?} {entering:?} {asked_us:?}");
         }
     }
 

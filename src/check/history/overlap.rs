@@ -5,22 +5,12 @@
 
 use super::clocks::Moment;
 use super::judgement::Breach;
+use crate::check::weigh::{self, Granted, Soundness, Weighed};
+use crate::record::OverlapClass;
 use crate::record::history::LinePosition;
 
 /// How many of those inside are looked at one by one. Of the others it stays unknown what they were.
 pub const LOOKED_AT: usize = 64;
-
-/// What is known of the session behind a hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Character {
-    Open,
-    /// The session was alive during the hold.
-    Sound,
-    /// It was suspended when another entered, or it had ended.
-    Suspect,
-    /// It will never be known.
-    Unknown,
-}
 
 /// The lines of a hold that matter.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +33,12 @@ impl Traces {
 pub struct Party {
     pub hold: u64,
     pub weight: u64,
-    pub character: Character,
+    pub soundness: Soundness,
+    /// Relative to the grant of the contender that enters.
+    pub granted: Granted,
     pub inside: bool,
+    /// Its release had been called: it was in the way only if that failed.
+    pub is_leaving: bool,
     pub traces: Traces,
 }
 
@@ -58,8 +52,6 @@ pub struct Overlap {
     pub others: u64,
     /// Leases that may be inside beside the one who enters.
     pub allowed: u64,
-    /// Whether the token of the one who enters is the older: then its own session matters, too.
-    pub entering_is_older: bool,
     /// When they were no longer inside together.
     pub ended_us: Option<u64>,
 }
@@ -67,24 +59,27 @@ pub struct Overlap {
 impl Overlap {
     /// What it is, once that is known.
     pub fn breach(&self) -> Option<Breach> {
-        let of = |character| self.weight(|party| party.character == character);
-        let (sound, suspect, open) = (of(Character::Sound), of(Character::Suspect), of(Character::Open));
-        let total = self.weight(|_| true) + self.others;
-        let own = self.entering.character;
-        if own == Character::Suspect {
-            return Some(Breach::Zombie);
-        }
-        if sound > self.allowed {
-            return match own {
-                Character::Open if self.entering_is_older => None,
-                Character::Unknown if self.entering_is_older => Some(Breach::Uncertain),
-                _ => Some(Breach::Violation),
-            };
-        }
-        if total - suspect <= self.allowed {
-            return Some(Breach::Zombie);
-        }
-        (open == 0).then_some(Breach::Uncertain)
+        let insiders = self.insiders.iter();
+        let insiders = insiders.map(|Party { weight, soundness, granted, .. }| Weighed {
+            leases: *weight,
+            soundness: *soundness,
+            granted: *granted,
+        });
+        let class = weigh::class(
+            self.allowed,
+            self.entering.soundness,
+            insiders.chain(Weighed::unknown(self.others)),
+        );
+        class.map(|class| match class {
+            OverlapClass::Violation => Breach::Violation,
+            OverlapClass::Zombie => Breach::Zombie,
+            OverlapClass::Uncertain => Breach::Uncertain,
+        })
+    }
+
+    /// Whether all that were inside had room beside each other after all.
+    pub fn is_none(&self) -> bool {
+        self.weight(|_| true) + self.others <= self.allowed
     }
 
     fn weight(&self, counts: impl Fn(&Party) -> bool) -> u64 {
@@ -94,19 +89,11 @@ impl Overlap {
     /// The one inside that shows best what it is.
     pub fn counterpart(&self, breach: Breach) -> Option<&Party> {
         let wanted = match breach {
-            Breach::Violation => Character::Sound,
-            Breach::Zombie => Character::Suspect,
-            _ => Character::Unknown,
+            Breach::Violation => Soundness::Sound,
+            Breach::Zombie => Soundness::Lost,
+            _ => Soundness::Unknown,
         };
-        self.insiders.iter().find(|party| party.character == wanted).or_else(|| self.insiders.first())
-    }
-
-    /// The side that this hold is, while it is open what was behind it, and as far as that matters.
-    fn open_party(&mut self, hold: u64) -> Option<&mut Party> {
-        if hold == self.entering.hold && !self.entering_is_older {
-            return None;
-        }
-        self.party(hold).filter(|party| party.character == Character::Open)
+        self.insiders.iter().find(|party| party.soundness == wanted).or_else(|| self.insiders.first())
     }
 
     fn party(&mut self, hold: u64) -> Option<&mut Party> {
@@ -116,11 +103,37 @@ impl Overlap {
         self.insiders.iter_mut().find(|party| party.hold == hold)
     }
 
+    fn open_party(&mut self, hold: u64) -> Option<&mut Party> {
+        self.party(hold).filter(|party| party.soundness == Soundness::Open && !party.is_leaving)
+    }
+
     /// It is known what was behind a hold. What was known before stays.
-    pub fn resolve(&mut self, hold: u64, character: Character) {
+    pub fn resolve(&mut self, hold: u64, soundness: Soundness) {
         if let Some(party) = self.open_party(hold) {
-            party.character = character;
+            party.soundness = soundness;
         }
+    }
+
+    /// A release that had been called when the other entered was done: its holder was not in the way.
+    pub fn is_gone(&mut self, hold: u64) {
+        self.insiders.retain(|party| !(party.is_leaving && party.hold == hold));
+    }
+
+    /// A release that had been called when the other entered failed: its holder was inside all along.
+    pub fn stays(&mut self, hold: u64) {
+        self.insiders
+            .iter_mut()
+            .filter(|party| party.hold == hold)
+            .for_each(|party| party.is_leaving = false);
+    }
+
+    /// Whether that holder may have been inside is not known: its contender called release once more.
+    pub fn may_have_stayed(&mut self, hold: u64) {
+        let leaving = self.insiders.iter_mut().filter(|party| party.is_leaving && party.hold == hold);
+        leaving.for_each(|party| {
+            party.is_leaving = false;
+            party.soundness = Soundness::Unknown;
+        });
     }
 
     /// A hold's session was suspended or expired in that line. Where that is settled, an earlier line shows it.
@@ -145,31 +158,33 @@ impl Overlap {
         self.ended_us.unwrap_or(now_us).saturating_sub(self.since.t_us)
     }
 
-    /// Gives up waiting: what is not known will never be.
+    /// Gives up waiting: what is not known will never be. A release without an answer is taken for done.
     pub fn give_up(&mut self) {
+        self.insiders.retain(|party| !party.is_leaving);
         let parties = self.insiders.iter_mut().chain([&mut self.entering]);
-        parties.filter(|party| party.character == Character::Open).for_each(|party| {
-            party.character = Character::Unknown;
+        parties.filter(|party| party.soundness == Soundness::Open).for_each(|party| {
+            party.soundness = Soundness::Unknown;
         });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Character::{Open, Sound, Suspect, Unknown};
+    use super::Soundness::{Lost, Open, Sound, Unknown};
     use super::*;
 
     fn at(line: u64) -> LinePosition {
         LinePosition { line, offset: 0 }
     }
 
-    fn party(hold: u64, weight: u64, character: Character) -> Party {
+    fn party(hold: u64, weight: u64, soundness: Soundness) -> Party {
         let traces = Traces { who: 0, acquired: at(hold), session: None, released: None };
-        Party { hold, weight, character, inside: true, traces }
+        let granted = Granted::Before;
+        Party { hold, weight, soundness, granted, inside: true, is_leaving: false, traces }
     }
 
-    /// Hold 0 enters at 100 µs where holds 1, 2, ... of that weight and character are inside.
-    fn overlap(allowed: u64, entering: Character, insiders: &[(u64, Character)]) -> Overlap {
+    /// Hold 0 enters at 100 µs where holds 1, 2, ... of that weight and soundness are inside.
+    fn overlap(allowed: u64, entering: Soundness, insiders: &[(u64, Soundness)]) -> Overlap {
         let insiders = (1..).zip(insiders).map(|(hold, (weight, of))| party(hold, *weight, *of)).collect();
         Overlap {
             entering: party(0, 1, entering),
@@ -177,53 +192,47 @@ mod tests {
             insiders,
             others: 0,
             allowed,
-            entering_is_older: false,
             ended_us: None,
         }
     }
 
-    fn breach(allowed: u64, entering: Character, insiders: &[(u64, Character)]) -> Option<Breach> {
-        overlap(allowed, entering, insiders).breach()
+    #[test]
+    fn holders_that_are_not_known_one_by_one_may_have_been_alive() {
+        let breach = |others| Overlap { others, ..overlap(1, Open, &[(1, Lost), (1, Sound)]) }.breach();
+        assert_eq!((breach(0), breach(1)), (Some(Breach::Zombie), None));
+        let crowd = Overlap { others: 1, ..overlap(1, Sound, &[(1, Lost), (1, Sound)]) };
+        assert_eq!(crowd.breach(), Some(Breach::Uncertain));
     }
 
     #[test]
-    fn beside_one_holder_it_is_what_is_known_of_its_session() {
-        assert_eq!(breach(0, Open, &[(1, Sound)]), Some(Breach::Violation));
-        assert_eq!(breach(0, Open, &[(1, Suspect)]), Some(Breach::Zombie));
-        assert_eq!(breach(0, Open, &[(1, Unknown)]), Some(Breach::Uncertain));
-        assert_eq!(breach(0, Open, &[(1, Open)]), None, "that may still show");
-    }
-
-    #[test]
-    fn whoever_enters_without_a_session_is_the_zombie_whoever_is_inside() {
-        for inside in [Open, Sound, Suspect, Unknown] {
-            assert_eq!(breach(0, Suspect, &[(1, inside)]), Some(Breach::Zombie), "{inside:?}");
-        }
-    }
-
-    #[test]
-    fn the_older_grant_that_enters_last_may_be_the_one_at_fault() {
-        let older = |own| Overlap { entering_is_older: true, ..overlap(0, own, &[(1, Sound)]) }.breach();
-        assert_eq!(older(Open), None, "its own session matters, and is not known yet");
-        assert_eq!(older(Unknown), Some(Breach::Uncertain));
-        assert_eq!(older(Sound), Some(Breach::Violation));
-        assert_eq!(breach(0, Unknown, &[(1, Sound)]), Some(Breach::Violation), "the newer one is not asked");
-    }
-
-    #[test]
-    fn leases_are_counted_by_their_weight_against_what_is_allowed_beside() {
-        assert_eq!(breach(2, Open, &[(2, Sound), (1, Sound)]), Some(Breach::Violation));
-        assert_eq!(breach(2, Open, &[(2, Sound), (1, Suspect)]), Some(Breach::Zombie));
-        assert_eq!(breach(2, Open, &[(2, Sound), (1, Open)]), None);
-        assert_eq!(breach(2, Open, &[(2, Sound), (1, Unknown)]), Some(Breach::Uncertain));
-        assert_eq!(breach(1, Open, &[(2, Suspect), (2, Unknown)]), Some(Breach::Uncertain));
-        let crowd = Overlap { others: 1, ..overlap(1, Open, &[(1, Suspect), (1, Sound)]) };
-        assert_eq!(crowd.breach(), Some(Breach::Uncertain), "those not looked at may have been alive");
+    fn a_holder_whose_release_was_called_is_in_the_way_only_if_it_failed() {
+        let leaving = || {
+            let mut overlap = overlap(0, Open, &[(1, Open)]);
+            overlap.insiders[0].is_leaving = true;
+            overlap.resolve(1, Lost);
+            assert_eq!(overlap.breach(), None, "that may still show");
+            overlap
+        };
+        let mut gone = leaving();
+        gone.is_gone(1);
+        assert!(gone.is_none());
+        let mut unanswered = leaving();
+        unanswered.give_up();
+        assert!(unanswered.is_none());
+        let mut failed = leaving();
+        failed.stays(1);
+        failed.is_gone(1);
+        failed.resolve(1, Sound);
+        assert_eq!(failed.breach(), Some(Breach::Violation));
+        let mut called_again = leaving();
+        called_again.may_have_stayed(1);
+        called_again.resolve(1, Sound);
+        assert_eq!(called_again.breach(), Some(Breach::Uncertain));
     }
 
     #[test]
     fn the_one_shown_is_the_one_that_makes_it_what_it_is() {
-        let mixed = overlap(0, Open, &[(1, Open), (1, Unknown), (1, Suspect), (1, Sound)]);
+        let mixed = overlap(0, Open, &[(1, Open), (1, Unknown), (1, Lost), (1, Sound)]);
         let shown = |breach| mixed.counterpart(breach).map(|party| party.hold);
         assert_eq!(shown(Breach::Uncertain), Some(2));
         assert_eq!(shown(Breach::Zombie), Some(3));
@@ -235,25 +244,13 @@ mod tests {
     #[test]
     fn what_is_known_of_a_session_is_not_changed_by_what_comes_later() {
         let mut overlap = overlap(0, Open, &[(1, Open), (1, Open)]);
-        overlap.resolve(1, Suspect);
+        overlap.resolve(1, Lost);
         overlap.resolve(1, Sound);
         overlap.trace_session(1, at(70));
         overlap.trace_session(2, at(71));
         let [first, second] = &overlap.insiders[..] else { panic!("two are inside") };
-        assert_eq!((first.character, first.traces.session), (Suspect, None));
-        assert_eq!((second.character, second.traces.session), (Open, Some(at(71))));
-    }
-
-    #[test]
-    fn the_session_of_the_one_who_enters_matters_only_when_its_grant_is_the_older() {
-        for older in [false, true] {
-            let mut overlap = Overlap { entering_is_older: older, ..overlap(0, Open, &[(1, Open)]) };
-            overlap.trace_session(0, at(70));
-            overlap.resolve(0, Suspect);
-            let own = &overlap.entering;
-            assert_eq!((own.character == Suspect, own.traces.session.is_some()), (older, older));
-            assert_eq!(overlap.insiders[0].character, Open);
-        }
+        assert_eq!((first.soundness, first.traces.session), (Lost, None));
+        assert_eq!((second.soundness, second.traces.session), (Open, Some(at(71))));
     }
 
     #[test]
@@ -283,10 +280,10 @@ mod tests {
 
     #[test]
     fn when_nothing_follows_only_what_is_open_becomes_unknown() {
-        let mut overlap = overlap(0, Open, &[(1, Open), (1, Sound), (1, Suspect)]);
+        let mut overlap = overlap(0, Open, &[(1, Open), (1, Sound), (1, Lost)]);
         overlap.give_up();
-        let of: Vec<Character> = overlap.insiders.iter().map(|party| party.character).collect();
-        assert_eq!((overlap.entering.character, of), (Unknown, vec![Unknown, Sound, Suspect]));
+        let of: Vec<Soundness> = overlap.insiders.iter().map(|party| party.soundness).collect();
+        assert_eq!((overlap.entering.soundness, of), (Unknown, vec![Unknown, Sound, Lost]));
     }
 
     #[test]

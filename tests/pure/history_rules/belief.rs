@@ -100,7 +100,7 @@ fn a_session_that_turns_out_to_have_expired_makes_its_holder_a_zombie_after_the_
 
 /// Stories of two contenders, each with its verdict where that is not a matter of course, and its violations, zombies and
 /// uncertain overlaps.
-const STORIES: [(&str, Option<&str>, [u64; 3], &str); 8] = [
+const STORIES: [(&str, Option<&str>, [u64; 3], &str); 14] = [
     (
         "a connection that came back with its session excuses nothing",
         None,
@@ -141,9 +141,9 @@ const STORIES: [(&str, Option<&str>, [u64; 3], &str); 8] = [
         40-41 a/1 release ok",
     ),
     (
-        "whoever enters while its own session is suspended is the zombie",
-        None,
-        [0, 1, 0],
+        "an entry beside a live holder is not excused by the own lost connection",
+        Some("violated"),
+        [1, 0, 0],
         "mutex complete
         10-11 a/1 acquire ok
         12 a/2 acquire invoke
@@ -162,6 +162,87 @@ const STORIES: [(&str, Option<&str>, [u64; 3], &str); 8] = [
         18 a/1 acquire ok token=1
         20 a/1 session expired
         21-22 a/1 release fail
+        30-31 a/2 release ok",
+    ),
+    (
+        "a session that expired excuses no entry of a later grant",
+        Some("violated"),
+        [1, 0, 0],
+        "mutex complete
+        10 a/1 acquire invoke
+        10 a/2 acquire invoke
+        11 a/1 acquire ok token=1
+        15 a/2 acquire ok token=2
+        16 a/2 session expired
+        20-21 a/1 release ok
+        30-31 a/2 release fail",
+    ),
+    (
+        "a contender that lost its session leaves the overlap uncertain where nothing orders the grants",
+        Some("unknown"),
+        [0, 0, 1],
+        "mutex complete
+        10 a/1 acquire invoke
+        10 a/2 acquire invoke
+        11 a/1 acquire ok
+        15 a/2 acquire ok
+        16 a/2 session expired
+        20-21 a/1 release ok
+        30-31 a/2 release fail",
+    ),
+    (
+        "a holder whose release failed is inside until it releases again",
+        Some("violated"),
+        [2, 0, 0],
+        "mutex complete
+        10-11 a/1 acquire ok
+        12 a/2 acquire invoke
+        12 a/3 acquire invoke
+        20 a/1 release invoke
+        21 a/2 acquire ok
+        22 a/1 release fail
+        23-24 a/2 release ok
+        25 a/3 acquire ok
+        30-31 a/1 release ok
+        35-36 a/3 release ok",
+    ),
+    (
+        "a holder that goes on after a release of unknown outcome leaves entries before it releases again uncertain",
+        Some("unknown"),
+        [0, 0, 1],
+        "mutex complete
+        10-11 a/1 acquire ok
+        12 a/2 acquire invoke
+        20-21 a/1 release unknown
+        22 a/2 acquire ok
+        25-26 a/1 release ok
+        30-31 a/2 release ok",
+    ),
+    (
+        "a contender that asks again after a release of unknown outcome had left",
+        None,
+        [0, 0, 0],
+        "mutex complete
+        10-11 a/1 acquire ok
+        12 a/2 acquire invoke
+        20-21 a/1 release unknown
+        22 a/2 acquire ok
+        25 a/1 acquire invoke
+        30-31 a/2 release ok
+        32 a/1 acquire ok
+        40-41 a/1 release ok",
+    ),
+    (
+        "a holder whose release failed and whose session expires is a zombie",
+        None,
+        [0, 1, 0],
+        "mutex complete
+        10-11 a/1 acquire ok
+        12 a/2 acquire invoke
+        20-21 a/1 release fail
+        22 a/2 acquire ok
+        25 a/1 session expired
+        26-27 a/1 release fail
         30-31 a/2 release ok",
     ),
     (

@@ -1,0 +1,241 @@
+//! Sound holders, zombies and intruders in every mix: the trial's judge, `check` on the trial's history, and `merge` give
+//! the same verdict.
+
+use std::fmt::Write as _;
+
+use zklockbench::check;
+use zklockbench::record::history::LockKind;
+use zklockbench::record::{
+    CLOCKS_DIFFER_MS, Doubt, Facts, Grant, Lives, LockClaim, Occupant, Overlap, Overlaps, SessionEnd, Trial,
+};
+use zklockbench::results::history::merge_histories;
+use zklockbench::words::clock::WallClock;
+use zklockbench::words::spool::Sorted;
+
+use crate::support::records;
+use crate::support::story::{self, file, lines, overlaps};
+
+/// Violations, zombies and uncertain overlaps.
+type Counts = [u64; 3];
+
+/// A lock; its holders in the order of their entries; what their entries are. A holder is what it claims (`w`, `r` or a
+/// number of leases), its place in the order of grants, and its fate:
+///
+/// - `expired`: its session ends behind its back, and it learns of that after its release;
+/// - `lost`: it is told right after its entry, and stays;
+/// - `crashed`: it dies right after its entry;
+/// - `suspended`: its connection is lost right after its entry, `cut`: right before it; it is back at the release;
+/// - `unknown`: its release has no clear answer.
+const CASES: [(&str, &str, Counts); 46] = [
+    ("mutex", "w-1 w-2", [1, 0, 0]),
+    ("mutex", "w-2 w-1", [1, 0, 0]),
+    ("mutex", "w-1-expired w-2", [0, 1, 0]),
+    ("mutex", "w-1-lost w-2", [0, 1, 0]),
+    ("mutex", "w-1-crashed w-2", [0, 0, 0]),
+    ("mutex", "w-1-suspended w-2", [0, 1, 0]),
+    ("mutex", "w-1-unknown w-2", [0, 0, 1]),
+    ("mutex", "w-1 w-2-cut", [1, 0, 0]),
+    ("mutex", "w-1 w-2-expired", [1, 0, 0]),
+    ("mutex", "w-2 w-1-expired", [0, 1, 0]),
+    ("mutex", "w-2 w-1-unknown", [0, 0, 1]),
+    ("mutex", "w-1-expired w-2 w-3", [1, 1, 0]),
+    ("mutex", "w-1-lost w-2 w-3", [1, 1, 0]),
+    ("mutex", "w-1-crashed w-2 w-3", [1, 0, 0]),
+    ("mutex", "w-1-expired w-2-expired w-3", [0, 2, 0]),
+    ("mutex", "w-1-expired w-2-unknown w-3", [0, 1, 1]),
+    ("read-write", "r-1 r-2", [0, 0, 0]),
+    ("read-write", "w-1 r-2 r-3", [2, 0, 0]),
+    ("read-write", "w-1-expired r-2 r-3", [0, 2, 0]),
+    ("read-write", "r-1 r-2 w-3", [1, 0, 0]),
+    ("read-write", "r-1-expired r-2 w-3", [1, 0, 0]),
+    ("read-write", "r-1-expired r-2-expired w-3", [0, 1, 0]),
+    ("read-write", "r-1-expired w-2 r-3", [1, 1, 0]),
+    ("read-write", "w-1-lost r-2 w-3", [1, 1, 0]),
+    ("read-write", "r-2 w-1-expired", [0, 1, 0]),
+    ("read-write", "r-1 w-2-cut", [1, 0, 0]),
+    ("read-write", "r-1-crashed w-2", [0, 0, 0]),
+    ("read-write", "r-1-unknown r-2 w-3", [1, 0, 0]),
+    ("read-write", "r-1-unknown w-2", [0, 0, 1]),
+    ("semaphore 2", "1-1 1-2 1-3", [1, 0, 0]),
+    ("semaphore 2", "1-1-expired 1-2 1-3", [0, 1, 0]),
+    ("semaphore 2", "1-1-expired 1-2 1-3 1-4", [1, 1, 0]),
+    ("semaphore 2", "1-1-expired 1-2-expired 1-3 1-4", [0, 2, 0]),
+    ("semaphore 2", "1-1 1-2 1-3-expired", [1, 0, 0]),
+    ("semaphore 2", "1-2 1-3 1-1-expired", [0, 1, 0]),
+    ("semaphore 2", "1-1-crashed 1-2 1-3", [0, 0, 0]),
+    ("semaphore 2", "1-1-unknown 1-2 1-3", [0, 0, 1]),
+    ("semaphore 2", "1-1-suspended 1-2 1-3 1-4-expired", [1, 1, 0]),
+    ("semaphore 5", "3-1 2-2 1-3", [1, 0, 0]),
+    ("semaphore 5", "3-1-expired 2-2 3-3", [0, 1, 0]),
+    ("semaphore 5", "3-1-expired 2-2 3-3 1-4", [1, 1, 0]),
+    ("semaphore 5", "1-1-expired 4-2 2-3", [1, 0, 0]),
+    ("semaphore 5", "3-1-unknown 2-2 1-3", [0, 0, 1]),
+    ("semaphore 5", "3-2 3-1-expired", [0, 1, 0]),
+    ("semaphore 5", "2-1-lost 3-2 2-3", [0, 1, 0]),
+    ("semaphore 5", "2-1-crashed 3-2 2-3", [0, 0, 0]),
+];
+
+const ASKED: u64 = 1;
+
+struct CaseHolder {
+    contender: usize,
+    claim: LockClaim,
+    token: i64,
+    fate: &'static str,
+    entered: u64,
+    left: u64,
+}
+
+fn holders(case: &'static str) -> Vec<CaseHolder> {
+    let holder = |(contender, words): (usize, &'static str)| {
+        let mut words = words.split('-');
+        let claim = match words.next().unwrap() {
+            "w" => LockClaim::WRITE,
+            "r" => LockClaim::READ,
+            leases => LockClaim { leases: leases.parse().unwrap(), ..LockClaim::WRITE },
+        };
+        let token = words.next().unwrap().parse().unwrap();
+        let at = 10 * contender as u64;
+        CaseHolder {
+            contender,
+            claim,
+            token,
+            fate: words.next().unwrap_or("ok"),
+            entered: 10 + at,
+            left: 1000 + at,
+        }
+    };
+    case.split(' ').enumerate().map(holder).collect()
+}
+
+fn kind(lock: &str) -> LockKind {
+    match lock.split_once(' ') {
+        Some((_, leases)) => LockKind::Semaphore(leases.parse().unwrap()),
+        None if lock == "mutex" => LockKind::Mutex,
+        None => LockKind::ReadWrite,
+    }
+}
+
+/// What the load hands to the judge of a trial: every entry that the counts show to be one too many.
+fn judged_trial(lock: &str, holders: &[CaseHolder]) -> Trial {
+    let kind = kind(lock);
+    let mut noted = Overlaps::default();
+    let occupant = |holder: &CaseHolder| Occupant {
+        contender: holder.contender,
+        sequence: Some(holder.token),
+        czxid: Some(100 + holder.token),
+        claim: holder.claim,
+        asked: ASKED,
+        entered: holder.entered,
+    };
+    for (at, holder) in holders.iter().enumerate() {
+        let inside = holders[..at].iter().filter(|other| other.fate != "crashed");
+        let taken: u64 = inside.clone().map(|other| kind.weight_against(holder.claim, other.claim)).sum();
+        if taken > kind.allowed_beside(holder.claim) {
+            noted.note(Overlap::of(0, kind, occupant(holder), inside.map(occupant).collect()));
+        }
+        let session = match holder.fate {
+            "expired" | "lost" => SessionEnd::Expired,
+            "unknown" => SessionEnd::Unknown,
+            _ => SessionEnd::Alive,
+        };
+        let suspended = match holder.fate {
+            "suspended" => vec![(holder.entered + 1, holder.left)],
+            "cut" => vec![(holder.entered - 1, holder.left)],
+            _ => Vec::new(),
+        };
+        noted.doubts.insert(occupant(holder).hold(), Doubt { session, suspended, left: holder.left });
+    }
+    let facts = Facts {
+        kind,
+        began: 0,
+        overlaps: noted,
+        grants: Sorted::of(Grant::by_node, Vec::new()),
+        lives: Lives::default(),
+        all_gone: true,
+        wall: WallClock::default(),
+        clocks_differ_ms: CLOCKS_DIFFER_MS,
+        scratch: std::env::temp_dir(),
+    };
+    let mut trial = Trial { facts: Some(facts), ..records::trial(0) };
+    check::judge(&mut trial);
+    trial
+}
+
+/// The same as its history.
+fn history(lock: &str, holders: &[CaseHolder]) -> String {
+    let mut events: Vec<(u64, String)> = Vec::new();
+    for CaseHolder { contender, claim, token, fate, entered, left } in holders {
+        let mode = format!("{:?}", claim.mode).to_lowercase();
+        let asked = format!("mode={mode} leases={}", claim.leases);
+        let mut says = |at: u64, what: &str| events.push((at, format!("{at} a/{contender} {what}")));
+        says(ASKED, &format!("acquire invoke {asked}"));
+        if *fate == "cut" {
+            says(entered - 1, "session suspended");
+        }
+        says(*entered, &format!("acquire ok {asked} token={}", 100 + token));
+        match *fate {
+            "lost" | "crashed" => says(entered + 1, "session expired"),
+            "suspended" => says(entered + 1, "session suspended"),
+            _ => {}
+        }
+        if *fate == "crashed" {
+            continue;
+        }
+        says(*left, "release invoke");
+        match *fate {
+            "expired" => {
+                says(left + 1, "release unknown");
+                says(left + 2, "session expired");
+            }
+            "lost" => says(left + 1, "release fail"),
+            "suspended" | "cut" => {
+                says(left + 1, "session connected");
+                says(left + 2, "release ok");
+            }
+            "unknown" => says(left + 1, "release unknown"),
+            _ => says(left + 1, "release ok"),
+        }
+    }
+    events.sort_by_key(|(at, _)| *at);
+    let mut story = format!("{lock} complete\n");
+    events.iter().for_each(|(_, event)| writeln!(story, "{event}").unwrap());
+    lines(&story)
+}
+
+/// The case as one worker saw it, merged with another worker that was alone.
+fn merged(lock: &str, trial: &Trial, history: &str) -> (Trial, Counts) {
+    let alone = lines(&format!("{lock} complete\n1-2 a/0 acquire ok\n3-4 a/0 release ok"));
+    let (_one_dir, one) = file(history.as_bytes());
+    let (dir, other) = file(alone.as_bytes());
+    let to = dir.path().join("merged.jsonl");
+    merge_histories(&[(0, one), (1, other)], &to).unwrap();
+    let judgement = story::check(&to, false).unwrap();
+    let mut both = Trial::of_workers(vec![trial.clone(), records::trial(0)]).unwrap();
+    check::add_order(&mut both, &judgement);
+    check::judge(&mut both);
+    (both, overlaps(&judgement))
+}
+
+fn counts(trial: &Trial) -> Counts {
+    [trial.violation_count, trial.excused.zombies, trial.excused.uncertain]
+}
+
+#[test]
+fn trial_history_and_merge_give_the_same_verdict_on_every_mix_of_holders() {
+    for (lock, case, expected) in CASES {
+        let holders = holders(case);
+        let trial = judged_trial(lock, &holders);
+        assert_eq!(counts(&trial), expected, "trial: {lock}: {case}");
+        let history = history(lock, &holders);
+        let judgement = story::check_text(history.as_bytes()).unwrap();
+        assert_eq!(overlaps(&judgement), expected, "check: {lock}: {case}");
+        assert_eq!(check::differs(&trial, &judgement), None, "{lock}: {case}");
+        let (both, of_history) = merged(lock, &trial, &history);
+        assert_eq!((counts(&both), of_history), (expected, expected), "merge: {lock}: {case}");
+        let is_violated = expected[0] > 0;
+        for word in [trial.judged.verdict.word(), judgement.verdict.word(), both.judged.verdict.word()] {
+            assert_eq!(word == "violated", is_violated, "{lock}: {case}: {word}");
+        }
+    }
+}
