@@ -65,7 +65,12 @@ pub(super) fn class(
     entering: Soundness,
     inside: impl Iterator<Item = Weighed> + Clone,
 ) -> Option<OverlapClass> {
-    let extreme = |is_sound: fn(Soundness) -> bool| {
+    let extreme = |open: Soundness, unknown: Soundness| {
+        let is_sound = |soundness| match soundness {
+            Soundness::Open => open == Soundness::Sound,
+            Soundness::Unknown => unknown == Soundness::Sound,
+            known => known == Soundness::Sound,
+        };
         let leases = |counts: fn(Granted) -> bool| -> u64 {
             let counted = inside.clone().filter(|one| is_sound(one.soundness) && counts(one.granted));
             counted.map(|one| one.leases).sum()
@@ -80,14 +85,12 @@ pub(super) fn class(
             OverlapClass::Zombie
         }
     };
-    let mildest = extreme(|soundness| soundness == Soundness::Sound);
-    let worst = extreme(|soundness| soundness != Soundness::Lost);
-    let is_open = entering == Soundness::Open || inside.clone().any(|one| one.soundness == Soundness::Open);
-    match () {
-        () if mildest == worst => Some(worst),
-        () if is_open => None,
-        () => Some(OverlapClass::Uncertain),
-    }
+    let once_known = |open: Soundness| {
+        let (mildest, worst) = (extreme(open, Soundness::Lost), extreme(open, Soundness::Sound));
+        if mildest == worst { worst } else { OverlapClass::Uncertain }
+    };
+    let (mildest, worst) = (once_known(Soundness::Lost), once_known(Soundness::Sound));
+    (mildest == worst).then_some(worst)
 }
 
 #[cfg(test)]

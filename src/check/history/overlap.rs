@@ -148,7 +148,7 @@ impl Overlap {
         let Some(party) = self.party(hold).filter(|party| party.inside) else { return };
         party.inside = false;
         party.traces.released = place;
-        if !self.entering.inside || self.weight(|party| party.inside) <= self.allowed {
+        if !self.entering.inside || self.weight(|party| party.inside && !party.is_leaving) <= self.allowed {
             self.ended_us.get_or_insert(t_us);
         }
     }
