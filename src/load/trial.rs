@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -39,6 +40,8 @@ use crate::world::zk::{Target, nodelay};
 const DRAIN_AT_LEAST: Duration = Duration::from_secs(15);
 /// What a contender whose session is over needs to notice it, once it connects again.
 const SESSION_ENDS: Duration = Duration::from_secs(5);
+/// How long a generator thread may take to hand over its record after an abort.
+const ABORT_AT_MOST: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 const INTERRUPTED: &str = "interrupted";
 const TICK: Duration = Duration::from_millis(200);
@@ -123,6 +126,8 @@ struct Conductor<'a> {
     interrupt: &'a CancellationToken,
     sink: Sink<'a>,
     threads: Vec<oneshot::Receiver<ThreadRecord>>,
+    /// Generator threads that returned no record.
+    missing_threads: usize,
     /// Until what it has kept is taken; `None` where nothing is to be kept.
     keeper: Option<Keeper>,
     started_at: SystemTime,
@@ -191,6 +196,7 @@ impl<'a> Conductor<'a> {
             interrupt,
             sink,
             threads,
+            missing_threads: 0,
             keeper,
             started_at,
             began,
@@ -420,21 +426,16 @@ impl<'a> Conductor<'a> {
 
     async fn collect(&mut self) -> Vec<ThreadRecord> {
         self.shared.signals.close.cancel();
-        let records = join_all(self.threads.drain(..));
-        let abort = self.shared.signals.abort.clone();
-        let at_most = self.drain_at_most();
-        let give_up = async {
-            tokio::time::sleep(at_most).await;
-            abort.cancel();
-            std::future::pending::<()>().await;
-        };
-        let records = tokio::select! {
-            records = records => records,
-            () = give_up => Vec::new(),
-        };
-        let threads: Vec<ThreadRecord> = records.into_iter().flatten().collect();
-        if threads.is_empty() {
-            self.cut_short(Cause::DidNotEnd, "the load generator's threads returned nothing");
+        let started = self.threads.len();
+        let (abort, at_most) = (self.shared.signals.abort.clone(), self.drain_at_most());
+        let threads = collect(&mut self.threads, &abort, at_most, ABORT_AT_MOST).await;
+        self.missing_threads = started - threads.len();
+        if self.missing_threads > 0 {
+            let missing = self.missing_threads;
+            self.cut_short(
+                Cause::DidNotEnd,
+                format!("{missing} of {started} generator threads returned no record"),
+            );
         }
         threads
     }
@@ -442,7 +443,7 @@ impl<'a> Conductor<'a> {
     async fn abandon(&mut self) {
         self.shared.signals.drain.cancel();
         self.shared.signals.abort.cancel();
-        let _ = join_all(self.threads.drain(..)).await;
+        collect(&mut self.threads, &self.shared.signals.abort, Duration::ZERO, ABORT_AT_MOST).await;
     }
 
     fn phase_begins(&self, name: &'static str, expected: Option<Duration>) -> Stamp {
@@ -455,6 +456,30 @@ impl<'a> Conductor<'a> {
         self.phases.push(Phase { name: name.to_owned(), took_us });
         took_us
     }
+}
+
+/// The records of the threads that end by themselves, or soon after the abort that follows. A thread that hangs or has
+/// panicked returns none.
+async fn collect<R>(
+    threads: &mut Vec<oneshot::Receiver<R>>,
+    abort: &CancellationToken,
+    at_most: Duration,
+    after_abort: Duration,
+) -> Vec<R> {
+    let mut running: FuturesUnordered<_> = threads.drain(..).collect();
+    let mut records = Vec::with_capacity(running.len());
+    for patience in [at_most, after_abort] {
+        let ended = async {
+            while let Some(record) = running.next().await {
+                records.extend(record);
+            }
+        };
+        if tokio::time::timeout(patience, ended).await.is_ok() {
+            break;
+        }
+        abort.cancel();
+    }
+    records
 }
 
 async fn all_finished(shared: &Shared) {
@@ -524,4 +549,42 @@ fn shortest_phase(spec: &TrialSpec) -> Option<Duration> {
         .into_iter()
         .filter(|phase| !phase.is_zero())
         .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(50);
+
+    #[tokio::test(start_paused = true)]
+    async fn records_are_collected_when_another_thread_hangs_or_panics() {
+        for (hung, panicked) in [(1, 0), (0, 1), (1, 1)] {
+            let abort = CancellationToken::new();
+            let (ended, record) = oneshot::channel();
+            let (ends_on_abort, aborted) = oneshot::channel();
+            let senders: Vec<_> = (0..hung + panicked).map(|_| oneshot::channel::<u8>()).collect();
+            let (mut senders, mut threads): (Vec<_>, Vec<_>) = senders.into_iter().unzip();
+            senders.truncate(hung);
+            threads.extend([aborted, record]);
+            ended.send(1).unwrap();
+            let on_abort = abort.clone();
+            tokio::spawn(async move {
+                on_abort.cancelled().await;
+                ends_on_abort.send(2).unwrap();
+            });
+            let collected = collect(&mut threads, &abort, SOON, SOON);
+            let records = tokio::time::timeout(4 * SOON, collected).await.expect("the wait is bounded");
+            assert_eq!(records, [1, 2], "{hung} hung, {panicked} panicked");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn threads_that_end_in_time_are_not_aborted() {
+        let abort = CancellationToken::new();
+        let (ended, record) = oneshot::channel();
+        ended.send(()).unwrap();
+        assert_eq!(collect(&mut vec![record], &abort, SOON, SOON).await.len(), 1);
+        assert!(!abort.is_cancelled());
+    }
 }

@@ -261,7 +261,7 @@ impl Conductor<'_> {
             )));
         }
         let Lost { entries, moments } = lost + kept.lost;
-        kept.moments.has_gaps = moments > 0;
+        kept.moments.has_gaps = moments > 0 || self.missing_threads > 0;
         if moments > 0 {
             let lost = counted(moments, "event", "events");
             (self.sink)(EnvironmentEvent::Warning(&format!("the history lacks {lost}: {SLOW_DISK}")));
