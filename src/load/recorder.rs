@@ -20,6 +20,7 @@ use crate::scenario::{Load, TrialSpec};
 use crate::words::catalog::{Holders, Mode, ParamValue};
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::{ArrivalWait, Measure, Outcome};
+use crate::words::units::one_line;
 use crate::world::driver::PastHold;
 use crate::world::zk::{Failure, Session};
 
@@ -139,6 +140,9 @@ impl Recorder {
     }
 
     pub fn error(&self, doing: &str, failure: &Failure) {
+        if let Failure::Protocol(breach) = failure {
+            self.shared.board.breach.get_or_init(|| one_line(breach));
+        }
         self.occurrences().error(format!("{doing}: {}", failure.kind()));
     }
 

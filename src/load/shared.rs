@@ -97,6 +97,8 @@ pub struct Board {
     pub looked: AtomicU64,
     /// Such looks that have begun and not ended: how many of their reads the servers have counted is not known.
     pub looking: AtomicU64,
+    /// The first breach of the protocol by a server.
+    pub breach: OnceLock<String>,
     /// Notified when a session has another connection.
     pub connections: tokio::sync::Notify,
 }

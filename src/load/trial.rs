@@ -329,7 +329,10 @@ impl<'a> Conductor<'a> {
         let took = self.phase_ended("connect", begin);
         let unconnected = Board::read(&shared.board.unconnected);
         if unconnected == all {
-            let none = format!("none of {} could open a session", contenders(all));
+            let mut none = format!("none of {} could open a session", contenders(all));
+            if let Some(breach) = shared.board.breach.get() {
+                none = format!("{breach}: {none}");
+            }
             // Of a driver that can open none, nothing follows for the other strategies.
             if shared.drivers.are_there() {
                 self.cut_short(Cause::TooFewSessions, none);
@@ -497,6 +500,9 @@ async fn ensemble_lost(environment: &Environment, shared: &Shared) -> String {
     let mut unreachable_since = None;
     loop {
         tokio::time::sleep(Duration::from_millis(500)).await;
+        if let Some(breach) = shared.board.breach.get() {
+            return format!("the ensemble cannot be measured: {breach}");
+        }
         let since_reply = clock::now().saturating_sub(shared.last_reply.load(Ordering::Relaxed));
         let answers = since_reply < 1_000_000 || environment.any_reachable().await;
         let since = if answers { None } else { Some(unreachable_since.unwrap_or_else(clock::now)) };

@@ -1,11 +1,13 @@
 //! Servers that are none, or that lie: what they announce is not believed, and what is secret goes to none of them.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::ensemble;
 use crate::support::program::{Bench, eventually, measured, stderr};
 
 const SCENARIO: &str =
@@ -15,6 +17,7 @@ const MOST_KB: u64 = 100_000;
 const TWO_GIGABYTES: [u8; 4] = i32::MAX.to_be_bytes();
 /// The numbers by which the protocol names what is not an answer to a request, and a request for a list.
 const PING: i32 = -2;
+const NOTIFICATION: i32 = -1;
 
 /// What a server makes up.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +30,46 @@ enum Lie {
     OfLists,
     /// It grants sessions that time out before they began.
     OfTimeouts,
+    /// It grants sessions, and sends what no session asked for without end.
+    Flood(Flood),
+    /// It grants no session, and answers an administrative command without end.
+    OfCommands,
+}
+
+/// Frames that are sent without end.
+#[derive(Debug, Clone, Copy)]
+enum Flood {
+    Notifications,
+    /// Notifications of more than a megabyte each.
+    LongNotifications,
+    /// Events that tell of the session itself.
+    SessionEvents,
+    Pings,
+    /// Replies to requests that were never sent.
+    Replies,
+    /// Frames without a header.
+    Empty,
+}
+
+impl Flood {
+    fn frame(self) -> Vec<u8> {
+        let header =
+            |xid: i32| [&xid.to_be_bytes()[..], &(-1_i64).to_be_bytes(), &0_i32.to_be_bytes()].concat();
+        let event = |kind: i32, path: &[u8]| {
+            let length = i32::try_from(path.len()).unwrap();
+            let (kind, state) = (kind.to_be_bytes(), 3_i32.to_be_bytes());
+            [&header(NOTIFICATION)[..], &kind, &state, &length.to_be_bytes(), path].concat()
+        };
+        let body = match self {
+            Self::Notifications => event(4, &b"/zklockbench/x".repeat(20)),
+            Self::LongNotifications => event(4, &[b"/", &[b'x'; 3 << 19][..]].concat()),
+            Self::SessionEvents => event(-1, b""),
+            Self::Pings => header(PING),
+            Self::Replies => header(1_000_000),
+            Self::Empty => Vec::new(),
+        };
+        [&u32::try_from(body.len()).unwrap().to_be_bytes()[..], &body].concat()
+    }
 }
 
 /// Listens until the test ends, and does that to all that connect. Gives its address.
@@ -53,9 +96,16 @@ fn serve(each: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
 fn tell(mut stream: TcpStream, lie: Lie) -> std::io::Result<()> {
     let first = frame(&mut stream)?;
     let is_session = first.is_some();
+    if matches!(lie, Lie::OfCommands | Lie::Flood(_)) && !is_session {
+        stream.write_all(b"zk_version\t3.8.0\nzk_server_state\tstandalone\n")?;
+        return endless_keys(&mut stream);
+    }
     if matches!(lie, Lie::Everywhere) || !is_session {
         stream.write_all(&TWO_GIGABYTES)?;
         return endless(&mut stream);
+    }
+    if matches!(lie, Lie::OfCommands) {
+        return Ok(());
     }
     let timeout: i32 = if matches!(lie, Lie::OfTimeouts) { -1 } else { 20_000 };
     let granted = [
@@ -67,6 +117,13 @@ fn tell(mut stream: TcpStream, lie: Lie) -> std::io::Result<()> {
         &[0],
     ];
     send(&mut stream, &granted.concat())?;
+    if let Lie::Flood(flood) = lie {
+        let frame = flood.frame();
+        let many = frame.repeat((1 << 16) / frame.len() + 1);
+        loop {
+            stream.write_all(&many)?;
+        }
+    }
     while let Some(request) = frame(&mut stream)? {
         let xid = i32::from_be_bytes(*request.first_chunk().unwrap());
         let header = [&xid.to_be_bytes()[..], &1_i64.to_be_bytes(), &0_i32.to_be_bytes()].concat();
@@ -97,6 +154,14 @@ fn frame(stream: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
 
 fn send(stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
     stream.write_all(&[&u32::try_from(body.len()).unwrap().to_be_bytes()[..], body].concat())
+}
+
+fn endless_keys(stream: &mut TcpStream) -> std::io::Result<()> {
+    for from in (0_u64..).step_by(1_000) {
+        let keys: String = (from..from + 1_000).map(|key| format!("zk_{key:x}\t1\n")).collect();
+        stream.write_all(keys.as_bytes())?;
+    }
+    Ok(())
 }
 
 fn endless(stream: &mut TcpStream) -> std::io::Result<()> {
@@ -131,6 +196,100 @@ fn a_server_that_announces_two_gigabytes_is_refused_by_name_of_the_limit_and_cos
         }
     }
     assert!(bench.results().is_empty());
+}
+
+#[test]
+fn a_server_that_floods_is_named_with_what_it_sent_and_costs_no_memory() {
+    let bench = Bench::with(SCENARIO);
+    let unasked = "sent 1001 notifications that no watch asked for";
+    for (flood, cause) in [
+        (Flood::Notifications, unasked),
+        (Flood::LongNotifications, unasked),
+        (Flood::SessionEvents, "sent what is no notification"),
+        (Flood::Pings, "sent a reply that no request asked for"),
+        (Flood::Replies, "sent a reply that no request asked for"),
+        (Flood::Empty, "sent what is no reply"),
+    ] {
+        let address = liar(Lie::Flood(flood));
+        for arguments in [
+            vec!["clean", "--connect", &address],
+            vec!["run", "scenario.toml", "--connect", &address, "--no-progress"],
+        ] {
+            let ended = measured(bench.command(&arguments));
+            let case = format!("{flood:?}: {}: {}", arguments[0], ended.said);
+            assert_eq!(ended.code, Some(3), "{case}");
+            assert!(ended.resident_kb < MOST_KB, "{} kB: {case}", ended.resident_kb);
+            assert!(ended.said.contains(&format!("{address} {cause}")), "{case}");
+            assert!(ended.took < Duration::from_secs(10), "{:?}: {case}", ended.took);
+        }
+    }
+    assert!(bench.results().is_empty());
+}
+
+#[test]
+fn administrative_replies_without_end_cost_no_memory() {
+    let bench = Bench::with(SCENARIO);
+    let address = liar(Lie::OfCommands);
+    let arguments = ["run", "scenario.toml", "--connect", &address, "--no-progress"];
+    let ended = measured(bench.command(&arguments));
+    assert_eq!(ended.code, Some(3), "{}", ended.said);
+    assert!(ended.resident_kb < MOST_KB, "{} kB: {}", ended.resident_kb, ended.said);
+    assert!(ended.said.contains(&format!("{address} answers `srvr` with more than")), "{}", ended.said);
+}
+
+/// Replies that a server gives before it floods: a run takes fewer than a hundred to begin, and thousands in a second of load.
+const REPLIES_BEFORE: usize = 1_500;
+
+/// Passes everything on to a server, until it floods every connection that there is, and those that follow. Gives its address.
+fn turncoat(server: &str) -> String {
+    let (server, replies) = (server.to_owned(), AtomicUsize::new(0));
+    serve(move |client| {
+        let _ = pass_on(client, &server, &replies);
+    })
+}
+
+fn pass_on(mut client: TcpStream, server: &str, replies: &AtomicUsize) -> std::io::Result<()> {
+    let mut server = TcpStream::connect(server)?;
+    let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
+    thread::spawn(move || {
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Both);
+    });
+    let flood = Flood::Notifications.frame();
+    let mut length = [0; 4];
+    while server.read_exact(&mut length).is_ok() {
+        client.write_all(&length)?;
+        // What answers a command has no length; its first letters make a number that is none.
+        let Some(length) =
+            usize::try_from(u32::from_be_bytes(length)).ok().filter(|length| *length < 1 << 20)
+        else {
+            return std::io::copy(&mut server, &mut client).map(|_| ());
+        };
+        let mut body = vec![0; length];
+        server.read_exact(&mut body)?;
+        client.write_all(&body)?;
+        if replies.fetch_add(1, Ordering::SeqCst) > REPLIES_BEFORE {
+            loop {
+                client.write_all(&flood)?;
+            }
+        }
+    }
+    client.shutdown(Shutdown::Both)
+}
+
+#[test]
+fn a_server_that_floods_in_the_middle_of_a_trial_ends_the_run() {
+    let long = SCENARIO.replace("500ms", "60s");
+    let bench = Bench::with(&long);
+    let address = turncoat(ensemble::shared().split(',').next().unwrap());
+    let chroot = ensemble::place_on_shared();
+    let below = format!("{}{}", address, &chroot[chroot.find('/').unwrap_or(chroot.len())..]);
+    let arguments = ["run", "scenario.toml", "--connect", &below, "--no-progress", "--no-floor"];
+    let ended = measured(bench.command(&arguments));
+    assert_eq!(ended.code, Some(3), "{}", ended.said);
+    assert!(ended.resident_kb < MOST_KB, "{} kB: {}", ended.resident_kb, ended.said);
+    let cause = format!("the ensemble cannot be measured: {address} sent ");
+    assert!(ended.said.contains(&cause) && ended.said.contains("that no watch asked for"), "{}", ended.said);
 }
 
 /// Listens, answers nothing, and keeps what it hears.

@@ -1,6 +1,5 @@
 //! The servers' four-letter words: what one server says of itself.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -15,35 +14,46 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) const NOT_SERVING: &str = "not currently serving";
 /// What a server says to a word that it does not allow.
 pub(super) const NOT_ALLOWED: &str = "not in the whitelist";
-/// The longest answer that is read; `mntr` of a busy server is about 100 kB, `wchc` has a line for each watch.
-const LONGEST: usize = 16 << 20;
+/// The longest reply that is read, in bytes: `mntr` of a busy server is about 100 kB, `wchc` has a line for each watch.
+fn longest(command: &str) -> usize {
+    match command {
+        "wchc" => 16 << 20,
+        "mntr" => 4 << 20,
+        _ => 1 << 18,
+    }
+}
+/// The most watches that are kept of a reply.
+const WATCHES_KEPT: usize = 100_000;
 
-/// The answer to `mntr`: everything that a server counts.
+/// The answer to `mntr`: everything that a server counts. It stays text: a server decides how many keys there are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mntr {
-    text: BTreeMap<String, String>,
+    text: String,
 }
 
 impl Mntr {
-    fn parse(answer: &str) -> Self {
-        let pairs = answer.lines().filter_map(|line| line.split_once('\t'));
-        Self { text: pairs.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect() }
+    fn parse(answer: String) -> Self {
+        Self { text: answer }
+    }
+
+    fn value(&self, key: &str) -> Option<&str> {
+        self.text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t')).map(str::trim)
     }
 
     /// A counter or gauge, without fraction; `None` where the server has no such key.
     pub fn number(&self, key: &str) -> Option<i64> {
-        let value = self.text.get(key)?;
+        let value = self.value(key)?;
         value.parse().ok().or_else(|| value.parse::<f64>().ok().map(|number| number as i64))
     }
 
     /// `leader`, `follower`, `observer` or `standalone`.
     pub fn state(&self) -> Option<&str> {
-        self.text.get("zk_server_state").map(String::as_str)
+        self.value("zk_server_state")
     }
 
     /// The version without build details, e.g. `3.8.0`.
     pub fn version(&self) -> Option<&str> {
-        without_build(self.text.get("zk_version")?)
+        without_build(self.value("zk_version")?)
     }
 
     pub fn synced_followers(&self) -> Option<i64> {
@@ -63,7 +73,7 @@ fn without_build(version: &str) -> Option<&str> {
 pub async fn mntr(address: &str) -> io::Result<Mntr> {
     let answer = ask(address, "mntr", PATIENCE).await?;
     if answer.contains("zk_server_state") {
-        return Ok(Mntr::parse(&answer));
+        return Ok(Mntr::parse(answer));
     }
     Err(refused("mntr", &answer))
 }
@@ -91,6 +101,9 @@ pub async fn watches(address: &str) -> io::Result<Vec<(i64, String)>> {
     let mut session = None;
     let mut watches = Vec::new();
     for line in answer.lines() {
+        if watches.len() == WATCHES_KEPT {
+            break;
+        }
         match (line.strip_prefix("0x"), line.trim_start(), session) {
             (Some(digits), _, _) => session = u64::from_str_radix(digits, 16).ok(),
             (None, path, Some(of)) if path.starts_with('/') => watches.push((of as i64, path.to_owned())),
@@ -151,12 +164,14 @@ pub(super) async fn ask(address: &str, word: &str, patience: Duration) -> io::Re
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(word.as_bytes()).await?;
         let mut answer = Vec::new();
-        stream.take(LONGEST as u64 + 1).read_to_end(&mut answer).await?;
-        if answer.len() > LONGEST {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("the answer to `{word}` is longer than {} MiB (no ZooKeeper server?)", LONGEST >> 20),
-            ));
+        let longest = longest(word);
+        stream.take(longest as u64 + 1).read_to_end(&mut answer).await?;
+        if answer.len() > longest {
+            let why = format!(
+                "{address} answers `{word}` with more than {} KiB (no ZooKeeper server?)",
+                longest >> 10
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         // Versions and settings come to terminals and pages: nothing in them may do more than be read.
         Ok(harmless_lines(String::from_utf8_lossy(&answer).into_owned()))
@@ -194,7 +209,8 @@ mod tests {
     fn an_answer_gives_numbers_state_and_version() {
         let mntr = Mntr::parse(
             "zk_version\t3.8.0--1, built on 2023-01-01\nzk_server_state\tleader\nzk_synced_followers\t2\n\
-             zk_avg_latency\t0.75\nnonsense\n",
+             zk_avg_latency\t0.75\nnonsense\n"
+                .to_owned(),
         );
         assert_eq!(mntr.state(), Some("leader"));
         assert_eq!(mntr.version(), Some("3.8.0"));
@@ -248,6 +264,7 @@ mod tests {
             () = streaming => unreachable!("it streams for ever"),
         };
         let told = answer.unwrap_err();
-        assert_eq!(told.to_string(), "the answer to `mntr` is longer than 16 MiB (no ZooKeeper server?)");
+        let expected = format!("{address} answers `mntr` with more than 4096 KiB (no ZooKeeper server?)");
+        assert_eq!(told.to_string(), expected);
     }
 }

@@ -51,6 +51,9 @@ pub enum Failure {
         length: usize,
         limit: usize,
     },
+    /// The server broke the protocol, and the connection was given up for it: the request may have happened.
+    #[error("{0}")]
+    Protocol(String),
     /// No reply within the request's own deadline: it may have happened. The client library lets requests
     /// wait for a reconnect for as long as the session may live, which can be longer than anyone wants.
     #[error("no reply")]
@@ -78,6 +81,7 @@ impl Failure {
             self,
             Self::ConnectionLoss
                 | Self::ReplyTooLong { .. }
+                | Self::Protocol(_)
                 | Self::NoReply
                 | Self::SessionExpired
                 | Self::NotConnected(_)
@@ -99,6 +103,7 @@ impl Failure {
             Self::Refused(_) => "refused",
             Self::ConnectionLoss => "connection loss",
             Self::ReplyTooLong { .. } => "reply too long",
+            Self::Protocol(_) => "protocol error",
             Self::NoReply => "no reply",
             Self::SessionExpired => "session expired",
             Self::NotConnected(_) => "not connected",
@@ -121,6 +126,9 @@ impl From<ClientError> for Failure {
                 Self::NotConnected(error.to_string())
             }
             ClientError::FrameTooLong { length, limit } => Self::ReplyTooLong { length, limit },
+            ClientError::Misconduct { .. } | ClientError::UnmarshalError { .. } => {
+                Self::Protocol(error.to_string())
+            }
             // A reset or a read timeout arrives as `Custom`; anything that is no answer of the server may
             // or may not have happened, so it is treated as a lost connection.
             ClientError::ConnectionLoss | ClientError::Custom(_) | ClientError::UnexpectedError(_) => {
@@ -141,6 +149,13 @@ mod tests {
         assert!(Failure::from(ClientError::BadVersion).is_definite());
         assert!(!Failure::from(ClientError::ConnectionLoss).is_definite());
         assert!(!Failure::from(ClientError::FrameTooLong { length: 1 << 31, limit: 16 << 20 }).is_definite());
+        let server = "127.0.0.1:2181".to_owned();
+        let what = "sent 1001 notifications that no watch asked for".to_owned();
+        let flooded = Failure::from(ClientError::Misconduct { server, what });
+        assert_eq!(flooded.to_string(), "127.0.0.1:2181 sent 1001 notifications that no watch asked for");
+        assert!(!flooded.is_definite());
+        let unreadable = ClientError::UnmarshalError { entity: "stat", reason: &"insufficient buf" };
+        assert!(!Failure::from(unreadable).is_definite());
         assert!(!Failure::NoReply.is_definite());
     }
 }

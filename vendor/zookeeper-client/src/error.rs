@@ -21,6 +21,10 @@ pub enum Error {
     #[error("unexpected error: {0}")]
     UnexpectedError(String),
 
+    /// Seen by no caller: it becomes [Error::Misconduct].
+    #[error("reply to no request")]
+    UnexpectedReply,
+
     #[error("bad arguments: {0}")]
     BadArguments(&'static &'static str),
 
@@ -79,6 +83,10 @@ pub enum Error {
     /// fails by this, it may have taken effect: its reply is what was too long.
     #[error("frame of {length} bytes is longer than the limit of {limit}")]
     FrameTooLong { length: usize, limit: usize },
+
+    /// The server broke the protocol, and its connection was given up. If a request fails by this, it may have taken effect.
+    #[error("{server} {what}")]
+    Misconduct { server: String, what: String },
 
     #[error("ZooKeeper reconfiguration disabled")]
     ReconfigDisabled,

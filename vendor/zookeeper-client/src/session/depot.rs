@@ -30,6 +30,9 @@ pub struct Depot {
 
     watching_paths: HashMap<(&'static str, WatchMode), usize>,
     unwatching_paths: HashMap<(&'static str, WatchMode), SessionOperation>,
+
+    /// Watches that were asked for on this connection. Each brings at most one event, unless it is persistent.
+    watches: usize,
 }
 
 impl Depot {
@@ -50,6 +53,15 @@ impl Depot {
         self.pending_operations.clear();
         self.watching_paths.clear();
         self.unwatching_paths.clear();
+        self.watches = 0;
+    }
+
+    pub fn watches(&self) -> usize {
+        self.watches
+    }
+
+    pub fn add_watches(&mut self, count: usize) {
+        self.watches += count;
     }
 
     /// Error out ongoing operations except authes.
@@ -92,7 +104,7 @@ impl Depot {
 
     pub fn pop_request(&mut self, xid: i32) -> Result<SessionOperation, Error> {
         match self.written_operations.remove(&xid) {
-            None => Err(Error::UnexpectedError(format!("recv response with xid {xid} but no pending request"))),
+            None => Err(Error::UnexpectedReply),
             Some(operation) => Ok(operation),
         }
     }
@@ -195,6 +207,10 @@ impl Depot {
                 if self.watching_paths.contains_key(&(path, mode))
                     || (mode == WatchMode::Any && self.has_watching_requests(path))
                 {
+                    // As below, the key must go with the request that it points into.
+                    if let Some(SessionOperation { responser, .. }) = self.unwatching_paths.remove(&(path, mode)) {
+                        responser.send_empty();
+                    }
                     self.unwatching_paths.insert((path, mode), operation);
                     return;
                 }
@@ -203,6 +219,7 @@ impl Depot {
                 // `HashMap::insert` does not update the key in case it is present, so we have to remove it first.
                 let count = self.watching_paths.remove(&(path, mode)).unwrap_or(0) + 1;
                 self.watching_paths.insert((path, mode), count);
+                self.watches += 1;
             }
         }
         self.push_request(operation);

@@ -29,7 +29,9 @@ pub use self::request::{
     Request,
     SessionOperation,
     StateReceiver,
+    StateResponser,
 };
+use self::types::WatchMode;
 pub use self::types::{EventType, SessionId, SessionInfo, SessionState, WatchedEvent};
 use self::watch::WatchManager;
 pub use self::watch::{OneshotReceiver, PersistentReceiver, WatchReceiver};
@@ -50,6 +52,13 @@ pub const DEFAULT_SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 pub const READ_ROOM: usize = 4096;
 /// Bytes of room that are made for a frame before they arrive, as its length is the server's word.
 const ROOM_ON_TRUST: usize = 1 << 20;
+
+/// Notifications without a watch that one connection may bring, besides one for each watch that was asked for on it.
+const UNASKED_AT_MOST: usize = 1_000;
+/// So many of them are taken for those of a dangling persistent watcher, which is removed.
+const REMOVED_AT_MOST: usize = 16;
+/// The longest path for which that is done, in bytes.
+const REMOVED_PATH_AT_MOST: usize = 4_096;
 
 #[derive(Default)]
 pub struct Builder {
@@ -148,6 +157,8 @@ impl Builder {
             max_frame_length: self.max_frame_length,
             ending: self.ending,
             may_be_ended: false,
+            server: String::new(),
+            unasked: 0,
 
             last_zxid: session.last_zxid,
             last_recv: now,
@@ -187,6 +198,9 @@ pub struct Session {
     ending: bool,
     /// A server has granted the session, or has perhaps been asked to end it on a connection that was lost since.
     may_be_ended: bool,
+    /// The server of the present connection, and how many notifications without a watch it has sent on it.
+    server: String,
+    unasked: usize,
 
     last_zxid: i64,
     last_recv: Instant,
@@ -244,8 +258,14 @@ impl Session {
     ) {
         endpoints.cycle();
         endpoints.reset();
-        self.serve_once(conn, &mut endpoints, &mut buf, &mut depot, &mut requester).await;
+        let mut misconducts = 0;
+        let mut ended = self.serve_once(conn, &mut endpoints, &mut buf, &mut depot, &mut requester).await;
         while !self.session_state.is_terminated() {
+            misconducts += usize::from(matches!(ended, Error::Misconduct { .. }));
+            if misconducts >= endpoints.len() {
+                self.resolve_start_error(&ended);
+                break;
+            }
             let conn = match self.start(&mut endpoints, &mut buf, &mut depot).await {
                 Err(err) => {
                     warn!("fail to connect to cluster {:?} due to {}", endpoints.endpoints(), err);
@@ -255,7 +275,7 @@ impl Session {
                 Ok(conn) => conn,
             };
             endpoints.reset();
-            self.serve_once(conn, &mut endpoints, &mut buf, &mut depot, &mut requester).await;
+            ended = self.serve_once(conn, &mut endpoints, &mut buf, &mut depot, &mut requester).await;
         }
         let err = self.state_error();
         Self::close_requester(requester, &err).await;
@@ -277,9 +297,11 @@ impl Session {
 
     fn resolve_start_error(&mut self, err: &Error) {
         let state = match err {
-            Error::SessionExpired | Error::SessionMoved | Error::Timeout | Error::FrameTooLong { .. } => {
-                SessionState::Expired
-            },
+            Error::SessionExpired
+            | Error::SessionMoved
+            | Error::Timeout
+            | Error::FrameTooLong { .. }
+            | Error::Misconduct { .. } => SessionState::Expired,
             Error::AuthFailed => SessionState::AuthFailed,
             _ => SessionState::Closed,
         };
@@ -303,17 +325,33 @@ impl Session {
         buf: &mut Vec<u8>,
         depot: &mut Depot,
         requester: &mut mpsc::UnboundedReceiver<Request>,
-    ) {
+    ) -> Error {
         let err = self.serve_session(endpoints, &mut conn, buf, depot, requester).await.unwrap_err();
         self.resolve_serve_error(&err);
         info!("enter state {} due to {}", self.session_state, err);
         depot.error(&err);
+        err
     }
 
     fn handle_notification(&mut self, zxid: i64, mut body: &[u8], depot: &mut Depot) -> Result<(), Error> {
-        let event = record::unmarshal_entity::<WatcherEvent>(&"watch notification", &mut body)?;
-        self.watch_manager.dispatch_server_event(event.with_zxid(zxid), depot);
+        let event = record::unmarshal_entity::<WatcherEvent>(&"watch notification", &mut body)
+            .map_err(|err| self.misconduct(format!("sent what is no notification: {err}")))?;
+        if self.watch_manager.dispatch_server_event(event.with_zxid(zxid)) {
+            return Ok(());
+        }
+        self.unasked += 1;
+        if self.unasked > UNASKED_AT_MOST + depot.watches() {
+            return Err(self.misconduct(format!("sent {} notifications that no watch asked for", self.unasked)));
+        }
+        if self.unasked <= REMOVED_AT_MOST && event.path.len() <= REMOVED_PATH_AT_MOST {
+            // Probably a dangling persistent watcher.
+            depot.push_remove_watch(event.path, WatchMode::Any, StateResponser::none());
+        }
         Ok(())
+    }
+
+    fn misconduct(&self, what: String) -> Error {
+        Error::Misconduct { server: self.server.clone(), what }
     }
 
     fn handle_session_failure(&mut self, operation: SessionOperation, err: Error, depot: &mut Depot) {
@@ -506,6 +544,14 @@ impl Session {
     }
 
     fn handle_recv_buf(&mut self, recved: &mut Vec<u8>, depot: &mut Depot) -> Result<(), Error> {
+        self.handle_frames(recved, depot).map_err(|err| match err {
+            Error::UnexpectedReply => self.misconduct("sent a reply that no request asked for".to_owned()),
+            Error::UnmarshalError { .. } => self.misconduct(format!("sent what is no reply: {err}")),
+            err => err,
+        })
+    }
+
+    fn handle_frames(&mut self, recved: &mut Vec<u8>, depot: &mut Depot) -> Result<(), Error> {
         let mut reading = recved.as_slice();
         if self.session_state == SessionState::Disconnected {
             if let Some(body) = self.take_frame(&mut reading)? {
@@ -702,6 +748,8 @@ impl Session {
                 conn
             },
         };
+        self.server = format!("{}:{}", endpoint.host, endpoint.port);
+        self.unasked = 0;
         depot.reset();
         buf.clear();
         self.send_connect(depot);
@@ -762,10 +810,11 @@ impl Session {
             Err(err) => err,
             Ok(conn) => return Ok(conn),
         };
-        let mut too_long = 0;
+        let mut refused = 0;
         while !last_error.is_terminated() {
-            too_long = if matches!(last_error, Error::FrameTooLong { .. }) { too_long + 1 } else { 0 };
-            if too_long >= endpoints.len() {
+            let refuses = matches!(last_error, Error::FrameTooLong { .. } | Error::Misconduct { .. });
+            refused = if refuses { refused + 1 } else { 0 };
+            if refused >= endpoints.len() {
                 break;
             }
             if deadline.elapsed() {

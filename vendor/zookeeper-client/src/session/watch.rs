@@ -362,15 +362,19 @@ impl WatchManager {
         }
     }
 
-    pub fn dispatch_server_event(&mut self, event: WatcherEvent, depot: &mut Depot) {
+    /// Returns whether a watch was waiting for it.
+    pub fn dispatch_server_event(&mut self, event: WatcherEvent) -> bool {
         use EventType::*;
         match event.event_type {
-            NodeCreated | NodeDeleted | NodeDataChanged | NodeChildrenChanged => self.dispatch_path_event(event, depot),
-            _ => error!("unexpected server watch event {:?}", event),
+            NodeCreated | NodeDeleted | NodeDataChanged | NodeChildrenChanged => self.dispatch_path_event(event),
+            _ => {
+                error!("unexpected server watch event {:?}", event);
+                false
+            },
         }
     }
 
-    fn dispatch_path_event(&mut self, event: WatcherEvent, depot: &mut Depot) {
+    fn dispatch_path_event(&mut self, event: WatcherEvent) -> bool {
         let mut path = event.path;
         let mut has_watch = false;
         if let Some(watch) = self.watches.get_mut(path) {
@@ -391,10 +395,7 @@ impl WatchManager {
                 }
             }
         }
-        if !has_watch {
-            // Probably a dangling persistent watcher.
-            depot.push_remove_watch(event.path, WatchMode::Any, StateResponser::none());
-        }
+        has_watch
     }
 
     fn try_remove_watcher(&mut self, watcher_id: WatcherId, depot: &Depot) -> Option<(&str, WatchMode)> {
@@ -426,6 +427,7 @@ impl WatchManager {
         let request = SetWatchesRequest { relative_zxid: last_zxid, paths: &paths[..n] };
         let operation = SessionOperation::new(op_code, &request);
         depot.push_operation(Operation::Session(operation));
+        depot.add_watches(paths[..n].iter().map(Vec::len).sum());
         paths[..=i].iter_mut().for_each(|v| v.clear());
     }
 
