@@ -36,9 +36,21 @@ pub struct ServerInfo {
     pub role: String,
     /// The version that it reports.
     pub version: String,
+    /// Whether it runs on the generator's host; missing where earlier releases did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares_host: Option<bool>,
 }
 
 impl EnsembleInfo {
+    /// The version of a server that did not report it.
+    pub const NOT_KNOWN: &str = "not known";
+
+    /// How many of its servers share the generator's host.
+    pub fn on_generators_host(&self) -> usize {
+        let shares = |server: &&ServerInfo| server.shares_host.unwrap_or(self.shares_host);
+        self.servers.iter().filter(shares).count()
+    }
+
     /// Whether its data lay in memory, where nothing waits for a disk; `None` where that is not known.
     pub fn is_in_memory(&self) -> Option<bool> {
         let (_, meaning) = self.placement.rsplit_once("): ")?;
@@ -70,7 +82,7 @@ pub struct EnsembleInfo {
     /// Where the data lay and on what, e.g. `tmpfs (/dev/shm): in memory, fsync costs nothing`; for an external ensemble:
     /// that it is not known.
     pub placement: String,
-    /// Whether it shares the generator's host, and so its processors.
+    /// Whether any of its servers shares the generator's host, and so its processors.
     pub shares_host: bool,
     /// Whether its servers were left as they had started, without load before the first trial.
     pub starts_cold: bool,

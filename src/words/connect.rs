@@ -1,6 +1,6 @@
 //! Connect strings: where an ensemble is. They are taken apart, and found right or wrong, before anybody uses them.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 use crate::words::units::shown;
 
@@ -56,16 +56,6 @@ impl Connect {
         }
         let addresses = hosts.split(',').map(address).collect::<Result<_, _>>()?;
         Ok(Self { text: text.to_owned(), addresses, chroot: path.trim_end_matches('/').to_owned() })
-    }
-
-    /// Whether all servers are on this machine, as far as their names tell.
-    pub fn shares_host(&self) -> bool {
-        let local = |address: &String| {
-            let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
-            let host = host.trim_matches(['[', ']']);
-            host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-        };
-        self.addresses.iter().all(local)
     }
 }
 
@@ -128,12 +118,6 @@ mod tests {
         assert_eq!(connect.chroot, "/some/chroot");
         assert_eq!(Connect::parse("zk1/").unwrap().chroot, "");
         assert_eq!(Connect::parse("[::1]").unwrap().addresses, ["[::1]:2181"]);
-    }
-
-    #[test]
-    fn only_loopback_shares_the_host() {
-        assert!(Connect::parse("127.0.0.1:1,localhost:2,[::1]:3").unwrap().shares_host());
-        assert!(!Connect::parse("127.0.0.1:1,zk2:2").unwrap().shares_host());
     }
 
     #[test]

@@ -55,6 +55,24 @@ async fn a_run_works_below_the_chroot_and_leaves_nothing_there() {
 }
 
 #[test]
+fn a_server_is_on_the_generators_host_when_its_name_resolves_to_it() {
+    // Given a name of this host that is not `localhost`
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let connect = ensemble::place_on_shared().replace("127.0.0.1", name.trim());
+    if !std::net::ToSocketAddrs::to_socket_addrs(&(name.trim(), 1))
+        .is_ok_and(|mut found| found.any(|address| address.ip().is_loopback()))
+    {
+        return;
+    }
+    let bench = Bench::new();
+    let output = run(&bench, &connect, &["--no-floor"]);
+    went_through(&output);
+    let ensemble = &bench.stored().run.ensemble;
+    assert!(ensemble.shares_host, "{ensemble:?}");
+    assert!(ensemble.servers.iter().all(|server| server.shares_host == Some(true)), "{ensemble:?}");
+}
+
+#[test]
 fn a_chroot_that_does_not_exist_is_an_error_that_names_it() {
     let bench = Bench::new();
     let connect = format!("{}/no/such", ensemble::shared());

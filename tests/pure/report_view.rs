@@ -21,6 +21,7 @@ fn run() -> Run {
         address: "127.0.0.1:2181".into(),
         role: role.into(),
         version: "3.9.4-7246445ec281f3dbf53dc54e970c914f39713903, built on 2025-08-19".into(),
+        shares_host: None,
     };
     Run {
         scenario: "demo".into(),

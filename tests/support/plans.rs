@@ -123,6 +123,7 @@ pub fn plan() -> PlanFile {
         address: format!("127.0.0.1:{port}"),
         role: "follower".into(),
         version: "3.8.0".into(),
+        shares_host: None,
     };
     let checked = |figure: &str, predicted: f64, measured: f64| Checked {
         at_least: false,

@@ -97,6 +97,7 @@ pub fn run(planned_trials: usize) -> Run {
                 address: "zk1:2181".into(),
                 role: "leader".into(),
                 version: "3.9.3".into(),
+                shares_host: None,
             }],
             placement: "not known".into(),
             shares_host: false,

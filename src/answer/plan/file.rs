@@ -103,7 +103,7 @@ impl PlanFile {
 
     /// What must be known of that place, in full sentences.
     pub fn caveats(&self) -> Vec<String> {
-        let servers = self.ensemble.as_ref().filter(|one| one.shares_host).map_or(0, |one| one.servers.len());
+        let servers = self.ensemble.as_ref().map_or(0, EnsembleInfo::on_generators_host);
         let together = (servers > 1).then(|| {
             format!(
                 "{servers} servers that share one host, and with it processors and disk, do not show what {servers} hosts would do."

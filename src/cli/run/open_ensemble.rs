@@ -28,7 +28,7 @@ use crate::world::ensemble::{
 };
 use crate::world::fault;
 use crate::world::proxy::Proxy;
-use crate::world::zk::{Access, Secret, Target, admin, keep_awake};
+use crate::world::zk::{Access, Secret, Target, admin, keep_awake, reach};
 use crate::{load, lock};
 
 pub struct OpenEnsemble {
@@ -138,19 +138,25 @@ impl OpenEnsemble {
     }
 
     pub async fn describe(&self) -> EnsembleInfo {
-        let roles = roles(&self.addresses).await;
-        let (kind, placement, shares_host, mut config) = match &self.servers {
-            Servers::Fresh(local) => ("local", local.placement().to_owned(), true, local.config()),
+        let mut roles = roles(&self.addresses).await;
+        // A server that is busy may miss one question, and what it is belongs to the record of the run.
+        for role in roles.iter_mut().filter(|role| role.version.is_none()) {
+            *role = Role::ask(&role.address).await;
+        }
+        let (kind, placement, mut config) = match &self.servers {
+            Servers::Fresh(local) => ("local", local.placement().to_owned(), local.config()),
             Servers::Contained(compose) => {
                 let config = [compose.config().await, told(&self.addresses).await].concat();
-                ("compose", compose.placement(), true, config)
+                ("compose", compose.placement(), config)
             }
-            Servers::Kept(kept) => ("kept", kept.placement.clone(), true, kept.config.clone()),
-            Servers::External(external) => {
-                ("external", "not known".to_owned(), external.shares_host(), told(&self.addresses).await)
-            }
+            Servers::Kept(kept) => ("kept", kept.placement.clone(), kept.config.clone()),
+            Servers::External(_) => ("external", "not known".to_owned(), told(&self.addresses).await),
         };
-        let servers: Vec<ServerInfo> = roles.iter().map(server_info).collect();
+        let mut servers: Vec<ServerInfo> = roles.iter().map(server_info).collect();
+        for server in &mut servers {
+            server.shares_host = Some(!self.is_external() || reach::is_on_this_host(&server.address).await);
+        }
+        let shares_host = servers.iter().any(|server| server.shares_host == Some(true));
         if let Some(every) = self.keep_awake(&servers) {
             let how = format!("a read every {} ms on each server (ZOOKEEPER-4537)", every.as_millis());
             config.push(("kept awake by".to_owned(), how));
@@ -255,7 +261,8 @@ fn server_info(role: &Role) -> ServerInfo {
     ServerInfo {
         address: role.address.clone(),
         role: role.describe(),
-        version: role.version.clone().unwrap_or_else(|| "not known".into()),
+        version: role.version.clone().unwrap_or_else(|| EnsembleInfo::NOT_KNOWN.into()),
+        shares_host: None,
     }
 }
 

@@ -236,7 +236,10 @@ fn short(version: &str) -> &str {
 
 fn host(run: &RunFile) -> String {
     let cores = counted(run.host.cores, "core", "cores");
-    if run.ensemble.shares_host {
+    let (own, all) = (run.ensemble.on_generators_host(), run.ensemble.servers.len());
+    if 0 < own && own < all {
+        format!("{own} of {all} servers and the load generator share one host with {cores}")
+    } else if run.ensemble.shares_host {
         format!("ensemble and load generator share one host with {cores}")
     } else {
         format!("load generator on its own host ({cores})")

@@ -55,7 +55,7 @@ pub struct Role {
 
 impl Role {
     /// Asks a server that does not allow `mntr` for what it tells everybody.
-    async fn ask(address: &str) -> Self {
+    pub async fn ask(address: &str) -> Self {
         let answer = admin::mntr(address).await;
         if answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
             && let Ok(Some(srvr)) = admin::srvr(address, PATIENCE).await

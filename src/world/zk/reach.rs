@@ -2,7 +2,7 @@
 //! was wrong, and says only that no session came.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,27 @@ pub async fn listens(addresses: &[String]) -> Result<(), String> {
         Some(why) => Err(why.join("; ")),
         None => Ok(()),
     }
+}
+
+/// Whether an address leads to this host, by what its name resolves to.
+pub async fn is_on_this_host(address: &str) -> bool {
+    match timeout(CONNECT_WITHIN, lookup_host(address)).await {
+        Ok(Ok(mut places)) => places.any(is_own),
+        _ => false,
+    }
+}
+
+/// Packets to an own address have it as their source, too. None is sent to find out.
+fn is_own(place: SocketAddr) -> bool {
+    let ip = place.ip().to_canonical();
+    let source = || {
+        let any: IpAddr =
+            if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0))?;
+        socket.connect((ip, place.port()))?;
+        socket.local_addr()
+    };
+    ip.is_loopback() || ip.is_unspecified() || source().is_ok_and(|source| source.ip() == ip)
 }
 
 async fn absent(address: &str) -> Option<String> {
@@ -182,6 +203,28 @@ mod tests {
 
     use super::*;
     use crate::world::zk::Access;
+
+    #[tokio::test]
+    async fn addresses_of_this_host_are_recognised_by_what_they_resolve_to() {
+        let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let own = format!("{}:2181", own.trim());
+        for address in ["127.0.0.1:1", "localhost:2", "127.1.2.3:3", "[::ffff:127.0.0.1]:4", "0.0.0.0:5"] {
+            assert!(is_on_this_host(address).await, "{address}");
+        }
+        // Documentation addresses, and a name that cannot be resolved.
+        for address in ["192.0.2.1:1", "[2001:db8::1]:2", "no..where:3"] {
+            assert!(!is_on_this_host(address).await, "{address}");
+        }
+        if lookup_host(&own).await.is_ok() {
+            assert!(is_on_this_host(&own).await, "{own}");
+        }
+        // The address by which others reach this host, if it has any.
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        if socket.connect("192.0.2.1:9").is_ok() {
+            let outer = socket.local_addr().unwrap().to_string();
+            assert!(is_on_this_host(&outer).await, "{outer}");
+        }
+    }
 
     #[tokio::test]
     async fn where_nothing_listens_or_no_name_is_known_there_is_nothing_to_wait_for() {
