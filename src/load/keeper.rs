@@ -291,6 +291,7 @@ impl ServerLogs {
 impl LogContents {
     fn note(&mut self, transaction: &Transaction) -> io::Result<()> {
         let Self { living, lives, changes, interference } = self;
+        let transaction = &*living.complete(transaction);
         for change in &transaction.changes {
             let path = number_of(&change.path);
             changes.push(LoggedChange { path, zxid: transaction.zxid, happened: change.happened })?;

@@ -3,9 +3,15 @@
 use crate::support::ensemble;
 use crate::support::program;
 use crate::support::trials;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
+use zklockbench::world::ensemble::log_follower::LogFollower;
+use zklockbench::world::ensemble::transactions::{Living, Transaction};
+use zklockbench::world::zk::{Access, Target};
+use zookeeper_client::{Acls, CreateMode};
+
+use crate::support::program::{Bench, went_through};
 
 #[tokio::test]
 async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
@@ -28,4 +34,48 @@ async fn contenders_whose_sessions_expire_rejoin_and_acquire_again() {
     let last = trial.timeline.iter().rev().take(3).map(|second| second.acquisitions).max().unwrap();
     assert!(last > 0, "{:?}", trial.timeline);
     assert!(!trial.errors.is_empty(), "errors are counted by kind");
+}
+
+#[test]
+fn nodes_end_with_their_session_where_servers_do_not_log_which() {
+    // As servers before 3.6 do, and later ones with this property.
+    let scenario = "name = \"crash\"\nstrategies = [\"curator-mutex\"]\ncontenders = 4\nhold = \"20ms\"\n\
+                    warm_up = \"0s\"\nduration = \"6s\"\nrepetitions = 1\nsession_timeout = \"2s\"\n\
+                    ensemble = { servers = 1 }\n[[fault]]\nkind = \"crash\"\ntarget = \"holder\"\nat = \"1500ms\"\n";
+    let bench = Bench::with(scenario);
+    let mut command = bench.typed("run scenario.toml --data-dir data --no-floor");
+    command.env("JAVA_TOOL_OPTIONS", "-Dzookeeper.closeSessionTxn.enabled=false");
+    let output = command.output().unwrap();
+    went_through(&output);
+    let trial = &bench.stored().trials[0];
+    let verdict = format!("{:?}", trial.judged.verdict);
+    assert!(!verdict.contains("lost acknowledged writes"), "{verdict}");
+    assert_eq!(trial.violation_count, 0, "{:?}", trial.violations);
+}
+
+#[tokio::test]
+async fn a_multi_that_failed_created_nothing_in_the_servers_log() {
+    let local = ensemble::start(1).await;
+    let target = Target { connect: local.connect(), access: Access::default() };
+    let client = target.client(Duration::from_secs(10)).await.unwrap();
+    let persistent = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    client.create("/l", &[], &persistent).await.unwrap();
+    // Its create stands in the log as it was asked for.
+    let mut multi = client.new_multi_writer();
+    multi.add_create("/l/failed", &[], &persistent).unwrap();
+    multi.add_delete("/l/missing", None).unwrap();
+    multi.commit().await.unwrap_err();
+    client.create("/l/made", &[], &persistent).await.unwrap();
+    let (mut living, mut lives, mut seen) = (Living::default(), Vec::new(), Vec::new());
+    let mut note = |transaction: &Transaction| {
+        let whole = living.complete(transaction);
+        seen.extend(whole.changes.iter().map(|change| change.path.clone()));
+        lives.extend(living.go_on(&whole));
+        Ok(())
+    };
+    let mut follower = LogFollower::new("/l/", SystemTime::UNIX_EPOCH);
+    follower.read(&local.data(), &mut note).unwrap();
+    follower.end(&mut note).unwrap();
+    lives.extend(living.end());
+    assert_eq!((seen.as_slice(), lives.len()), (&["/l/made".to_owned()][..], 1));
 }

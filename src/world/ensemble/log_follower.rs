@@ -137,7 +137,7 @@ impl LogFollower {
         if let Some(before) = self.passed.replace(zxid).filter(|before| epoch(*before) == epoch(zxid)) {
             self.missing += u64::try_from(zxid - before - 1).unwrap_or(0);
         }
-        if transaction.changes.is_empty() { Ok(()) } else { pass(transaction) }
+        if transaction.changes.is_empty() && !transaction.ends_session { Ok(()) } else { pass(transaction) }
     }
 }
 

@@ -5,7 +5,10 @@
 //!
 //! Format: ZooKeeper's `FileTxnLog` (magic `ZKLG`, version 2, then records of checksum, length, header, body, and an
 //! end mark; zeroes fill the file). Types: `ZooDefs.OpCode`; bodies: `zookeeper.jute`, package `org.apache.zookeeper.txn`.
+//! A multi that failed is logged, too, with its first operations intact. The end of a session lists its nodes only since
+//! 3.6.0, and not with `zookeeper.closeSessionTxn.enabled=false`.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher as _};
 
@@ -25,6 +28,9 @@ const CREATE_CONTAINER: i32 = 19;
 const DELETE_CONTAINER: i32 = 20;
 const CREATE_TTL: i32 = 21;
 const CLOSE_SESSION: i32 = -11;
+const ERROR: i32 = -1;
+/// Bytes of the digest that follows most bodies since 3.6.0.
+const DIGEST: usize = 12;
 
 /// The session in whose name servers remove containers that are empty, and nodes whose time is over.
 pub const SERVERS_OWN: i64 = 0;
@@ -38,6 +44,8 @@ pub struct Transaction {
     /// When it was proposed, in milliseconds of the leader's wall clock since 1970.
     pub at_ms: i64,
     pub changes: Vec<NodeChange>,
+    /// Whether it ended its session, and with it the session's ephemeral nodes, listed or not.
+    pub ends_session: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +53,8 @@ pub struct NodeChange {
     pub path: String,
     pub happened: Happened,
     pub with_its_session: bool,
+    /// Whether it created an ephemeral node.
+    pub ephemeral: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -78,12 +88,48 @@ pub struct NodeLife {
 #[derive(Debug, Default)]
 pub struct Living {
     created: HashMap<String, i64>,
+    /// The ephemeral nodes among them by their sessions.
+    ephemerals: HashMap<i64, BTreeSet<String>>,
+    owners: HashMap<String, i64>,
     /// The transactions among them that have created several.
     several: HashSet<i64>,
 }
 
 impl Living {
-    /// Goes on by one transaction; gives the lives that end with it.
+    /// The transaction with all nodes that it deleted. Only the nodes that are there tell which end with a session that
+    /// lists none.
+    pub fn complete<'a>(&self, transaction: &'a Transaction) -> Cow<'a, Transaction> {
+        let owned = self.ephemerals.get(&transaction.session).filter(|_| transaction.ends_session);
+        let Some(owned) = owned else { return Cow::Borrowed(transaction) };
+        let listed: HashSet<&str> = transaction.changes.iter().map(|change| change.path.as_str()).collect();
+        let unlisted: Vec<NodeChange> = owned
+            .iter()
+            .filter(|path| !listed.contains(path.as_str()))
+            .map(|path| NodeChange {
+                path: path.clone(),
+                happened: Happened::Deleted,
+                with_its_session: true,
+                ephemeral: false,
+            })
+            .collect();
+        if unlisted.is_empty() {
+            return Cow::Borrowed(transaction);
+        }
+        let changes = [transaction.changes.clone(), unlisted].concat();
+        Cow::Owned(Transaction { changes, ..transaction.clone() })
+    }
+
+    fn forget_owner(&mut self, path: &str) {
+        let Some(owner) = self.owners.remove(path) else { return };
+        if let Some(owned) = self.ephemerals.get_mut(&owner) {
+            owned.remove(path);
+            if owned.is_empty() {
+                self.ephemerals.remove(&owner);
+            }
+        }
+    }
+
+    /// Goes on by one transaction that is [complete](Self::complete); gives the lives that end with it.
     pub fn go_on(&mut self, transaction: &Transaction) -> Vec<NodeLife> {
         let (zxid, at_ms) = (transaction.zxid, transaction.at_ms);
         let mut ended = Vec::new();
@@ -95,12 +141,18 @@ impl Living {
             match change.happened {
                 Happened::Written => {}
                 Happened::Created => {
+                    self.forget_owner(&change.path);
+                    if change.ephemeral {
+                        self.owners.insert(change.path.clone(), transaction.session);
+                        self.ephemerals.entry(transaction.session).or_default().insert(change.path.clone());
+                    }
                     // There is no word of the end of one that was there before.
                     let forgotten =
                         self.created.insert(change.path.clone(), zxid).filter(|created| *created != zxid);
                     ended.extend(forgotten.map(|created| NodeLife { created, ..NodeLife::default() }));
                 }
                 Happened::Deleted => {
+                    self.forget_owner(&change.path);
                     let Some(created) = self.created.remove(&change.path) else { continue };
                     if self.several.remove(&created) {
                         self.created.retain(|_, other| *other != created);
@@ -143,13 +195,24 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     let at_ms = fields.long()?;
     let kind = fields.int()?;
     let mut found = Vec::new();
-    changes(kind, &mut fields, &mut |happened, path: &[u8], with_its_session| {
-        if path.starts_with(below.as_bytes()) {
+    // A record that cannot be read as its kind says changed nothing that is known.
+    let _ = changes(kind, fields, &mut |change: Change<'_>| {
+        if change.path.starts_with(below.as_bytes()) {
+            let Change { path, happened, with_its_session, ephemeral } = change;
             let path = String::from_utf8_lossy(path).into_owned();
-            found.push(NodeChange { path, happened, with_its_session });
+            found.push(NodeChange { path, happened, with_its_session, ephemeral });
         }
     });
-    Some((Transaction { session, zxid, at_ms, changes: found }, taken))
+    let ends_session = kind == CLOSE_SESSION;
+    Some((Transaction { session, zxid, at_ms, changes: found, ends_session }, taken))
+}
+
+/// A change as it stands in a record.
+struct Change<'a> {
+    path: &'a [u8],
+    happened: Happened,
+    with_its_session: bool,
+    ephemeral: bool,
 }
 
 /// The next record, where it is there and fits its checksum.
@@ -160,25 +223,66 @@ fn whole_record<'a>(log: &mut Reader<'a>) -> Option<&'a [u8]> {
     (checksum == i64::from(adler2::adler32_slice(record))).then_some(record)
 }
 
-fn changes(kind: i32, fields: &mut Reader<'_>, note: &mut dyn FnMut(Happened, &[u8], bool)) {
-    let mut path = |happened| fields.buffer().into_iter().for_each(|path| note(happened, path, false));
+fn changes(kind: i32, mut fields: Reader<'_>, note: &mut dyn FnMut(Change<'_>)) -> Option<()> {
+    let of = |path, happened| Change { path, happened, with_its_session: false, ephemeral: false };
     match kind {
-        CREATE | CREATE_2 | CREATE_CONTAINER | CREATE_TTL => path(Happened::Created),
-        SET_DATA => path(Happened::Written),
-        DELETE | DELETE_CONTAINER => path(Happened::Deleted),
+        CREATE | CREATE_2 => {
+            let path = fields.buffer()?;
+            note(Change { ephemeral: is_ephemeral(fields).unwrap_or(false), ..of(path, Happened::Created) });
+        }
+        CREATE_CONTAINER | CREATE_TTL => note(of(fields.buffer()?, Happened::Created)),
+        SET_DATA => note(of(fields.buffer()?, Happened::Written)),
+        DELETE | DELETE_CONTAINER => note(of(fields.buffer()?, Happened::Deleted)),
         CLOSE_SESSION => {
-            let count = fields.int().unwrap_or(0);
-            let paths = (0..count).map_while(|_| fields.buffer());
-            paths.for_each(|path| note(Happened::Deleted, path, true));
+            if !lists_paths(fields) {
+                return None;
+            }
+            for _ in 0..fields.int()? {
+                note(Change { with_its_session: true, ..of(fields.buffer()?, Happened::Deleted) });
+            }
         }
         MULTI => {
-            let count = fields.int().unwrap_or(0);
-            for (kind, body) in (0..count).map_while(|_| Some((fields.int()?, fields.buffer()?))) {
-                changes(kind, &mut Reader(body), note);
+            let failed = parts(fields).any(|(kind, _)| kind == ERROR);
+            for (kind, body) in parts(fields).filter(|_| !failed) {
+                let _ = changes(kind, Reader(body), note);
             }
         }
         _ => {}
     }
+    Some(())
+}
+
+/// What follows the path of a create: data, access rights, and whether it is ephemeral.
+fn is_ephemeral(mut fields: Reader<'_>) -> Option<bool> {
+    skip_buffer(&mut fields)?;
+    for _ in 0..fields.int()? {
+        let _permissions = fields.int()?;
+        skip_buffer(&mut fields)?;
+        skip_buffer(&mut fields)?;
+    }
+    fields.bool()
+}
+
+/// A buffer of length -1 is null.
+fn skip_buffer(fields: &mut Reader<'_>) -> Option<()> {
+    let length = fields.int()?;
+    fields.bytes(usize::try_from(length).unwrap_or(0)).map(drop)
+}
+
+/// Whether the body of a session's end begins with paths: it may be empty, or a digest alone.
+fn lists_paths(mut fields: Reader<'_>) -> bool {
+    match fields.0.len() {
+        0 => false,
+        // One path of four bytes is as long; a digest begins with a version above 1.
+        DIGEST => fields.int() == Some(1) && fields.int() == Some(4),
+        _ => true,
+    }
+}
+
+/// The kinds and bodies of a multi's operations.
+fn parts<'a>(mut fields: Reader<'a>) -> impl Iterator<Item = (i32, &'a [u8])> {
+    let count = fields.int().unwrap_or(0);
+    (0..count).map_while(move |_| Some((fields.int()?, fields.buffer()?)))
 }
 
 /// Logs as servers write them.
@@ -234,7 +338,11 @@ mod tests {
 
     fn read_lives(log: &[u8]) -> BTreeMap<i64, NodeLife> {
         let mut living = Living::default();
-        let mut lives: Vec<NodeLife> = read(log).iter().flat_map(|one| living.go_on(one)).collect();
+        let mut lives: Vec<NodeLife> = Vec::new();
+        for transaction in &read(log) {
+            let whole = living.complete(transaction);
+            lives.extend(living.go_on(&whole));
+        }
         lives.extend(living.end());
         lives.into_iter().map(|life| (life.created, life)).collect()
     }
@@ -276,6 +384,58 @@ mod tests {
     }
 
     #[test]
+    fn a_multi_that_failed_changed_nothing() {
+        let part = |code: i32| code.to_be_bytes().to_vec();
+        for parts in [
+            vec![(CREATE, text("/l/x")), (ERROR, part(-101))],
+            vec![(CREATE, text("/l/x")), (DELETE, text("/l/a")), (ERROR, part(-110)), (ERROR, part(-2))],
+            vec![(ERROR, part(-101)), (ERROR, part(-2))],
+        ] {
+            let lives =
+                read_lives(&log(&[record(1, CREATE, &text("/l/a")), record(2, MULTI, &multi(&parts))]));
+            assert_eq!((lives.len(), lives[&1].deleted), (1, None), "{parts:?}");
+        }
+    }
+
+    /// A create as servers log it.
+    fn create(path: &str, ephemeral: bool) -> Vec<u8> {
+        let acl = [&31_i32.to_be_bytes()[..], &text("world"), &text("anyone")].concat();
+        let lists = [&(-1_i32).to_be_bytes()[..], &1_i32.to_be_bytes(), &acl].concat();
+        [&text(path)[..], &lists, &[u8::from(ephemeral)], &9_i32.to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn ephemeral_nodes_end_with_their_session_whatever_its_end_lists() {
+        let digest = [&2_i32.to_be_bytes()[..], &[0; 8]].concat();
+        let listed = |paths: &[&str]| {
+            let count = i32::try_from(paths.len()).unwrap().to_be_bytes().to_vec();
+            [count, paths.iter().flat_map(|path| text(path)).collect()].concat()
+        };
+        for end in [
+            Vec::new(),
+            digest.clone(),
+            listed(&[]),
+            [listed(&[]), digest.clone()].concat(),
+            [listed(&["/l/b"]), digest.clone()].concat(),
+            [listed(&["/l/b", "/l/m"]), digest].concat(),
+        ] {
+            let made_by_multi = multi(&[(CREATE, create("/l/m", true))]);
+            let written = [
+                record(1, CREATE, &create("/l/a", false)),
+                record(2, CREATE_2, &create("/l/b", true)),
+                record(3, MULTI, &made_by_multi),
+                record(4, CREATE, &create("/l/c", true)),
+                record(5, DELETE, &text("/l/c")),
+                record(6, CLOSE_SESSION, &end),
+            ];
+            let lives = read_lives(&log(&written));
+            let ended = |zxid: i64| (lives[&zxid].deleted, lives[&zxid].with_its_session);
+            let all = [1, 2, 3, 4].map(ended);
+            assert_eq!(all, [(None, false), (Some(6), true), (Some(6), true), (Some(5), false)], "{end:?}");
+        }
+    }
+
+    #[test]
     fn nodes_that_one_transaction_created_end_with_the_first_of_them_that_goes() {
         let body = multi(&[(CREATE, text("/l/x")), (CREATE, text("/l/y"))]);
         let gone = [record(2, DELETE, &text("/l/y")), record(3, DELETE, &text("/l/x"))];
@@ -288,11 +448,21 @@ mod tests {
         let hand_over =
             multi(&[(SET_DATA, text("/l/b")), (DELETE, text("/l/a")), (SET_DATA, text("/other"))]);
         let told = read(&log(&[record(4, MULTI, &hand_over), record(5, SET_DATA, &text("/elsewhere"))]));
-        let change =
-            |path: &str, happened| NodeChange { path: path.to_owned(), happened, with_its_session: false };
+        let change = |path: &str, happened| NodeChange {
+            path: path.to_owned(),
+            happened,
+            with_its_session: false,
+            ephemeral: false,
+        };
         let changes = vec![change("/l/b", Happened::Written), change("/l/a", Happened::Deleted)];
-        let hand_over = Transaction { session: 7, zxid: 4, at_ms: 1_004, changes };
-        assert_eq!(told, [hand_over, Transaction { session: 7, zxid: 5, at_ms: 1_005, changes: Vec::new() }]);
+        let at = |zxid, changes| Transaction {
+            session: 7,
+            zxid,
+            at_ms: 1_000 + zxid,
+            changes,
+            ends_session: false,
+        };
+        assert_eq!(told, [at(4, changes), at(5, Vec::new())]);
     }
 
     #[test]
