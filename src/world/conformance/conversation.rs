@@ -18,7 +18,7 @@ use super::{Trouble, wrong};
 use crate::words::clock::micros;
 use crate::words::units::one_line;
 use crate::world::driver::protocol::{
-    Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What,
+    Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What, broken_ready,
 };
 use crate::world::driver::{DriverChild, DriverCommand, LastLines, READY_WITHIN, how};
 use crate::world::zk::reactor;
@@ -139,6 +139,10 @@ impl Conversation {
                 Some((_, Heard::End(_))) | None => return Err(self.ending()),
             };
             let value: Value = serde_json::from_slice(&line).unwrap_or_default();
+            let is_known = matches!(value["t"].as_str(), Some("refused" | "ready"));
+            if let Some(why) = broken_ready(&line).filter(|_| !is_known) {
+                return Err(format!("wrote what is not the protocol: {why}: {}", shown(&line)));
+            }
             match value["t"].as_str() {
                 Some("refused") => return Err(format!("refuses: {}", value["why"])),
                 Some("ready") => {

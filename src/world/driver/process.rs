@@ -55,8 +55,11 @@ pub struct DriverError {
 pub enum Mishap {
     #[error("can't be started: {0}")]
     NotStarted(String),
-    #[error("was not ready within {} s", READY_WITHIN.as_secs())]
-    NotReady,
+    #[error("was not ready within {} s{wrote}", READY_WITHIN.as_secs())]
+    NotReady {
+        /// The last line that it wrote instead, ready to be appended.
+        wrote: String,
+    },
     #[error("refuses: {0}")]
     Refused(String),
     #[error("wrote what is not the protocol: {why}: {line}")]
@@ -136,6 +139,8 @@ struct Inner {
     /// How many faults keep it stopped, and when it was last let go on.
     stopped: Mutex<Stopped>,
     last_errors: LastLines,
+    /// The last line before `ready` that is not the protocol's.
+    foreign: Mutex<String>,
     failed: OnceLock<DriverError>,
     /// Set once it is ready: it is asked for nothing before.
     is_ready: OnceLock<()>,
@@ -190,6 +195,7 @@ impl Process {
             events: Mutex::default(),
             stopped: Mutex::default(),
             last_errors: LastLines::new(LAST_LINES, LONGEST_ERROR_LINE),
+            foreign: Mutex::default(),
             failed: OnceLock::new(),
             is_ready: OnceLock::new(),
             closing: OnceLock::new(),
@@ -212,7 +218,12 @@ impl Process {
             Ok(ready) => Ok(Self { inner, ready }),
             // The thread that reads has ended: it has said why.
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Err(inner.failure()),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Err(inner.fails(Mishap::NotReady)),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                let last = locked(&inner.foreign).clone();
+                let wrote =
+                    if last.is_empty() { last } else { format!("; the last line that it wrote: {last}") };
+                Err(inner.fails(Mishap::NotReady { wrote }))
+            }
         }
     }
 
@@ -605,6 +616,16 @@ mod tests {
                 .to_string()
                 .contains("version 2")
         );
+        // A `ready` that cannot be read is not waited for.
+        for broken in [r#"{"t":"ready","v":1,}"#, "{'t': 'ready', 'v': 1}", "ready"] {
+            let began = clock::now();
+            let garbage = refused(&format!("cat <<'END'\n{broken}\nEND\nsleep 60"));
+            assert!(
+                matches!(&garbage.what, Mishap::Garbage { why, line } if why.starts_with("not JSON") && *line == broken.escape_debug().to_string()),
+                "{garbage}"
+            );
+            assert!(clock::now() - began < 5_000_000, "{broken}");
+        }
         let missing = DriverCommand { program: "/no/such/program".into(), ..shell("") };
         assert!(matches!(Process::start_here(&missing).err().unwrap().what, Mishap::NotStarted(_)));
     }

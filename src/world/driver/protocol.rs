@@ -144,6 +144,24 @@ pub enum ReadyWord {
     Ready,
 }
 
+/// Why a line before `ready` that is not the protocol's must be meant as `ready`: no other will follow. Banners are passed
+/// over.
+pub fn broken_ready(line: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(value) if text.len() == line.trim_ascii().len() => {
+            value.get("t").map(|_| "before `ready` nothing else is told".to_owned())
+        }
+        Ok(_) => Some("not JSON: it begins with a byte order mark".to_owned()),
+        Err(error) => {
+            let names_it = ["\"ready\"", "'ready'"].iter().any(|word| text.contains(word));
+            let is_meant = text.starts_with('{') || names_it || text.eq_ignore_ascii_case("ready");
+            is_meant.then(|| format!("not JSON: {error}"))
+        }
+    }
+}
+
 fn zookeeper() -> String {
     "zookeeper".to_owned()
 }
@@ -452,6 +470,28 @@ mod tests {
             serde_json::to_string(&acquire).unwrap(),
             r#"{"t":"acquire","id":2,"c":7,"on":"/lock-0","mode":"write","hold_us":0}"#
         );
+    }
+
+    #[test]
+    fn lines_that_are_meant_as_ready_are_told_from_banners() {
+        for meant in [
+            "{'t': 'ready', 'v': 1}",
+            "{\"t\":\"ready\",\"v\":1,}",
+            "{t:\"ready\"}",
+            "ready\n",
+            "READY",
+            "INFO {\"t\":\"ready\",\"v\":1}",
+            "\u{feff}{\"t\":\"ready\",\"v\":1}",
+            "{\"t\":\"hello\",\"v\":1}",
+            "{\"t\":\"re",
+        ] {
+            assert!(broken_ready(meant.as_bytes()).is_some(), "{meant}");
+        }
+        for banner in
+            ["", "Listening on 7", "getting ready to start", "[main] INFO x", "{\"level\":30}", "17", "null"]
+        {
+            assert_eq!(broken_ready(banner.as_bytes()), None, "{banner}");
+        }
     }
 
     #[test]

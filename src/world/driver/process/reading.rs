@@ -9,7 +9,7 @@ use tokio::sync::{oneshot, watch};
 use super::super::how;
 use super::super::past_turns::PastTurn;
 use super::super::protocol::{
-    Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What, session_id,
+    Answer, Event, FOREIGN_LINES, LONGEST_LINE, Line, Ready, VERSION, What, broken_ready, session_id,
 };
 use super::{End, Inner, Mishap, Pending};
 use crate::words::clock;
@@ -56,6 +56,7 @@ pub(super) fn read_answers(inner: &Inner, output: impl Read, ready: &std::sync::
                     return drain(output);
                 }
                 Greeting::None => {
+                    *locked(&inner.foreign) = shown(&line);
                     foreign += 1;
                     if foreign > FOREIGN_LINES {
                         inner.fails(garbage(format!("{foreign} lines before `ready`"), &line));
@@ -196,7 +197,7 @@ enum Greeting {
 }
 
 fn greeting(line: &[u8]) -> Greeting {
-    let Ok(value) = serde_json::from_slice::<serde_json::Value>(line) else { return Greeting::None };
+    let value = serde_json::from_slice::<serde_json::Value>(line).unwrap_or_default();
     match value.get("t").and_then(|t| t.as_str()) {
         Some("refused") => Greeting::Refused(
             value.get("why").and_then(|why| why.as_str()).unwrap_or("without a reason").to_owned(),
@@ -210,7 +211,7 @@ fn greeting(line: &[u8]) -> Greeting {
             Ok(ready) => Greeting::Ready(Box::new(ready)),
             Err(error) => Greeting::Wrong(format!("not a `ready`: {error}")),
         },
-        _ => Greeting::None,
+        _ => broken_ready(line).map_or(Greeting::None, Greeting::Wrong),
     }
 }
 
