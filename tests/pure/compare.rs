@@ -5,9 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use zklockbench::answer::compare::{Ask, Comparison, ComparisonVerdict, Regression, Row, Side, compare};
+use zklockbench::answer::compare::{
+    Ask, Comparison, ComparisonVerdict, Regression, Row, Side, between_parts, compare,
+};
 use zklockbench::record::figures;
-use zklockbench::record::{Accounting, Counted, Trial};
+use zklockbench::record::{Accounting, Counted, EnsembleInfo, ServerInfo, Trial};
 use zklockbench::report;
 use zklockbench::scenario::{Distribution, Load};
 use zklockbench::words::catalog::fault::{FaultChoice, Start, Target};
@@ -611,4 +613,30 @@ fn the_example_run_is_compared_with_itself_only_when_forced() {
     // Two repetitions show nothing.
     assert_eq!(itself.conclusion.exit(), Exit::Unknown);
     assert!(itself.rows.iter().all(|row| row.compared.regression != Regression::Yes));
+}
+
+#[test]
+fn parts_of_a_run_differ_in_versions_only_where_both_are_known() {
+    let run = |versions: &[&str]| {
+        let mut run = records::run(1);
+        let servers =
+            versions.iter().map(|version| ServerInfo { version: (*version).into(), ..ServerInfo::default() });
+        run.ensemble.servers = servers.collect();
+        run
+    };
+    let (known, unknown) = ("3.9.3", EnsembleInfo::NOT_KNOWN);
+    for (earlier, later, differ) in [
+        ([known, known], [known, known], false),
+        ([known, unknown], [known, known], false),
+        ([unknown, unknown], [known, known], false),
+        ([known, known], [unknown, known], false),
+        ([known, "3.8.0"], [known, unknown], false),
+        ([known, unknown], ["3.8.0", unknown], true),
+        ([known, known], ["3.8.0", unknown], true),
+        ([known, known], ["3.8.0", known], true),
+    ] {
+        let differences = between_parts(&run(&earlier), &run(&later));
+        let found = differences.iter().any(|difference| difference.what == "ZooKeeper");
+        assert_eq!(found, differ, "{earlier:?} and {later:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What differs between the sides apart from what was measured, and what of it makes a comparison meaningless.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::judge::{Compared, Regression};
 use super::side::{CellUnderLoad, Loaded, Side, unsound_because};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
-use crate::results::record::{Figure, Floor, Run, Timing, Trial};
+use crate::results::record::{EnsembleInfo, Figure, Floor, Run, Timing, Trial};
 use crate::words::units::{counted, distinct, format_micros, percent, shown};
 
 type Share = fn(&Trial) -> Option<f64>;
@@ -188,7 +188,27 @@ fn facts(side: &Side) -> Vec<ComparedFact> {
 
 /// What differs between two parts of one run: where they were measured and by which program, what was asked apart.
 pub fn between_parts(earlier: &Run, later: &Run) -> Vec<Difference> {
-    apart(of_run(earlier), of_run(later))
+    let mut found = apart(of_run(earlier), of_run(later));
+    if could_be_same(&earlier.ensemble, &later.ensemble) {
+        found.retain(|difference| difference.what != ZOOKEEPER);
+    }
+    found
+}
+
+const ZOOKEEPER: &str = "ZooKeeper";
+
+/// Whether the versions differ only in those that a server did not report.
+fn could_be_same(one: &EnsembleInfo, other: &EnsembleInfo) -> bool {
+    let known = |ensemble: &EnsembleInfo| -> (BTreeSet<String>, bool) {
+        let (known, unknown): (Vec<_>, Vec<_>) = ensemble
+            .versions()
+            .into_iter()
+            .map(str::to_owned)
+            .partition(|version| version != EnsembleInfo::NOT_KNOWN);
+        (known.into_iter().collect(), !unknown.is_empty())
+    };
+    let ((one, one_has_gaps), (other, other_has_gaps)) = (known(one), known(other));
+    (one_has_gaps && one.is_subset(&other)) || (other_has_gaps && other.is_subset(&one))
 }
 
 fn of_run(run: &Run) -> Vec<ComparedFact> {
@@ -204,7 +224,7 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
         ComparedFact::needed("ensemble on the generator's host", yes_or_no(ensemble.shares_host))
             .of_servers(),
         ComparedFact::stated("servers", ensemble.servers.len().to_string()).of_servers(),
-        ComparedFact::stated("ZooKeeper", ensemble.versions().join(" and ")).of_servers(),
+        ComparedFact::stated(ZOOKEEPER, ensemble.versions().join(" and ")).of_servers(),
         ComparedFact::stated("servers started cold", yes_or_no(ensemble.starts_cold)).of_servers(),
         ComparedFact::stated("host", host.hostname.as_str()),
         ComparedFact::stated("operating system", format!("{}, kernel {}", host.os, host.kernel)),
