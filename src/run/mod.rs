@@ -299,7 +299,8 @@ impl UnderWay<'_> {
     /// Says, too, when a server of our own has ended.
     fn aborted(&self, what: &str) -> RunOutcome {
         let ended = (self.context.server_ended)();
-        RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{what}; {server}")))
+        // What follows from a server's end comes after it.
+        RunOutcome::aborted(ended.map_or_else(|| what.to_owned(), |server| format!("{server}; {what}")))
     }
 
     /// Writes a trial down, with what the run comes to so far, and keeps it without what would fill the memory.
@@ -400,10 +401,10 @@ impl Again {
 /// take other memory than those of the last: three trials of 2,000 contenders took 1.4 GB instead of 0.6.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[allow(unsafe_code, reason = "a function of C")]
-fn give_back_memory() {
+pub fn give_back_memory() {
     // SAFETY: it touches nothing but what is free, and takes the allocator's own locks.
     unsafe { libc::malloc_trim(0) };
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn give_back_memory() {}
+pub fn give_back_memory() {}

@@ -29,6 +29,41 @@ duration = \"500ms\"
 ensemble = { servers = 1 }
 ";
 
+/// A small disk in memory, as only root can mount one.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(at: std::path::PathBuf, size: &str) -> Option<Self> {
+        std::fs::create_dir_all(&at).unwrap();
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(&at);
+        mount.output().is_ok_and(|output| output.status.success()).then_some(Self(at))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_data_directory_is_named_as_the_cause() {
+    // At the start, and while the servers run.
+    for size in ["8k", "300k"] {
+        let bench = Bench::with(&LONG.replace("50ms", "0s"));
+        let Some(disk) = SmallDisk::mount(bench.path("small"), size) else {
+            return skipped("only root can mount a small disk");
+        };
+        let (_, said) = bench.ends(3, "run scenario.toml --data-dir small --no-floor");
+        let place = disk.0.canonicalize().unwrap();
+        assert!(said.contains("error: "), "{said}");
+        let error = said.rsplit("error: ").next().unwrap();
+        assert!(error.contains("no space is left for the servers' data in"), "{size}: {said}");
+        assert!(error.contains(place.to_str().unwrap()) || error.contains("small"), "{size}: {said}");
+    }
+}
+
 /// Starts a run on servers of its own.
 fn started(bench: &Bench, scenario: &str) -> Watched {
     bench.scenario(scenario);

@@ -1,5 +1,7 @@
 //! An ensemble of real servers on this machine, for one run.
 
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +21,30 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const ATTEMPTS: usize = 5;
 pub(super) const TAKEN: &str = "Address already in use";
 const LOG_LINES: usize = 8;
+/// So much of the end of a server's log is searched for a full disk, in bytes.
+const LOG_READ: u64 = 1 << 16;
+const NO_SPACE: &str = "No space left on device";
+/// With less available, servers cannot write their next log, in bytes.
+const LEAST_SPACE: u64 = 1 << 16;
+
+fn no_space(directory: &Path) -> String {
+    format!(
+        "no space is left for the servers' data in {}; free some, or name another --data-dir",
+        directory.display()
+    )
+}
+
+fn end_of(log: &Path, bytes: u64) -> String {
+    let read = || {
+        let mut log = File::open(log)?;
+        let length = log.metadata()?.len();
+        log.seek(SeekFrom::Start(length.saturating_sub(bytes)))?;
+        let mut end = Vec::new();
+        log.take(bytes).read_to_end(&mut end)?;
+        Ok::<_, std::io::Error>(end)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
 
 #[derive(Debug, Clone)]
 pub struct LocalSpec {
@@ -81,6 +107,7 @@ impl Local {
                 skip += 1;
                 continue;
             }
+            let why = local.full().unwrap_or(why);
             return Err(Error::environment(format!("the local ensemble did not start: {why}\n{tail}")));
         }
     }
@@ -115,7 +142,12 @@ impl Local {
             let site = ServerSite { directory, logs: &logs, namespace, nicer_by };
             let server = Server::start(installation, number, &ports, &site, life).map_err(|error| {
                 let java = installation.java.display();
-                Error::environment(format!("cannot start server {number} with {java}: {error}"))
+                Error::environment(match error.kind() {
+                    ErrorKind::StorageFull => {
+                        format!("cannot start server {number}: {}", no_space(directory))
+                    }
+                    _ => format!("cannot start server {number} with {java}: {error}"),
+                })
             })?;
             local.servers.push(Mutex::new(server));
         }
@@ -188,7 +220,17 @@ impl Local {
 
     /// Which server has ended by itself, if one has. Servers that were ended on purpose are not meant.
     pub fn ended(&self) -> Option<String> {
-        self.each().find_map(|mut server| server.ended())
+        let ended = self.each().find_map(|mut server| server.ended())?;
+        Some(self.full().map_or_else(|| ended.clone(), |full| format!("{full}: {ended}")))
+    }
+
+    /// That there is no space left for the servers' data, as the disk or the servers' own logs say.
+    fn full(&self) -> Option<String> {
+        let directory = self.directory();
+        let available = rustix::fs::statvfs(directory).ok().map(|disk| disk.f_bavail * disk.f_frsize);
+        let is_full = available.is_some_and(|available| available < LEAST_SPACE)
+            || self.each().any(|server| end_of(&server.log, LOG_READ).contains(NO_SPACE));
+        is_full.then(|| no_space(directory))
     }
 
     /// Leaves the servers and their data to live on without this process.
