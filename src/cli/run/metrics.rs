@@ -1,10 +1,12 @@
 //! `/metrics`: a run under way, for Prometheus and its kin.
 //!
 //! It has a thread of its own and reads what progress knows anyway, so that no request delays a contender: the text is
-//! made a few times a second at most, and only a few connections are served at a time, each for a short while.
+//! made a few times a second at most, and only some connections are served at a time, each for a short while. One too many
+//! displaces the oldest, so that clients that never ask keep out no other.
 
 #![expect(clippy::disallowed_methods, reason = "how old a text is decides nothing that is measured")]
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -17,7 +19,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::output;
@@ -28,7 +30,7 @@ use crate::words::error::Error;
 use crate::words::locked::locked;
 
 /// Connections that are served at the same time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 32;
 /// How long one may take, all in all.
 const CONNECTION_LASTS: Duration = Duration::from_secs(5);
 /// For how long a text is given again before a new one is made.
@@ -152,18 +154,16 @@ fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &Cancellatio
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let mut served: VecDeque<AbortHandle> = VecDeque::new();
         let serving = async {
             loop {
-                // Who finds no place waits in the system's queue.
-                let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
                 let Ok((stream, _)) = listener.accept().await else {
                     // Too many open files, for instance: not a reason to spin.
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 };
                 let shared = Arc::clone(shared);
-                tokio::spawn(async move {
+                let connection = tokio::spawn(async move {
                     let answers = service_fn(move |request| {
                         let answer = answer(&request, &shared);
                         async move { Ok::<_, Infallible>(answer) }
@@ -176,8 +176,14 @@ fn accept(listener: TcpListener, shared: &Arc<MetricsShared>, stop: &Cancellatio
                         .serve_connection(TokioIo::new(stream), answers);
                     // The client has gone or asked for nonsense; neither matters here.
                     let _ = tokio::time::timeout(CONNECTION_LASTS, connection).await;
-                    drop(place);
                 });
+                served.retain(|connection| !connection.is_finished());
+                if served.len() >= AT_ONCE
+                    && let Some(oldest) = served.pop_front()
+                {
+                    oldest.abort();
+                }
+                served.push_back(connection.abort_handle());
             }
         };
         tokio::select! {
@@ -272,12 +278,21 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_nothing_keeps_nobody_else_out_and_does_not_delay_the_end() {
+    fn clients_that_never_ask_delay_neither_others_nor_the_end() {
         let endpoint = endpoint();
-        let silent: Vec<TcpStream> =
-            (0..AT_ONCE - 1).map(|_| TcpStream::connect(endpoint.address).unwrap()).collect();
-        let found = ask(&endpoint, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
+        let mut silent: Vec<TcpStream> =
+            (0..3 * AT_ONCE).map(|_| TcpStream::connect(endpoint.address).unwrap()).collect();
+        // Half of them begin a request and do not end it.
+        for stream in silent.iter_mut().step_by(2) {
+            // The oldest are displaced already.
+            let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost:");
+        }
+        for _ in 0..10 {
+            let began = Instant::now();
+            let found = ask(&endpoint, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert!(found.starts_with("HTTP/1.1 200 OK\r\n"), "{found}");
+            assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        }
         let began = Instant::now();
         drop(endpoint);
         assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
