@@ -9,21 +9,26 @@ use serde_json::json;
 use super::args::ReportArgs;
 use super::output;
 use crate::answer::{ab, plan, sweep};
-use crate::report::document::{Document, Section};
+use crate::report::document::{Document, Section, Table};
 use crate::report::page::{Source, document, of_ab, of_calibration, of_plan, of_sweep, side_by_side};
 use crate::report::{Gated, RunReport, View, html};
-use crate::results::{self, StoredRun, layout};
+use crate::results::{self, layout};
+use crate::run::give_back_memory;
 use crate::words::disk;
 use crate::words::error::{Error, Exit};
 
 pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
-    let all: Vec<Stored> = args.runs.iter().map(|path| Stored::read(path)).collect::<Result<_, _>>()?;
-    let views: Vec<Option<View<'_>>> = all.iter().map(Stored::view).collect();
-    let sources: Vec<Source<'_>> =
-        all.iter().zip(&views).filter_map(|(stored, view)| stored.source(view.as_ref()?)).collect();
-    let documents: Vec<Document> = all.iter().map(Stored::document).collect();
+    // One after the other: of what is stored only what the page shows stays in memory.
+    let mut documents = Vec::new();
+    let mut tables = Vec::new();
+    for path in &args.runs {
+        let Shown { document, figures } = Shown::read(path)?;
+        documents.push(document);
+        tables.extend(figures);
+        give_back_memory();
+    }
     // Runs can be compared with each other, and with nothing else.
-    let between = side_by_side(&sources).filter(|_| sources.len() == all.len());
+    let between = if tables.len() == documents.len() { side_by_side(tables) } else { None };
     let output = match (&args.output, args.runs.as_slice()) {
         (Some(path), _) => path.clone(),
         (None, [run]) => run.join(layout::REPORT),
@@ -38,19 +43,16 @@ pub fn execute(args: &ReportArgs) -> Result<Exit, Error> {
     output::tell("report", Exit::Held, &found, || output::data(&output.display().to_string()))
 }
 
-enum Stored {
-    Run {
-        name: String,
-        stored: Box<StoredRun>,
-        gated: Box<Gated>,
-    },
-    /// Of anything else, its page.
-    Other(Box<Document>),
+/// What the page shows of a directory.
+struct Shown {
+    document: Document,
+    /// The name of a run and its main figures; `None` for anything else.
+    figures: Option<(String, Table)>,
 }
 
-impl Stored {
+impl Shown {
     fn read(path: &Path) -> Result<Self, Error> {
-        let other = |document| Ok(Self::Other(Box::new(document)));
+        let other = |document| Ok(Self { document, figures: None });
         if disk::has(path, plan::FILE.name) {
             return other(of_plan(&plan::read(path)?));
         }
@@ -67,32 +69,11 @@ impl Stored {
         // `.` and `..` are no names.
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let gated = Box::new(Gated::of_stored(path)?);
-        Ok(Self::Run { name, stored: Box::new(stored), gated })
-    }
-
-    fn view(&self) -> Option<View<'_>> {
-        match self {
-            Self::Run { stored, .. } => Some(View::of(stored)),
-            Self::Other(_) => None,
-        }
-    }
-
-    fn source<'a>(&'a self, view: &'a View<'a>) -> Option<Source<'a>> {
-        match self {
-            Self::Run { name, stored, .. } => Some(Source { name, stored, view }),
-            Self::Other(_) => None,
-        }
-    }
-
-    fn document(&self) -> Document {
-        match self {
-            Self::Run { name, stored, gated } => {
-                let view = View::of(stored);
-                document(&Source { name, stored, view: &view }, &RunReport::of(&view, gated))
-            }
-            Self::Other(document) => Document::clone(document),
-        }
+        let gated = Gated::of_stored(path)?;
+        let view = View::of(&stored);
+        let source = Source { name: &name, stored: &stored, view: &view };
+        let document = document(&source, &RunReport::of(&view, &gated));
+        Ok(Self { document, figures: Some((name, Table::whole(&view))) })
     }
 }
 

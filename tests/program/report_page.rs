@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use zklockbench::record::{Run, Trial};
 
-use crate::support::program::{Bench, stderr};
+use crate::support::program::{Bench, measured_within, stderr};
 use crate::support::skip::skipped;
 use crate::support::{plans, records, run_dirs};
 
@@ -321,6 +322,20 @@ fn pages_look_as_they_did() {
          ZKLOCKBENCH_UPDATE_DOCS=1:\n{}",
         changed.join("\n")
     );
+}
+
+#[test]
+fn a_page_of_many_runs_takes_little_more_memory_than_a_page_of_one() {
+    let bench = Bench::new();
+    let run = concat!(env!("CARGO_MANIFEST_DIR"), "/results/example");
+    let resident = |count: usize| {
+        let arguments = [vec!["report"], vec![run; count], vec!["--output", "page.html"]].concat();
+        let ended = measured_within(bench.command(&arguments), Duration::from_secs(120));
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        ended.resident_kb
+    };
+    let (one, several) = (resident(1), resident(6));
+    assert!(several < one + one / 2, "{one} kB for one run, {several} kB for six");
 }
 
 #[test]

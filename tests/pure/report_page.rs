@@ -8,6 +8,7 @@ use regex::Regex;
 use zklockbench::answer::gate::Outcome;
 use zklockbench::record::Trial;
 use zklockbench::report::Gated;
+use zklockbench::report::document::Table;
 use zklockbench::report::html::{self, STYLE};
 use zklockbench::report::page::{Source, document, side_by_side};
 use zklockbench::report::{RunReport, View};
@@ -24,7 +25,8 @@ fn page(runs: &[StoredRun]) -> String {
         runs.iter().zip(&views).map(|(stored, view)| Source { name: "a-run", stored, view }).collect();
     let report = |source: &Source<'_>| document(source, &RunReport::of(source.view, &gated));
     let documents: Vec<_> = sources.iter().map(report).collect();
-    html::page(&documents, side_by_side(&sources).as_ref())
+    let tables = views.iter().map(|view| ("a-run".to_owned(), Table::whole(view)));
+    html::page(&documents, side_by_side(tables.collect()).as_ref())
 }
 
 fn example(name: &str) -> StoredRun {

@@ -107,24 +107,24 @@ fn finding(one: &Conclusion) -> Finding {
     Finding::new(topic, tone, one.sentence.clone(), Some(one.evidence.link()))
 }
 
-pub fn side_by_side(sources: &[Source<'_>]) -> Option<Section> {
-    let (first, others) = sources.split_first()?;
-    let with_run = |source: &Source<'_>, table: &Table| -> Vec<Vec<Value>> {
-        let name =
-            |row: &Vec<Value>| std::iter::once(source.name.into()).chain(row.iter().cloned()).collect();
-        table.rows.iter().map(name).collect()
-    };
-    // With all columns, so that they are the same in each.
-    let mut table = Table::whole(first.view);
-    let mut rows = with_run(first, &table);
-    rows.extend(others.iter().flat_map(|source| with_run(source, &Table::whole(source.view))));
+/// The main figures of runs, each by its name and its [whole](Table::whole) table, whose columns are the same in all.
+pub fn side_by_side(runs: Vec<(String, Table)>) -> Option<Section> {
+    let count = runs.len();
+    let mut table: Option<Table> = None;
+    let mut rows: Vec<Vec<Value>> = Vec::new();
+    for (name, mut whole) in runs {
+        let named = |row| std::iter::once(name.as_str().into()).chain(row).collect();
+        rows.extend(std::mem::take(&mut whole.rows).into_iter().map(named));
+        table.get_or_insert(whole);
+    }
+    let mut table = table?;
     table.columns.insert(0, super::document::words("run"));
     table.labels += 1;
     let table = Table { rows, ..table }.without_idle_columns();
     let legend = "If the runs differ in ensemble, host or scenario, that alone makes their figures differ; \
                   zklockbench compare says whether a difference is more than noise.";
     let blocks = vec![Block::Table(ExplainedTable::new("The main figures of each run", table, legend))];
-    (!others.is_empty()).then_some(Section { id: "runs", title: "The runs side by side".to_owned(), blocks })
+    (count > 1).then_some(Section { id: "runs", title: "The runs side by side".to_owned(), blocks })
 }
 
 pub fn section(id: &'static str, title: &str, blocks: impl IntoIterator<Item = Block>) -> Section {

@@ -81,7 +81,7 @@ impl Table {
     }
 
     /// The main table: one row for each strategy and contender count.
-    pub(in crate::report) fn whole(view: &View<'_>) -> Self {
+    pub fn whole(view: &View<'_>) -> Self {
         let rows = view.cells.iter().map(|cell| row(view, cell)).collect();
         Self { columns: columns(), labels: 1, rows }
     }
