@@ -169,7 +169,7 @@ async fn dispatch(command: Command, port: Option<Port>, stop: &CancellationToken
         Command::Sweep(args) => sweep::execute(*args, stop).await,
         Command::Plan(args) => plan::execute(*args, stop).await,
         Command::Calibrate(args) => calibrate::execute(*args, stop).await,
-        Command::Validate(args) => validate::execute(&args),
+        Command::Validate(args) => validate::execute(&args).await,
         Command::Strategies(args) => listing::strategies(&args),
         Command::Faults(args) => listing::faults(&args),
         Command::Scenarios(args) => listing::scenarios(&args),

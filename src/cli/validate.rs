@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::args::ValidateArgs;
 use super::output;
 use super::run::host;
-use super::run::open_ensemble::Needs;
+use super::run::open_ensemble::{Needs, check_compose_file};
 use super::scenario_file::ScenarioFile;
 use crate::scenario::{Preview, Slice, TrialPlan};
 use crate::words::error::{Error, Exit};
@@ -24,20 +24,27 @@ struct ValidatedFile<'a> {
 
 /// Shows the plan and what may not be meant so, or every mistake. A file that is right is so on every machine: what this one cannot do is a
 /// warning.
-pub fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
-    match ScenarioFile::read(&args.scenario, &args.overrides) {
-        Ok(file) => show(&file),
-        Err(unusable) => unusable.tell(NAME, &args.scenario),
+pub async fn execute(args: &ValidateArgs) -> Result<Exit, Error> {
+    let file = match ScenarioFile::read(&args.scenario, &args.overrides) {
+        Ok(file) => file,
+        Err(unusable) => return unusable.tell(NAME, &args.scenario),
+    };
+    let scenario = &file.parsed.scenario;
+    if let Some(hosts) = &args.overrides.hosts {
+        Needs::of(scenario).host_commands(scenario, Some(hosts))?;
     }
+    let not_here = check_compose_file(scenario).await?;
+    show(&file, not_here)
 }
 
 const NAME: &str = "validate";
 
-fn show(file: &ScenarioFile) -> Result<Exit, Error> {
+fn show(file: &ScenarioFile, not_here: Option<String>) -> Result<Exit, Error> {
     let preview = Preview::of(&file.parsed);
     let scenario = &file.parsed.scenario;
-    let missing = Needs::of(scenario).missing_here(scenario);
-    let not_here = missing.or_else(|| host::lacks_memory(&TrialPlan::of(scenario), Slice::WHOLE));
+    let missing = || Needs::of(scenario).missing_here(scenario);
+    let too_large = || host::lacks_memory(&TrialPlan::of(scenario), Slice::WHOLE);
+    let not_here = not_here.or_else(missing).or_else(too_large);
     let not_here = not_here.as_deref();
     let found = ValidatedFile { preview: &preview, not_here, left_out: &file.left_out };
     output::tell(NAME, Exit::Held, &found, || {

@@ -26,6 +26,62 @@ fn what_help_gives_as_examples_of_looking_something_up_does_that() {
 }
 
 #[test]
+fn arguments_that_are_not_utf_8_are_usage_errors_in_every_command() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    let bench = Bench::with("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n");
+    let odd = OsStr::from_bytes(b"a\xffb");
+    let names: Vec<String> = zklockbench::cli::definition()
+        .get_subcommands()
+        .flat_map(|command| {
+            let below =
+                command.get_subcommands().map(|below| format!("{} {}", command.get_name(), below.get_name()));
+            std::iter::once(command.get_name().to_owned()).chain(below)
+        })
+        .collect();
+    for name in &names {
+        for more in [None, Some("--json")] {
+            let mut command = bench.typed(name);
+            let output = command.args(more).arg(odd).output().unwrap();
+            let said = stderr(&output);
+            assert!(output.status.code().is_some_and(|code| code != 101), "{name}: {said}");
+            assert!(!said.contains("panicked"), "{name}: {said}");
+        }
+    }
+    // Where a path is asked for, any is one.
+    for typed in ["validate scenario.toml --seed", "run scenario.toml --connect 127.0.0.1:1 --out", "run"] {
+        let output = bench.typed(typed).arg(odd).output().unwrap();
+        assert!(matches!(output.status.code(), Some(2 | 3)), "{typed}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn validate_reads_the_files_that_its_options_name() {
+    let bench = Bench::with("name = \"x\"\nstrategies = [\"baton\"]\ncontenders = 2\nduration = \"1s\"\n");
+    let connect = "validate scenario.toml --connect zk1:2181,zk2:2181";
+    for (hosts, complaint) in [
+        (None, "hosts.toml: "),
+        (Some("[hosts.server-3]\n"), "is no server"),
+        (Some("[hosts.server-1]\nkill = \"true\"\n"), "has `kill` and no `start`"),
+        (Some("hosts = 1\n"), "hosts.toml: "),
+    ] {
+        hosts.into_iter().for_each(|text| std::fs::write(bench.path("hosts.toml"), text).unwrap());
+        let said = bench.refuses(&format!("{connect} --hosts hosts.toml"));
+        assert!(said.contains(complaint), "{said}");
+    }
+    std::fs::write(bench.path("hosts.toml"), "[hosts.server-1]\nkill = \"true\"\nstart = \"true\"\n")
+        .unwrap();
+    bench.shows(&format!("{connect} --hosts hosts.toml"));
+    let said = bench.refuses("validate scenario.toml --compose compose.yaml");
+    assert!(said.contains("compose.yaml: there is no such Compose file"), "{said}");
+    std::fs::write(bench.path("compose.yaml"), "services: [nonsense\n").unwrap();
+    let output = bench.typed("validate scenario.toml --compose compose.yaml").output().unwrap();
+    let said = stderr(&output);
+    let is_refused = output.status.code() == Some(2) && said.contains("compose.yaml: ");
+    assert!(is_refused || said.contains("cannot be checked"), "{said}");
+}
+
+#[test]
 fn a_command_has_a_page_of_its_own_and_all_can_be_written_at_once() {
     let bench = Bench::new();
     assert!(bench.shows("man run").contains("\\-\\-contenders"));

@@ -368,6 +368,15 @@ impl Needs {
     }
 }
 
+/// Checks the Compose file of a scenario as far as that can be done without making containers. Returns why this machine cannot
+/// run it, where it cannot.
+pub async fn check_compose_file(scenario: &Scenario) -> Result<Option<String>, Error> {
+    match &scenario.ensemble {
+        EnsembleChoice::Compose(file) => Compose::check(file).await,
+        EnsembleChoice::Local { .. } | EnsembleChoice::Connect(_) => Ok(None),
+    }
+}
+
 fn check_fault(choice: &FaultChoice, card: &FaultCard, compose: &Compose) -> Result<(), String> {
     let servers = compose.addresses().len();
     if servers < card.least_servers {

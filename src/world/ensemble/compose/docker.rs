@@ -210,15 +210,20 @@ pub async fn find_compose() -> Result<&'static [&'static str], Error> {
     docker(&["version", "--format", "{{.Server.Version}}"]).await.map_err(|why| {
         Error::environment(format!("a Compose ensemble needs Docker, but its daemon does not answer: {why}"))
     })?;
+    installed_compose().await.ok_or_else(|| Error::environment(NO_COMPOSE))
+}
+
+pub const NO_COMPOSE: &str = "there is neither `docker compose` nor `docker-compose`. Install Docker's Compose plugin \
+                              (Debian, Ubuntu: apt-get install -y docker-compose)";
+
+/// Compose, which can read files without Docker's daemon.
+pub async fn installed_compose() -> Option<&'static [&'static str]> {
     for program in COMPOSE {
         if run(command(program, &["version"])).await.is_ok() {
-            return Ok(program);
+            return Some(program);
         }
     }
-    Err(Error::environment(
-        "there is neither `docker compose` nor `docker-compose`. Install Docker's Compose plugin (Debian, Ubuntu: \
-         apt-get install -y docker-compose)",
-    ))
+    None
 }
 
 fn said(command: &Command, output: std::io::Result<Output>) -> Result<String, String> {

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use super::docker::{Container, command, docker, find_compose, inspect, inspect_now, run};
+use super::docker::{
+    Container, NO_COMPOSE, command, docker, find_compose, inspect, inspect_now, installed_compose, run,
+};
 use super::member::Member;
 use super::project::{Project, remove_left_projects};
 use crate::words::error::Error;
@@ -41,17 +43,13 @@ impl Compose {
     /// Usage when the file is no Compose file of ZooKeeper servers; environment when Docker is missing, its daemon
     /// does not answer, or an image is not there. Nothing is left behind then.
     pub async fn create(file: &Path) -> Result<Self, Error> {
-        if !file.is_file() {
-            return Err(Error::usage(format!("{}: there is no such Compose file", file.display())));
-        }
+        readable(file)?;
         let program = find_compose().await?;
         remove_left_projects().map_err(|why| {
             Error::environment(format!("cannot remove what a killed run left on Docker: {why}"))
         })?;
         let path = file.to_string_lossy();
-        let services = run(command(program, &["-f", &path, "config", "--services"])).await;
-        let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
-        let ports = ports_for(services.lines().count(), file)?;
+        let ports = ClaimedPorts::new(services(program, file).await?, 0)?;
         let project = Project::create()
             .map_err(|error| Error::environment(format!("cannot note down a Compose project: {error}")))?;
         make(program, &path, &project, &ports).await?;
@@ -59,6 +57,18 @@ impl Compose {
         let members =
             Member::all_of(made).map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
         Ok(Self { members, project, file: file.to_path_buf(), _ports: ports })
+    }
+
+    /// Checks a Compose file without making anything. Returns why this machine cannot do even that, where it cannot.
+    ///
+    /// # Errors
+    /// Usage when it is no Compose file, or one of too many services.
+    pub async fn check(file: &Path) -> Result<Option<String>, Error> {
+        readable(file)?;
+        match installed_compose().await {
+            Some(program) => services(program, file).await.map(|_| None),
+            None => Ok(Some(format!("{} cannot be checked: {NO_COMPOSE}", file.display()))),
+        }
     }
 
     pub async fn start(&self) -> Result<(), Error> {
@@ -178,12 +188,23 @@ impl Compose {
     }
 }
 
-fn ports_for(servers: usize, file: &Path) -> Result<ClaimedPorts, Error> {
-    if servers > MOST {
-        let file = file.display();
-        return Err(Error::usage(format!("{file} has {servers} services; {MOST} servers are the most")));
+fn readable(file: &Path) -> Result<(), Error> {
+    if !file.is_file() {
+        return Err(Error::usage(format!("{}: there is no such Compose file", file.display())));
     }
-    ClaimedPorts::new(servers, 0)
+    File::open(file).map(drop).map_err(|error| Error::usage(format!("{}: {error}", file.display())))
+}
+
+/// The number of services in a Compose file, each of which is to be a server.
+async fn services(program: &[&str], file: &Path) -> Result<usize, Error> {
+    let services = run(command(program, &["-f", &file.to_string_lossy(), "config", "--services"])).await;
+    let services = services.map_err(|why| Error::usage(format!("{}: {why}", file.display())))?;
+    let count = services.lines().count();
+    if count > MOST {
+        let file = file.display();
+        return Err(Error::usage(format!("{file} has {count} services; {MOST} servers are the most")));
+    }
+    Ok(count)
 }
 
 async fn make(program: &[&str], file: &str, project: &Project, ports: &ClaimedPorts) -> Result<(), Error> {
