@@ -242,9 +242,14 @@ pub fn tell_resumed(runs: usize, is_quiet: bool) {
     }
 }
 
+/// The words of the command line, to be shown: what is not UTF-8 in them is replaced.
+pub fn words() -> impl Iterator<Item = String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
+}
+
 pub fn command_line() -> Vec<String> {
     let mut hides = false;
-    let kept = std::env::args().filter_map(|word| {
+    let kept = words().filter_map(|word| {
         let hidden = hides || word == "--auth" || word.starts_with("--auth=");
         hides = word == "--auth";
         (!hidden).then_some(word)
