@@ -65,6 +65,7 @@ pub fn main() -> ExitCode {
     let parsed = definition()
         .try_get_matches()
         .and_then(|matches| Ok((asked_for(&matches), Cli::from_arg_matches(&matches)?)));
+    shared_args::forget_identity();
     let exit = match parsed {
         Ok((name, cli)) => {
             output::choose(cli.json, cli.color);
@@ -102,7 +103,7 @@ fn obey(name: &str, cli: Cli) -> Result<Exit, Error> {
 
 /// A command line that could not be understood; for programs, too, if that much of it could.
 fn refuse(error: &clap::Error) -> Exit {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<String> = runs::words().skip(1).collect();
     if words.iter().any(|word| word == "--json") {
         let known = |word: &&String| definition().find_subcommand(word.as_str()).is_some();
         let command = words.first().filter(known).map_or("", String::as_str);

@@ -1,6 +1,7 @@
 //! Options that several commands have.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -157,12 +158,26 @@ pub struct InstallArgs {
 }
 
 /// Identification and encryption.
+const IDENTITY: &str = "ZKLOCKBENCH_AUTH";
+static HAD_IDENTITY: AtomicBool = AtomicBool::new(false);
+
+/// Takes the identity out of the environment once the command line is read: whatever is started, a driver for example, would
+/// inherit it. To be called before there are threads.
+#[allow(unsafe_code, reason = "no other way to shorten the environment of all children")]
+pub fn forget_identity() {
+    if std::env::var_os(IDENTITY).is_some() {
+        HAD_IDENTITY.store(true, Ordering::Relaxed);
+        // SAFETY: no other thread has been started that could read the environment.
+        unsafe { std::env::remove_var(IDENTITY) };
+    }
+}
+
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access to an existing ensemble")]
 pub struct AccessArgs {
     /// Digest identity; created nodes are restricted to it. It shows up in the process list; --auth-file and the
     /// variable do not
-    #[arg(long, value_name = "USER:PASSWORD", env = "ZKLOCKBENCH_AUTH", hide_env_values = true,
+    #[arg(long, value_name = "USER:PASSWORD", env = IDENTITY, hide_env_values = true,
           value_parser = clap::value_parser!(Secret))]
     pub auth: Option<Secret>,
     /// Digest identity from the first line of a file
@@ -201,9 +216,9 @@ impl AccessArgs {
             None => self.auth.clone(),
         };
         if let (Some(_), Some(connect)) = (&digest, unnamed) {
-            let source = match (&self.auth_file, std::env::var_os("ZKLOCKBENCH_AUTH")) {
-                (None, Some(_)) => "ZKLOCKBENCH_AUTH",
-                (None, None) => "--auth",
+            let source = match (&self.auth_file, HAD_IDENTITY.load(Ordering::Relaxed)) {
+                (None, true) => IDENTITY,
+                (None, false) => "--auth",
                 (Some(_), _) => "--auth-file",
             };
             return Err(Error::usage(format!(

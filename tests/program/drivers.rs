@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use zklockbench::answer::ab::Turn;
 use zklockbench::record::{CountedTurns, Counting, Trial};
 use zklockbench::words::measure::Measure;
+use zklockbench::words::units::as_a_word;
 use zklockbench::words::verdict::Verdict;
 
 use crate::ab;
@@ -852,4 +853,25 @@ fn drivers_encrypt_their_connections_as_the_suite_does() {
         assert!(trial.measured.acquired() > 10 && trial.errors.is_empty(), "{:?}", trial.errors);
     }
     assert!(stderr(&refused).contains("can't encrypt connections"), "{}", stderr(&refused));
+}
+
+#[test]
+fn an_identity_is_in_no_drivers_environment() {
+    let bench = Bench::with("name = \"x\"\nstrategies = [\"spy.L\"]\ncontenders = 2\nduration = \"1s\"\n");
+    let spy = format!("spy=sh -c 'env > {}; exit 1'", bench.path("environment").display());
+    for (typed, code) in [
+        (format!("run scenario.toml --connect {} --driver {}", ensemble::shared(), as_a_word(&spy)), 2),
+        (format!("strategies --driver {}", as_a_word(&spy)), 2),
+    ] {
+        let output = bench.typed(&typed).env("ZKLOCKBENCH_AUTH", "bench:hunter2").output().unwrap();
+        let environment = std::fs::read_to_string(bench.path("environment")).unwrap();
+        assert!(environment.contains("ZKLOCKBENCH_DRIVER=1"), "{environment}");
+        assert!(!environment.contains("hunter2"), "{environment}");
+        assert!(
+            matches!(output.status.code(), Some(code_of) if code_of == code || code_of == 3),
+            "{}",
+            stderr(&output)
+        );
+        std::fs::remove_file(bench.path("environment")).unwrap();
+    }
 }
