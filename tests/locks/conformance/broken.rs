@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use zklockbench::lock::AcquireError;
-use zklockbench::words::catalog::ParamValue;
+use zklockbench::words::catalog::{Mode, ParamValue};
 use zklockbench::world::zk::{Failure, reactor};
 
-use crate::support::contender::{Contender, SETTLE};
+use crate::support::contender::{Contender, SETTLE, Waiting};
 use crate::support::proxy::Proxy;
 use crate::support::sessions::{behind_wire, each_behind_wire, each_on_scene, scene};
 
@@ -57,8 +57,8 @@ fn aheads_node_is_found_again_when_the_reply_to_its_create_is_lost() {
     behind_wire(async |scene, proxy| {
         let contender = Contender::by(&proxy.connect, "ahead", &scene).await;
         proxy.mute();
-        let acquiring = contender.queue_up().await;
-        assert_eq!(scene.nodes().await, 1);
+        let acquiring = Waiting::start(contender, Mode::Write);
+        scene.has_nodes(1).await;
         proxy.cut();
         proxy.mend();
         let (mut contender, held) = acquiring.over().await;
@@ -101,8 +101,8 @@ fn curators_policy_decides_whether_a_create_whose_reply_is_lost_is_looked_for() 
             let contender = Contender::by_with(connect, "curator-mutex", &params, &scene).await;
             // When the reply to its create is lost
             proxy.mute();
-            let acquiring = contender.queue_up().await;
-            assert_eq!(scene.nodes().await, 1);
+            let acquiring = Waiting::start(contender, Mode::Write);
+            scene.has_nodes(1).await;
             proxy.cut();
             proxy.mend();
             // Then it looks for its node and holds by that, or has failed and deletes that node in the background
@@ -128,7 +128,8 @@ fn an_unprotected_node_whose_reply_is_lost_goes_with_its_session() {
     each_behind_wire(&["baton", "ticket"], async |name, scene, proxy| {
         let contender = Contender::by(&proxy.connect, name, &scene).await;
         proxy.mute();
-        let acquiring = contender.queue_up().await;
+        let acquiring = Waiting::start(contender, Mode::Write);
+        scene.has_nodes(1).await;
         proxy.cut();
         proxy.mend();
         // The failure leaves it open, and so the caller ends the session.
