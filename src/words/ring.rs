@@ -10,9 +10,12 @@ const FIRST: usize = 8;
 #[derive(Debug)]
 pub struct Ring<T> {
     size: usize,
-    first: OnceLock<Box<[T]>>,
-    rest: OnceLock<Box<[OnceLock<Box<[T]>>]>>,
+    first: Segment<T>,
+    rest: OnceLock<Box<[Segment<T>]>>,
 }
+
+/// Slots, made when one of them is first written.
+type Segment<T> = OnceLock<Box<[T]>>;
 
 impl<T: Default> Ring<T> {
     /// An empty ring of at least that many slots.
