@@ -184,6 +184,18 @@ fn stuck_contenders_orphans_and_what_was_not_undone_are_told_one_by_one() {
     }
 }
 
+#[test]
+fn a_lock_that_is_stuck_without_faults_must_not_be_used_at_all() {
+    let mut view = one();
+    let bad = trial(&mut view, 0, 4, 1);
+    (bad.stuck, bad.judged) = ((0..5).map(stuck).collect(), judged_stuck(Verdict::Held));
+    view.judged = judged_stuck(Verdict::Held);
+    let shown = terminal(&view, PLAIN);
+    let begins =
+        "VIOLATED (stuck): predecessor-watch must not be used: it left contenders waiting for a free lock";
+    assert!(shown.starts_with(begins), "{shown}");
+}
+
 /// What a trial is judged as in which five contenders were stuck.
 fn judged_stuck(exclusion: Verdict) -> Judged {
     let why = "5 contenders are stuck although all faults are over; the first is contender 0";

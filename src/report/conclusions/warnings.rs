@@ -27,13 +27,18 @@ fn must_not_be_used(view: &View<'_>, strategy: usize) -> Option<Conclusion> {
     };
     let excluded =
         broken(|one| Some(&one.judged.exclusion)).or_else(|| broken(|one| one.judged.order.as_ref()));
-    let sentence = match (excluded, broken(|one| one.judged.progress.as_ref())) {
-        (Some(why), _) => format!("{label} must not be used: it did not keep others out {why}."),
-        (None, Some(why)) => format!(
+    let stuck = broken(|one| one.judged.progress.as_ref());
+    let without_faults = broken(|one| one.judged.progress.as_ref().filter(|_| one.faults.is_empty()));
+    let sentence = match (excluded, without_faults, stuck) {
+        (Some(why), ..) => format!("{label} must not be used: it did not keep others out {why}."),
+        (None, Some(why), _) => {
+            format!("{label} must not be used: it left contenders waiting for a free lock {why}.")
+        }
+        (None, None, Some(why)) => format!(
             "{label} must not be used where such faults happen: it left contenders waiting after everything had \
              healed {why}."
         ),
-        (None, None) => return None,
+        (None, None, None) => return None,
     };
     Some(Conclusion {
         topic: Topic::MustNotBeUsed,
