@@ -196,9 +196,9 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
     let kind = fields.int()?;
     let mut found = Vec::new();
     // A record that cannot be read as its kind says changed nothing that is known.
-    let _ = changes(kind, fields, &mut |change: Change<'_>| {
+    let _ = changes(kind, fields, &mut |change: RawChange<'_>| {
         if change.path.starts_with(below.as_bytes()) {
-            let Change { path, happened, with_its_session, ephemeral } = change;
+            let RawChange { path, happened, with_its_session, ephemeral } = change;
             let path = String::from_utf8_lossy(path).into_owned();
             found.push(NodeChange { path, happened, with_its_session, ephemeral });
         }
@@ -208,7 +208,7 @@ pub(super) fn next(log: &[u8], below: &str) -> Option<(Transaction, usize)> {
 }
 
 /// A change as it stands in a record.
-struct Change<'a> {
+struct RawChange<'a> {
     path: &'a [u8],
     happened: Happened,
     with_its_session: bool,
@@ -223,12 +223,15 @@ fn whole_record<'a>(log: &mut Reader<'a>) -> Option<&'a [u8]> {
     (checksum == i64::from(adler2::adler32_slice(record))).then_some(record)
 }
 
-fn changes(kind: i32, mut fields: Reader<'_>, note: &mut dyn FnMut(Change<'_>)) -> Option<()> {
-    let of = |path, happened| Change { path, happened, with_its_session: false, ephemeral: false };
+fn changes(kind: i32, mut fields: Reader<'_>, note: &mut dyn FnMut(RawChange<'_>)) -> Option<()> {
+    let of = |path, happened| RawChange { path, happened, with_its_session: false, ephemeral: false };
     match kind {
         CREATE | CREATE_2 => {
             let path = fields.buffer()?;
-            note(Change { ephemeral: is_ephemeral(fields).unwrap_or(false), ..of(path, Happened::Created) });
+            note(RawChange {
+                ephemeral: is_ephemeral(fields).unwrap_or(false),
+                ..of(path, Happened::Created)
+            });
         }
         CREATE_CONTAINER | CREATE_TTL => note(of(fields.buffer()?, Happened::Created)),
         SET_DATA => note(of(fields.buffer()?, Happened::Written)),
@@ -238,7 +241,7 @@ fn changes(kind: i32, mut fields: Reader<'_>, note: &mut dyn FnMut(Change<'_>)) 
                 return None;
             }
             for _ in 0..fields.int()? {
-                note(Change { with_its_session: true, ..of(fields.buffer()?, Happened::Deleted) });
+                note(RawChange { with_its_session: true, ..of(fields.buffer()?, Happened::Deleted) });
             }
         }
         MULTI => {
