@@ -220,7 +220,6 @@ fn a_server_that_floods_is_named_with_what_it_sent_and_costs_no_memory() {
             assert_eq!(ended.code, Some(3), "{case}");
             assert!(ended.resident_kb < MOST_KB, "{} kB: {case}", ended.resident_kb);
             assert!(ended.said.contains(&format!("{address} {cause}")), "{case}");
-            assert!(ended.took < Duration::from_secs(10), "{:?}: {case}", ended.took);
         }
     }
     assert!(bench.results().is_empty());
