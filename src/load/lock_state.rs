@@ -269,7 +269,7 @@ impl PastHolds {
             earlier.filter(|(_, (until, _))| *until > entered).map(|(_, (_, other))| *other).collect();
         let during = self.latest.range((entered + 1, 0)..(left, 0).max((entered + 1, 0)));
         let during = during.map(|(_, (_, other))| CrowdedEntry { entered: *other, inside: vec![own] });
-        let own_entry = (!inside.is_empty()).then(|| CrowdedEntry { entered: own, inside });
+        let own_entry = (!inside.is_empty()).then_some(CrowdedEntry { entered: own, inside });
         own_entry.into_iter().chain(during).collect()
     }
 

@@ -89,7 +89,7 @@ impl Index<usize> for LockStates {
 impl ChangeLogs for LockStates {
     fn at(&self, queue: &str) -> Option<&ChangeLog> {
         let state = &self[self.lock_of_node(queue)?];
-        (state.queue() == queue).then(|| &state.changes)
+        (state.queue() == queue).then_some(&state.changes)
     }
 }
 

@@ -280,7 +280,10 @@ async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
             let delete = async |path: String| match client.delete(&path, None).await {
                 Ok(()) | Err(ClientError::NoNode) => Ok(()),
                 // A child was added meanwhile: list again.
-                Err(ClientError::NotEmpty) => Ok(grew.store(true, Ordering::Relaxed)),
+                Err(ClientError::NotEmpty) => {
+                    grew.store(true, Ordering::Relaxed);
+                    Ok(())
+                }
                 Err(error) => Err(error),
             };
             stream::iter(level.into_iter().map(Ok)).try_for_each_concurrent(AT_ONCE, delete).await?;
