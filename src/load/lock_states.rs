@@ -96,6 +96,7 @@ impl ChangeLogs for LockStates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::lock_state::Request;
     use crate::lock::Held;
     use crate::record::LockClaim;
 
@@ -118,10 +119,11 @@ mod tests {
     fn contenders_at_different_locks_are_not_beside_each_other() {
         let states = states(2, "");
         let held = Held::of(None);
-        assert_eq!(states[0].enter(0, &held, LockClaim::WRITE, 10), None);
-        assert_eq!(states[1].enter(1, &held, LockClaim::WRITE, 20), None);
-        let beside = states[1].enter(2, &held, LockClaim::WRITE, 30);
-        assert_eq!(beside.map(|inside| inside.contender), Some(1));
+        let write = |called| Request { claim: LockClaim::WRITE, called };
+        assert_eq!(states[0].enter(0, &held, write(9), 10), None);
+        assert_eq!(states[1].enter(1, &held, write(19), 20), None);
+        let crowded = states[1].enter(2, &held, write(29), 30).expect("two are inside");
+        assert_eq!(crowded.inside.iter().map(|holder| holder.contender).collect::<Vec<_>>(), [1]);
         assert_eq!((states[0].all_inside(), states[1].all_inside()), (vec![0], vec![1, 2]));
         assert_eq!((states.all_inside(), states.is_any_inside()), (vec![0, 1, 2], true));
     }
