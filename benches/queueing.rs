@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{self, Environment, TOP, Workspace, run_trial};
+use zklockbench::load::{self, Environment, LoadLimits, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{TrialPlan, TrialSpec, parse};
@@ -100,6 +100,7 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
         scratch: std::env::temp_dir(),
         proxy: None,
         rendezvous: None,
+        limits: LoadLimits::default(),
     };
     println!(
         "{:>11} {:>11} {:>9} {:>8} {:>10} {:>10} {:>7}",

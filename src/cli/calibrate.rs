@@ -1,5 +1,6 @@
 //! `calibrate`: the raw ensemble, without any lock.
 
+use std::pin::pin;
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -9,9 +10,10 @@ use super::args::CalibrateArgs;
 use super::output;
 use super::run::open_ensemble::{OpenEnsemble, warm_up};
 use super::run::progress::Progress;
+use super::run::sharing::Sharing;
 use super::run::{host, tool_commit};
 use crate::load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
-use crate::load::{Environment, Workspace};
+use crate::load::{Environment, LoadLimits, Workspace};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report;
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
@@ -83,11 +85,40 @@ async fn measure(
     stop: &CancellationToken,
 ) -> Result<(CalibrationResult, Option<Behaviour>, EnsembleInfo), Error> {
     host::allow_sessions(opened.addresses.len() * (SESSIONS + 1), 1)?;
-    let ensemble = opened.describe().await;
+    let sharing = Sharing::of(opened, &args.opening.sharing, None).await;
+    sharing.note().iter().for_each(|note| progress.note(note));
+    if args.behaviour && sharing.at_most.is_some() {
+        return Err(Error::usage("--behaviour loads the servers without limit: add --allow-saturation"));
+    }
+    let limits = LoadLimits::at_most(sharing.at_most);
+    let mut ensemble = opened.describe().await;
+    ensemble.config.extend(sharing.facts());
     let name = format!("calibration-{:08x}", rand::random::<u32>());
-    let workspace = Workspace::create(opened.target.clone(), &name).await?;
-    let environment = opened.environment(workspace, &ensemble.servers);
-    let measured = on(opened, &environment, args, progress, stop).await;
+    let workspace = Workspace::create(opened.target.clone(), &name).await?.limited_by(&limits);
+    let watching = limits.watching(&opened.target, &opened.addresses, sharing.stop_if_slower).await;
+    let (limits, probing) = match watching {
+        Ok(watching) => watching,
+        Err(error) => {
+            opened.clear(&workspace).await;
+            return Err(error);
+        }
+    };
+    let alarm = limits.clone();
+    let environment = Environment { limits, ..opened.environment(workspace, &ensemble.servers) };
+    let ends = stop.child_token();
+    let mut measuring = pin!(on(opened, &environment, args, progress, &ends));
+    let measured = tokio::select! {
+        measured = measuring.as_mut() => measured,
+        why = alarm.alarm() => {
+            // Its sessions are closed before the nodes are removed.
+            ends.cancel();
+            let _ = measuring.as_mut().await;
+            Err(Error::Environment(why))
+        }
+    };
+    if let Some(probing) = probing {
+        probing.end().await;
+    }
     // On servers of our own they go with these.
     if opened.started.is_none() {
         opened.clear(&environment.workspace).await;
@@ -119,8 +150,13 @@ async fn on(
         keep_awake: environment.keep_awake,
         logs: local.and_then(|local| local.logs_at_hand()).map(|logs| logs.directories).unwrap_or_default(),
         processes: local.map(|local| local.process_ids()).unwrap_or_default(),
+        throttle: environment.limits.throttle.clone(),
     };
-    let plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len(), args.rest);
+    let mut plan = calibrate::CalibrationPlan::within(budget(args), site.servers.len(), args.rest);
+    if site.throttle.is_some() {
+        progress.note("requests are not measured at saturation where the load is limited");
+        plan = plan.without_saturation();
+    }
     let measured = calibrate::calibrate(site.clone(), plan, stop).await?;
     let behaviour = if args.behaviour { Some(calibrate::behaviour(site, stop).await?) } else { None };
     Ok((measured, behaviour))

@@ -12,10 +12,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::run::open_ensemble::{OpenEnsemble, measure_floor, warm_up};
 use super::run::progress::Progress;
+use super::run::sharing::Sharing;
 use super::shared_args::{AccessArgs, CountingWhen, GeneratorArgs, OpeningArgs};
 use super::worker_args::JobArgs;
 use super::{drivers, output};
-use crate::load::{Job, Workspace};
+use crate::load::{Environment, Job, LoadLimits, Workspace};
 use crate::record::{EnsembleInfo, Floor};
 use crate::run::series::RunPlace;
 use crate::scenario::{Scenario, TrialPlan, TrialSpec};
@@ -31,6 +32,7 @@ pub struct ReadyEnsemble {
     pub floor: Floor,
     /// What its runs are told, to be let in.
     pub access: AccessArgs,
+    sharing: Sharing,
     /// Ends the reads that keep its servers awake.
     _awake: Option<DropGuard>,
 }
@@ -45,16 +47,19 @@ impl ReadyEnsemble {
     ) -> Result<Self, Error> {
         let progress = Progress::new(&TrialPlan::of(scenario), args.quiet, false);
         let opened = OpenEnsemble::open(scenario, args, access, logs, &progress, stop).await?;
+        let sharing = Sharing::of(&opened, &args.sharing, None).await;
+        sharing.note().iter().for_each(|note| progress.note(note));
+        let limits = LoadLimits::at_most(sharing.at_most);
         let ensemble = opened.describe().await;
         let name = format!("ab-{:08x}-floor", rand::random::<u32>());
-        let workspace = Workspace::create(opened.target.clone(), &name).await?;
-        let environment = opened.environment(workspace, &ensemble.servers);
+        let workspace = Workspace::create(opened.target.clone(), &name).await?.limited_by(&limits);
+        let environment = Environment { limits, ..opened.environment(workspace, &ensemble.servers) };
         warm_up(&opened, &environment, &progress, stop).await?;
         let floor = measure_floor(&opened, &environment, stop).await;
         opened.clear(&environment.workspace).await;
         let needs_reads = opened.keep_awake(&ensemble.servers).is_some();
         let awake = needs_reads.then(|| reads(&opened)).transpose()?;
-        Ok(Self { opened, ensemble, floor, access: args.access.clone(), _awake: awake })
+        Ok(Self { opened, ensemble, floor, access: args.access.clone(), sharing, _awake: awake })
     }
 
     pub fn run(
@@ -98,6 +103,7 @@ impl ReadyEnsemble {
         ]));
         command.args(access.tls.then_some("--tls"));
         command.envs(target.access.digest.as_ref().map(|identity| ("ZKLOCKBENCH_AUTH", identity.told())));
+        self.sharing.pass_on(&mut command);
         without_extras(command)
     }
 

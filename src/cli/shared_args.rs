@@ -89,7 +89,25 @@ pub struct OpeningArgs {
     #[command(flatten)]
     pub install: InstallArgs,
     #[command(flatten)]
+    pub sharing: SharingArgs,
+    #[command(flatten)]
     pub access: AccessArgs,
+}
+
+/// How much load an existing ensemble gets.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Load on an existing ensemble")]
+pub struct SharingArgs {
+    /// Send at most this many requests per second, e.g. 500/s [default: 200/s where other clients are connected]
+    #[arg(long, value_name = "RATE", env = "ZKLOCKBENCH_AT_MOST", value_parser = rate)]
+    pub at_most: Option<f64>,
+    /// Do not limit the load where other clients are connected: it may slow them down severely
+    #[arg(long, env = "ZKLOCKBENCH_ALLOW_SATURATION", conflicts_with = "at_most",
+          value_parser = clap::builder::FalseyValueParser::new())]
+    pub allow_saturation: bool,
+    /// End the run when the servers answer this many times slower than before it [default: 3x where the load is limited]
+    #[arg(long, value_name = "FACTOR", env = "ZKLOCKBENCH_STOP_IF_LATENCY", value_parser = factor)]
+    pub stop_if_latency: Option<f64>,
 }
 
 /// What makes the load.
@@ -248,6 +266,24 @@ pub fn percentage(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wrong()) }
 }
 
+/// A rate per second: `200/s`, or the number alone.
+fn rate(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches("/s").trim_end().parse::<f64>();
+    number
+        .ok()
+        .filter(|rate| (1.0..=1e9).contains(rate))
+        .ok_or_else(|| format!("`{text}` is not a rate; give requests per second, such as 200/s"))
+}
+
+/// A factor: `3x`, or the number alone.
+fn factor(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('x').parse::<f64>();
+    number
+        .ok()
+        .filter(|factor| (1.1..=1e6).contains(factor))
+        .ok_or_else(|| format!("`{text}` is not a factor; give one from 1.1 on, such as 3x"))
+}
+
 fn alpha(text: &str) -> Result<f64, String> {
     let wrong =
         || format!("`{text}` is not a probability to accept; give one from 0.0001 to 0.5, such as 0.05");
@@ -297,6 +333,17 @@ mod tests {
         assert_eq!(alpha("0.01"), Ok(0.01));
         for wrong in ["0", "1", "NaN", "5%", "-0.05"] {
             assert!(alpha(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rates_and_factors_are_positive_numbers_with_a_unit() {
+        assert_eq!(
+            (rate("200/s"), rate("1500"), factor("3x"), factor("1.5")),
+            (Ok(200.0), Ok(1_500.0), Ok(3.0), Ok(1.5))
+        );
+        for wrong in ["", "0", "-1/s", "NaN", "inf", "200/min", "fast"] {
+            assert!(rate(wrong).is_err() && factor(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -58,12 +58,16 @@ _zklockbench_files() {
 complete -F _zklockbench_files -o nosort -o filenames -o bashdefault -o default zklockbench
 "#;
 
-const VARIABLES: [(&str, &str); 9] = [
+const VARIABLES: [(&str, &str); 10] = [
     ("ZOOKEEPER_HOME", "Directory of an unpacked ZooKeeper release, unless --zookeeper-home names one."),
     ("ZKLOCKBENCH_AUTH", "Digest identity, as --auth takes it: USER:PASSWORD."),
     (
         "ZKLOCKBENCH_COLD, ZKLOCKBENCH_NO_FLOOR, ZKLOCKBENCH_NO_CHARTS",
         "Set to 1: same as --cold, --no-floor and --no-charts.",
+    ),
+    (
+        "ZKLOCKBENCH_AT_MOST, ZKLOCKBENCH_ALLOW_SATURATION, ZKLOCKBENCH_STOP_IF_LATENCY",
+        "Same as --at-most, --allow-saturation (set to 1) and --stop-if-latency.",
     ),
     (
         "ZKLOCKBENCH_STATE_DIR",
@@ -265,6 +269,7 @@ impl Types {
                     ("trials", objects()),
                     ("estimated_us", amount()),
                     ("estimate_basis", text()),
+                    ("estimated_requests_per_s", amount()),
                     ("estimated_memory_bytes", amount()),
                     ("memory_basis", text()),
                     ("estimated_disk_bytes", amount()),

@@ -26,6 +26,10 @@ use crate::world::zk::gate::TaskScope;
 use crate::world::zk::{Failure, ForeignSession, Session, SessionState, SessionStates, reactor};
 
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
+/// About what a cycle takes when its rate is limited; requests beyond it delay later cycles.
+const CYCLE_REQUESTS: u32 = 4;
+/// What a cycle of another program's lock is taken for.
+const DRIVER_REQUESTS: u64 = 10;
 const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
 pub struct Contender {
@@ -98,6 +102,9 @@ impl Contender {
     fn open(&self) -> Pin<Box<dyn Future<Output = Result<Session, Failure>> + '_>> {
         Box::pin(async {
             let shared = &self.shared;
+            if let Some(throttle) = &shared.throttle {
+                throttle.admit_session().await;
+            }
             let _permit = shared.opening.acquire().await;
             let (target, timeout, within) =
                 (shared.target_of(self.id), shared.spec.session_timeout, shared.open_deadline());
@@ -161,6 +168,7 @@ impl Contender {
         let drain = if self.strategy.is_ahead() { CancellationToken::new() } else { drain };
         let intended = self.pace.intended_start(&drain).await?;
         let intended = self.come_in(intended, &drain).await?;
+        let intended = self.admitted(intended, &drain).await?;
         Some(self.pace.turn(intended))
     }
 
@@ -206,6 +214,19 @@ impl Contender {
             return Some(intended);
         }
         drain.run_until_cancelled(self.control.admission.come_in(intended)).await
+    }
+
+    /// Waits until the rate of the load admits another cycle; the contender's wait for the lock begins then.
+    async fn admitted(&self, intended: Stamp, drain: &CancellationToken) -> Option<Stamp> {
+        let Some(throttle) = &self.shared.throttle else { return Some(intended) };
+        if throttle.try_admit(CYCLE_REQUESTS).is_err() {
+            drain.run_until_cancelled(throttle.admit(CYCLE_REQUESTS)).await?;
+        }
+        // What another program sends is not seen here.
+        if self.shared.driver_of(self.id).is_some() {
+            throttle.spend(DRIVER_REQUESTS);
+        }
+        Some(clock::now().max(intended))
     }
 
     fn is_done(&self) -> bool {

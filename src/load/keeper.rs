@@ -365,6 +365,7 @@ impl Observation {
             last_reply: Arc::clone(&shared.last_reply),
             changes: Some(Arc::clone(&shared.lock_states) as Arc<dyn ChangeLogs>),
             dates_lists: shared.keeps_evidence() || shared.reads_logs,
+            throttle: shared.throttle.clone(),
             trace: None,
         };
         let log = Rc::new(RefCell::new(ThreadLog { notes, ..ThreadLog::default() }));

@@ -15,6 +15,7 @@ mod gaps;
 mod health;
 mod job;
 mod keeper;
+mod limits;
 mod lock_state;
 mod lock_states;
 mod missing;
@@ -49,6 +50,7 @@ use crate::world::zk::Target;
 use shared::COUNTING_LASTS;
 
 pub use job::{Job, PublishedRun};
+pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};
 pub use shared::kind_of;
 pub use trial::run_trial;
@@ -81,6 +83,8 @@ pub struct Environment {
     pub rendezvous: Option<Rendezvous>,
     /// Whether a closed load goes on when its faults are late, for as long after the last one as planned.
     pub outlasts_faults: bool,
+    /// The limits of the load.
+    pub limits: LoadLimits,
 }
 
 impl Environment {
@@ -167,6 +171,7 @@ pub async fn count(
         proxy: Some(Arc::new(proxy)),
         rendezvous: None,
         outlasts_faults: false,
+        limits: environment.limits.clone(),
     };
     let stop = match spec.stop {
         Stop::After(duration) => Stop::After(duration.min(COUNTING_LASTS)),

@@ -31,6 +31,7 @@ use crate::world::ensemble::Started;
 use crate::world::fault::{Admission, CrashOrders};
 use crate::world::proxy::Wire;
 use crate::world::zk::gate::Gate;
+use crate::world::zk::throttle::Throttle;
 use crate::world::zk::{Session, SessionKey, SessionState, Target, reactor};
 use crate::{lock, scenario};
 
@@ -138,6 +139,8 @@ pub struct Shared {
     /// Whether the servers' logs can be read, so that the ensemble's own order of holders is known.
     pub reads_logs: bool,
     pub gaps: Gaps,
+    /// What holds back cycles, where the load's rate is limited.
+    pub throttle: Option<Arc<Throttle>>,
 }
 
 /// Where it is counted what locks send and receive, contenders begin new turns for so long, at most.
@@ -220,6 +223,7 @@ impl Shared {
             keeps_history: false,
             reads_logs: false,
             gaps,
+            throttle: None,
         }
     }
 
@@ -289,6 +293,7 @@ impl Shared {
         // A history has when each acquire was asked for, in the order of what the suite does.
         is_endless
             && spec.acquire_timeout.is_none()
+            && self.throttle.is_none()
             && spec.locks == 1
             && !self.keeps_history
             && spec.kinds().iter().all(without_pause)

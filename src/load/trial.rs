@@ -86,6 +86,7 @@ pub(super) async fn run(
     shared.drivers = drivers.clone();
     shared.wire = wire;
     shared.keeps_history = environment.keeps_history;
+    shared.throttle = environment.limits.throttle.clone();
     let shared = Arc::new(shared.with_logs(environment.local.as_deref()));
     let mut conductor = Conductor::start(environment, Arc::clone(&shared), interrupt, sink)?;
     let trial = conductor.conduct().await;
@@ -375,6 +376,7 @@ impl<'a> Conductor<'a> {
             () = work => return,
             () = self.interrupt.cancelled() => (Cause::Interrupted, INTERRUPTED.to_owned()),
             why = ensemble_lost(self.environment, &self.shared) => (Cause::EnsembleLost, why),
+            why = self.environment.limits.alarm() => (Cause::EnsembleOverloaded, why),
             () = tick(&self.shared, self.sink) => return,
             () = progress::watch_standstills(&self.shared, target, servers) => return,
         };

@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 
+use super::limits::LoadLimits;
 use super::shared::{LOCK, WITNESS};
 use crate::scenario::Slice;
 use crate::words::error::Error;
@@ -52,6 +53,8 @@ pub struct Workspace {
     root: String,
     /// What the ensemble was found to be, from the first time on that it was asked.
     counts: Arc<OnceCell<Option<String>>>,
+    /// The rate that its requests keep to.
+    limits: LoadLimits,
 }
 
 impl Workspace {
@@ -108,13 +111,23 @@ impl Workspace {
         Ok(client)
     }
 
+    /// The same, which makes and removes nodes at a limited rate.
+    pub fn limited_by(self, limits: &LoadLimits) -> Self {
+        Self { limits: limits.clone(), ..self }
+    }
+
     pub fn root(&self) -> &str {
         &self.root
     }
 
     /// The root of a run that another worker makes.
     pub fn made_by_another(target: Target, run_id: &str) -> Self {
-        Self { root: format!("{TOP}/{run_id}"), target, counts: Arc::default() }
+        Self {
+            root: format!("{TOP}/{run_id}"),
+            target,
+            counts: Arc::default(),
+            limits: LoadLimits::default(),
+        }
     }
 
     pub fn trial_root(&self, trial: usize) -> String {
@@ -171,16 +184,17 @@ impl Workspace {
 
     pub async fn clear(&self, trial_root: &str) -> Result<(), Error> {
         let client = open(&self.target).await?;
-        remove_tree(&client, trial_root)
+        remove_tree(&client, trial_root, &self.limits)
             .await
             .map_err(|error| refused(&self.target, "delete", trial_root, error))
     }
 
     pub async fn close(&self) -> Result<(), Error> {
-        remove_run(&self.target, &self.root).await
+        remove_run(&self.target, &self.root, &self.limits).await
     }
 
     async fn make_at(&self, client: &Client, path: String) -> Result<(), Error> {
+        self.limits.admit(1).await;
         let made = self.make(client, &path).await;
         made.map_err(|error| refused(&self.target, "create", &path, error))
     }
@@ -234,14 +248,15 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
 }
 
 /// Removes a run's root and all below it, and the top-level node when no other run is using it.
-async fn remove_run(target: &Target, root: &str) -> Result<(), Error> {
+async fn remove_run(target: &Target, root: &str, limits: &LoadLimits) -> Result<(), Error> {
     let client = open(target).await?;
+    remove_tree(&client, root, limits).await.map_err(|error| refused(target, "delete", root, error))?;
     remove_root(&client, root).await.map_err(|error| refused(target, "delete", root, error))
 }
 
 /// The same by a session that is there.
 pub(super) async fn remove_root(client: &Client, root: &str) -> Result<(), ClientError> {
-    remove_tree(client, root).await?;
+    remove_tree(client, root, &LoadLimits::default()).await?;
     let top = root.rsplit_once('/').map_or(root, |(top, _)| top);
     match client.delete(top, None).await {
         Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
@@ -266,25 +281,32 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
 }
 
 /// Deletes a node and all below it; what is gone already is no error.
-async fn remove_tree(client: &Client, root: &str) -> Result<(), ClientError> {
+async fn remove_tree(client: &Client, root: &str, limits: &LoadLimits) -> Result<(), ClientError> {
     loop {
         let now = CaughtUp::with(client).await?;
         let mut levels = vec![vec![root.to_owned()]];
         while let Some(level) = levels.last().filter(|level| !level.is_empty()) {
-            let lists = stream::iter(level).map(|path| children(now, path)).buffer_unordered(AT_ONCE);
+            let list = async |path: &String| {
+                limits.admit(1).await;
+                children(now, path).await
+            };
+            let lists = stream::iter(level).map(list).buffer_unordered(AT_ONCE);
             let below = lists.try_concat().await?;
             levels.push(below);
         }
         let grew = AtomicBool::new(false);
         for level in levels.into_iter().rev() {
-            let delete = async |path: String| match client.delete(&path, None).await {
-                Ok(()) | Err(ClientError::NoNode) => Ok(()),
-                // A child was added meanwhile: list again.
-                Err(ClientError::NotEmpty) => {
-                    grew.store(true, Ordering::Relaxed);
-                    Ok(())
+            let delete = async |path: String| {
+                limits.admit(1).await;
+                match client.delete(&path, None).await {
+                    Ok(()) | Err(ClientError::NoNode) => Ok(()),
+                    // A child was added meanwhile: list again.
+                    Err(ClientError::NotEmpty) => {
+                        grew.store(true, Ordering::Relaxed);
+                        Ok(())
+                    }
+                    Err(error) => Err(error),
                 }
-                Err(error) => Err(error),
             };
             stream::iter(level.into_iter().map(Ok)).try_for_each_concurrent(AT_ONCE, delete).await?;
         }
@@ -373,7 +395,7 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
 
 pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
     for top in [TOP, WORKERS_TOP] {
-        remove_run(target, &format!("{top}/{run_id}")).await?;
+        remove_run(target, &format!("{top}/{run_id}"), &LoadLimits::default()).await?;
     }
     Ok(())
 }

@@ -36,7 +36,8 @@ pub use judged::{
     SessionEnd, ShortHolds, Violation,
 };
 pub use run::{
-    EnsembleInfo, HostInfo, Precision, Replayed, Run, RunEnding, RunOutcome, Segment, ServerInfo, Widest,
+    EnsembleInfo, HostInfo, LIMITED, OTHERS, Precision, Replayed, Run, RunEnding, RunOutcome, Segment,
+    ServerInfo, Widest,
 };
 pub use trial::{
     Cause, CutShort, DriverRecord, EchoTimes, Election, FullCrew, Health, Phase, Sessions, Standstill, Tally,

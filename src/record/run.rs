@@ -90,6 +90,11 @@ pub struct EnsembleInfo {
     pub config: Vec<(String, String)>,
 }
 
+/// The entry of an ensemble's configuration that says to how many requests per second the load was limited.
+pub const LIMITED: &str = "load limited to";
+/// The entry that says how many connections of other clients there were.
+pub const OTHERS: &str = "connections of other clients";
+
 /// How a run ended, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

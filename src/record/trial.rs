@@ -83,6 +83,8 @@ pub enum Cause {
     DidNotEnd,
     /// Another worker of the run was lost.
     WorkerLost,
+    /// The ensemble, which others use, became too slow under the load.
+    EnsembleOverloaded,
 }
 
 /// That a trial did not run to its end as it was planned.

@@ -74,7 +74,9 @@ impl Ran {
 /// Whether a trial takes place anew where its run is resumed: the end of the run cut it short. One that found a violation stays,
 /// because that is found.
 pub fn is_unfinished(trial: &Trial) -> bool {
-    let ended = |cut: &CutShort| matches!(cut.cause, Cause::Interrupted | Cause::EnsembleLost);
+    let ended = |cut: &CutShort| {
+        matches!(cut.cause, Cause::Interrupted | Cause::EnsembleLost | Cause::EnsembleOverloaded)
+    };
     trial.cut_short.as_ref().is_some_and(ended) && !matches!(trial.judged.verdict, Verdict::Violated(_))
 }
 
@@ -248,7 +250,9 @@ impl UnderWay<'_> {
             figures.note(&trial);
         }
         tell(RunEvent::TrialEnded(&trial));
-        let is_end = |cut: &CutShort| matches!(cut.cause, Cause::EnsembleLost | Cause::WorkerLost);
+        let is_end = |cut: &CutShort| {
+            matches!(cut.cause, Cause::EnsembleLost | Cause::WorkerLost | Cause::EnsembleOverloaded)
+        };
         let lost = trial.cut_short.clone().filter(is_end);
         let hopeless = (self.context.hopeless)(&trial);
         self.keep(trial).map_err(|error| RunOutcome::aborted(error.to_string()))?;

@@ -232,6 +232,8 @@ const DRAIN_S: f64 = 0.001;
 /// A lock's directory is created, and listed and deleted after the trial, with 63 others under way.
 const CREATE_S: f64 = 0.000_1;
 const REMOVE_S: f64 = 0.000_15;
+/// Of a queue lock: create, list, watch, delete, and one more for what others add.
+const REQUESTS_PER_ACQUISITION: f64 = 5.0;
 /// From one holder to the next, where nothing better is known.
 pub(super) const HANDOFF: Duration = Duration::from_millis(3);
 /// A batch queues up one contender after the other.
@@ -291,6 +293,17 @@ impl TrialSpec {
                 by_lock.min(by_contender).min(arrives)
             }
         }
+    }
+
+    /// Requests per second in the measured phase: of a closed load at least about so many, as it sends the next request when
+    /// the one before is answered.
+    pub fn estimated_requests_per_s(&self) -> f64 {
+        let lasts = self.measured().max(1e-3);
+        let polling = self.strategy.poll_interval().map_or(0.0, |every| {
+            let waiting = self.contenders.saturating_sub(self.locks) as f64;
+            waiting / every.as_secs_f64().max(1e-3)
+        });
+        REQUESTS_PER_ACQUISITION * self.estimated_acquisitions() / lasts + polling
     }
 
     /// How many arrivals are drawn for the longest warm-up and the measured phase.
@@ -373,6 +386,18 @@ impl TrialSpec {
 }
 
 impl TrialPlan {
+    pub fn estimated_requests_per_s(&self) -> f64 {
+        self.trials.iter().map(TrialSpec::estimated_requests_per_s).fold(0.0, f64::max)
+    }
+
+    /// How many requests per second an ensemble gets.
+    pub fn requests_in_words(&self) -> String {
+        let (rate, is_open) = (self.estimated_requests_per_s(), self.scenario.load.open().is_some());
+        // A closed load without holds and pauses has no rate of its own.
+        let at_least = if is_open { "" } else { "at least " };
+        format!("{at_least}about {rate:.0} requests/s")
+    }
+
     pub fn estimated_memory(&self) -> u64 {
         self.trials.iter().map(TrialSpec::estimated_memory).max().unwrap_or(0)
     }

@@ -40,6 +40,8 @@ pub struct Preview {
     pub trials: Vec<TrialPreview>,
     pub estimated_us: u64,
     pub estimate_basis: &'static str,
+    /// Requests per second that the ensemble gets; of a closed load, at least about so many.
+    pub estimated_requests_per_s: f64,
     /// The most memory that the program takes, without servers of its own; in bytes.
     pub estimated_memory_bytes: u64,
     pub memory_basis: &'static str,
@@ -124,7 +126,7 @@ impl Preview {
             name: plan.scenario.name.clone(),
             description: plan.scenario.description.clone(),
             ensemble: ensemble(&plan.scenario),
-            load: load(&plan.scenario),
+            load: format!("{}{}", load(&plan.scenario), requests(&plan)),
             offered: offered(&plan),
             faults: plan.scenario.faults.iter().map(|one| fault(one, plan.scenario.time_scale)).collect(),
             gates: plan.scenario.gates.iter().map(gate).collect(),
@@ -132,6 +134,7 @@ impl Preview {
             precision: plan.scenario.precision.map(|asked| precision(&plan.scenario, asked)),
             trials: plan.trials.iter().map(trial).collect(),
             estimate_basis: BASIS,
+            estimated_requests_per_s: plan.estimated_requests_per_s().round(),
             estimated_memory_bytes: plan.estimated_memory(),
             estimated_disk_bytes: plan.estimated_disk(),
             disk_basis: DISK_BASIS,
@@ -232,6 +235,14 @@ fn ensemble(scenario: &Scenario) -> String {
             format!("own, {servers} on this host{}", place.unwrap_or_default())
         }
     }
+}
+
+/// What an existing ensemble gets, to follow the load.
+fn requests(plan: &TrialPlan) -> String {
+    if !plan.scenario.ensemble.is_external() {
+        return String::new();
+    }
+    format!("; {} to the ensemble (200 at most where other clients are connected)", plan.requests_in_words())
 }
 
 fn load(scenario: &Scenario) -> String {

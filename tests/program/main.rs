@@ -38,6 +38,7 @@ mod rootless;
 mod run_endings;
 mod session_expiry;
 mod shaken_ensemble;
+mod shared_ensemble;
 #[path = "../support/mod.rs"]
 mod support;
 mod sweep;

@@ -67,6 +67,8 @@ impl Bench {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.dir.path());
         command.env("ZKLOCKBENCH_STATE_DIR", self.path("state")).env("ZKLOCKBENCH_COLD", "1");
+        // Tests share ensembles.
+        command.env("ZKLOCKBENCH_ALLOW_SATURATION", "1");
         command.env("ZKLOCKBENCH_NO_CHARTS", "1");
         command.env_remove("ZOOKEEPER_HOME").env_remove("ZKLOCKBENCH_AUTH").env("NO_COLOR", "1");
         command

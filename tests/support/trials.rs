@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use zklockbench::load::{
-    Credentials, Environment, EnvironmentEvent, MeetingPlace, Rendezvous, Wait, Workspace, run_trial,
+    Credentials, Environment, EnvironmentEvent, LoadLimits, MeetingPlace, Rendezvous, Wait, Workspace,
+    run_trial,
 };
 use zklockbench::lock::Entry;
 use zklockbench::record::{Counting, Trial};
@@ -273,6 +274,7 @@ impl Setting<'_> {
             local: local.map(|local| local as Arc<dyn Started>),
             rendezvous: None,
             outlasts_faults: true,
+            limits: LoadLimits::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::judge::{Compared, Regression};
 use super::side::{CellUnderLoad, Loaded, Side, unsound_because};
 use crate::answer::stats::median;
 use crate::results::record::figures::THROUGHPUT;
-use crate::results::record::{EnsembleInfo, Figure, Floor, Run, Timing, Trial};
+use crate::results::record::{EnsembleInfo, Figure, Floor, LIMITED, OTHERS, Run, Timing, Trial};
 use crate::words::units::{counted, distinct, format_micros, percent, shown};
 
 type Share = fn(&Trial) -> Option<f64>;
@@ -242,7 +242,10 @@ fn of_run(run: &Run) -> Vec<ComparedFact> {
         run.replayed.as_ref().map(|file| ComparedFact::needed("replayed arrivals (SHA-256)", &*file.sha256)),
     );
     // The text says more than a line can; what it means for each trial is compared cell by cell.
-    let configured = ensemble.config.iter().map(|(key, value)| {
+    let limit = ensemble.config.iter().find(|(key, _)| key == LIMITED);
+    facts.push(ComparedFact::needed(LIMITED, limit.map_or("no rate", |(_, rate)| rate.as_str())));
+    let configured = ensemble.config.iter().filter(|(key, _)| key != LIMITED && key != OTHERS);
+    let configured = configured.map(|(key, value)| {
         let fact = ComparedFact::stated(format!("server configuration, {key}"), value.as_str());
         if says_where(key) { fact } else { fact.of_servers() }
     });

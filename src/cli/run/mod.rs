@@ -7,6 +7,7 @@ pub mod open_ensemble;
 pub mod part;
 pub mod progress;
 mod resume;
+pub mod sharing;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use super::shared_args::ConcludingArgs;
 use super::{drivers, output};
 use crate::answer::compare::{Comparison, Loaded, Side};
 use crate::answer::gate::{self, GateWatch};
-use crate::load::{Environment, SignOfLife, Workspace};
+use crate::load::{Environment, LoadLimits, SignOfLife, Workspace};
 use crate::lock::DrivenLocks;
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use crate::report::ci::{CiReport, Live};
@@ -45,6 +46,7 @@ use metrics::{Endpoint, Port};
 use open_ensemble::{Needs, OpenEnsemble};
 use part::WorkerPlace;
 use progress::Progress;
+use sharing::Sharing;
 
 #[expect(clippy::disallowed_methods, reason = "when a run began is a label")]
 pub async fn execute(mut args: RunArgs, port: Option<Port>, stop: &CancellationToken) -> Result<Exit, Error> {
@@ -152,7 +154,7 @@ pub(super) async fn measure(
     let trials = counted(plan.trials.len(), "trial", "trials");
     let progress = Progress::new(&plan, args.opening.quiet, !args.no_progress);
     match &stored {
-        None => progress.note(&format!("{trials}, about {}", progress.expected())),
+        None => progress.note(&format!("{trials}, about {}{}", progress.expected(), requests(&plan))),
         Some(stored) => {
             resume::same_trials(&plan, &stored.trials)?;
             if let Some(ran) = run::whole(&plan, &stored.trials) {
@@ -171,6 +173,14 @@ pub(super) async fn measure(
     if let Some(hosts) = hosts.as_deref().filter(|_| needs.own_servers()) {
         stop.run_until_cancelled(hosts.check()).await.unwrap_or(Err(Error::Interrupted))?;
     }
+    let slice = worker.as_ref().map_or(Slice::WHOLE, |worker| worker.slice);
+    let of_workers = worker.as_ref().map(|worker| worker.run_id.as_str());
+    let sharing = Sharing::of(&opened, &args.opening.sharing, of_workers).await;
+    if let Err(error) = sharing.check(&plan, slice) {
+        opened.close();
+        return Err(error);
+    }
+    sharing.note().iter().for_each(|note| progress.note(note));
     let there = stored.as_ref().map_or(0, |stored| stored.trials.len());
     let live = Live::new(scenario, started_at, plan.trials.len().saturating_sub(there));
     let metrics = port.map(|port| port.serve(live)).transpose()?;
@@ -192,6 +202,7 @@ pub(super) async fn measure(
         run_id,
         worker,
         hosts,
+        sharing,
     };
     under_way.measure(stored, stop).await
 }
@@ -204,6 +215,13 @@ const RESUME: &str = "zklockbench run --resume ";
 fn segments(stored: &StoredRun) -> Vec<Segment> {
     let trials: Vec<usize> = stored.trials.iter().map(|trial| trial.spec.index).collect();
     stored.run.in_segments(&trials)
+}
+
+/// About how many requests an existing ensemble gets, to follow the number of trials.
+fn requests(plan: &TrialPlan) -> String {
+    let is_external = plan.scenario.ensemble.is_external();
+    let told = is_external.then(|| format!(", {}", plan.requests_in_words()));
+    told.unwrap_or_default()
 }
 
 /// Two runs of one scenario may start within a second, from two machines.
@@ -230,6 +248,7 @@ struct RunInProgress {
     worker: Option<WorkerPlace>,
     /// By which commands servers that others have started are broken.
     hosts: Option<Arc<Hosts>>,
+    sharing: Sharing,
 }
 
 impl RunInProgress {
@@ -242,7 +261,8 @@ impl RunInProgress {
         let contenders = self.plan.trials.iter().map(|trial| trial.contenders).max().unwrap_or(0);
         let own = self.worker.as_ref().map_or(contenders, |worker| worker.slice.below(contenders).count());
         host::allow_sessions(own, self.needs.files_of_a_session(self.opened.addresses.len()))?;
-        let ensemble = self.opened.describe().await;
+        let mut ensemble = self.opened.describe().await;
+        ensemble.config.extend(self.sharing.facts());
         let rendezvous = match &self.worker {
             None => None,
             Some(worker) => {
@@ -260,7 +280,26 @@ impl RunInProgress {
                 return Err(error);
             }
         };
+        let share = self.sharing.at_most.map(|per_s| per_s / slice.of as f64);
+        let limits = LoadLimits::at_most(share);
+        let workspace = workspace.limited_by(&limits);
+        let stop_if_slower = self.sharing.stop_if_slower;
+        let watching = match slice.leads() {
+            true => limits.watching(&self.opened.target, &self.opened.addresses, stop_if_slower).await,
+            false => Ok((limits, None)),
+        };
+        let (limits, probing) = match watching {
+            Ok(watching) => watching,
+            Err(error) => {
+                if let Some(rendezvous) = rendezvous {
+                    rendezvous.leave(false).await;
+                }
+                self.opened.clear(&workspace).await;
+                return Err(error);
+            }
+        };
         let mut environment = Environment {
+            limits,
             threads: self.threads(),
             local: self
                 .opened
@@ -278,6 +317,9 @@ impl RunInProgress {
         let outcome = measured.as_ref().map_or(&RunOutcome::INTERRUPTED, |(_, ran)| &ran.outcome);
         if let Some(rendezvous) = environment.rendezvous.take() {
             rendezvous.leave(outcome.ending == RunEnding::Complete).await;
+        }
+        if let Some(probing) = probing {
+            probing.end().await;
         }
         if slice.leads() {
             self.tidy(&environment, outcome).await;

@@ -14,7 +14,9 @@ use super::progress::Progress;
 use crate::cli::shared_args::{AccessArgs, GeneratorArgs, OpeningArgs};
 use crate::cli::{drivers, output};
 use crate::load::calibrate::CalibrationSite;
-use crate::load::{Environment, EnvironmentEvent, TOP, Workspace, calibrate, make_chroot, run_trial};
+use crate::load::{
+    Environment, EnvironmentEvent, LoadLimits, TOP, Workspace, calibrate, make_chroot, run_trial,
+};
 use crate::lock::DrivenLocks;
 use crate::record::{EnsembleInfo, Floor, ServerInfo};
 use crate::scenario::{EnsembleChoice, Scenario, TrialPlan, parse};
@@ -111,6 +113,7 @@ impl OpenEnsemble {
             proxy: None,
             rendezvous: None,
             outlasts_faults: false,
+            limits: LoadLimits::default(),
         }
     }
 
@@ -475,6 +478,7 @@ async fn measured_floor(environment: &Environment, stop: &CancellationToken) -> 
         keep_awake: environment.keep_awake,
         logs: Vec::new(),
         processes: Vec::new(),
+        throttle: environment.limits.throttle.clone(),
     };
     let floor = calibrate::floor(site, FLOOR_WITHIN, stop).await;
     environment.workspace.clear(&place).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join};
 
 use super::Slice;
-use super::sessions::ServerSessions;
+use super::sessions::{On, ServerSessions};
 use crate::record::{Floor, PairFigures, Timing};
 use crate::words::clock;
 use crate::words::measure::{Histogram, new_histogram, pooled};
@@ -30,6 +30,11 @@ pub(super) struct Handoffs {
 
 /// With more servers than this, a server hands over to itself and its nearest neighbours only.
 const NEIGHBOURS: usize = 5;
+
+/// Requests of a handoff: create, watch, delete, confirm.
+const HANDOFF_REQUESTS: usize = 4;
+/// Requests of an uncontended acquire and its release.
+const ACQUIRE_REQUESTS: usize = 3;
 
 /// One handoff, in microseconds since the call of delete.
 struct Handoff {
@@ -67,16 +72,13 @@ impl Handoffs {
     }
 
     /// Measures in rounds: one handoff of each pair and one uncontended acquire on each server, one after the other.
-    pub(super) async fn measure(
-        &mut self,
-        sessions: &ServerSessions,
-        place: &str,
-        slice: Slice,
-    ) -> Result<(), String> {
+    pub(super) async fn measure(&mut self, on: &On<'_>, slice: Slice) -> Result<(), String> {
         let begun = clock::now();
         let end = begun + clock::micros(slice.lasts);
         for _ in 0..slice.rounds {
-            self.round(sessions, place).await?;
+            let requests = HANDOFF_REQUESTS * self.pairs.len() + ACQUIRE_REQUESTS * self.uncontended.len();
+            on.site.admit(u32::try_from(requests).unwrap_or(u32::MAX)).await;
+            self.round(on.sessions, &on.site.place).await?;
             if clock::now() >= end {
                 break;
             }

@@ -73,6 +73,8 @@ const ALONE: u32 = 13;
 const SATURATED: u32 = 10;
 /// More samples of a kind of request tell nothing more.
 const SAMPLES: u64 = 500;
+/// How often `ruok` is asked where the load is limited.
+const RUOK_WHEN_LIMITED: u64 = 5;
 /// Handoffs below which no floor is stated: a median of fewer says little.
 const ENOUGH: u64 = 10;
 /// How much of the time for a run's floor may go into opening sessions.
@@ -93,6 +95,11 @@ impl CalibrationPlan {
             alone: Slice { lasts: alone / servers / ALONE, rounds: SAMPLES },
             saturation: saturation / servers / SATURATED,
         }
+    }
+
+    /// The same without saturation, whose time goes into the rest.
+    pub fn without_saturation(self) -> Self {
+        Self { saturation: Duration::ZERO, ..self }
     }
 
     /// What is done before, and for nothing; `None` where nothing is to be.
@@ -124,7 +131,7 @@ pub async fn floor(site: CalibrationSite, within: Duration, stop: &CancellationT
         let slice = Slice { lasts: left, rounds: u64::MAX };
         let measuring = async {
             handoffs.prepare(sessions, place).await?;
-            handoffs.measure(sessions, place, slice).await
+            handoffs.measure(on, slice).await
         };
         let ended = stop.run_until_cancelled(reactor::timeout(left, measuring)).await;
         let failed = match ended {
@@ -197,6 +204,9 @@ pub async fn calibrate(
     stop: &CancellationToken,
 ) -> Result<CalibrationResult, Error> {
     let (asked, token) = (site.servers.clone(), stop.clone());
+    let is_limited = site.throttle.is_some();
+    // A question by `ruok` is a connection.
+    let asking = if is_limited { Slice { rounds: RUOK_WHEN_LIMITED, ..plan.alone } } else { plan.alone };
     let measured = with_sessions(site, SESSIONS, OPEN_WITHIN, async move |on: &On<'_>| {
         let mut figures = Figures::of(on.sessions, plan.rest);
         let ended = token.run_until_cancelled(measure(on, &plan, &mut figures)).await;
@@ -209,7 +219,7 @@ pub async fn calibrate(
     let words = async {
         let mut words = Vec::new();
         for address in &asked {
-            words.push(Words::of(address, plan.alone).await);
+            words.push(Words::of(address, asking).await);
         }
         words
     };
@@ -271,7 +281,7 @@ fn request_figures(alone: &Alone, saturated: &Saturated) -> Vec<RequestFigures> 
 async fn measure(on: &On<'_>, plan: &CalibrationPlan, figures: &mut Figures) -> Result<(), String> {
     let (sessions, place) = (on.sessions, &on.site.place);
     figures.handoffs.prepare(sessions, place).await?;
-    let lists = Lists::prepare(sessions, place).await?;
+    let lists = Lists::prepare(on).await?;
     for server in 0..sessions.servers.len() {
         Nodes::prepare(sessions, place, server).await?;
     }
@@ -291,7 +301,7 @@ async fn one_round(
     figures: &mut Figures,
 ) -> Result<(), String> {
     let On { sessions, site } = *on;
-    figures.handoffs.measure(sessions, &site.place, plan.handoffs).await?;
+    figures.handoffs.measure(on, plan.handoffs).await?;
     for (server, alone) in figures.alone.iter_mut().enumerate() {
         alone.measure(&AskedServer { sessions, site, lists, server }, plan.alone).await?;
     }

@@ -7,7 +7,7 @@ use futures_util::future::{try_join, try_join_all};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Slice;
-use super::sessions::{self, CalibrationSite, DATA, Lists, Nodes, ServerSessions, timed};
+use super::sessions::{CalibrationSite, DATA, Lists, Nodes, ServerSessions, timed};
 use crate::record::{RawRequest, Saturation, Timing};
 use crate::words::clock::{self, Stamp};
 use crate::words::measure::{Histogram, new_histogram};
@@ -56,6 +56,7 @@ impl Alone {
             let list = on.lists.of(request);
             let asked = Asked { request, nodes: &nodes, list: list.as_deref(), created: &created };
             let measured = repeat(slice, samples, async || {
+                on.site.admit(1).await;
                 let (is_sent, us) = timed(session, || asked.send(session)).await?;
                 Ok(is_sent.then_some(us))
             });
@@ -63,11 +64,17 @@ impl Alone {
             if request == RawRequest::Delete {
                 // As many as were created, save for those that there was no time for.
                 let left = created.take();
-                let left = left.iter().map(|path| session.delete(path));
-                on.sessions.at(on.server, "delete", try_join_all(left).await)?;
+                let delete = async |path: &String| {
+                    on.site.admit(1).await;
+                    session.delete(path).await
+                };
+                on.sessions.at(on.server, "delete", try_join_all(left.iter().map(delete)).await)?;
             }
         }
-        let watched = repeat(slice, &mut self.watch, async || watched(session, other, &nodes.data).await);
+        let watched = repeat(slice, &mut self.watch, async || {
+            on.site.admit(2).await;
+            watched(session, other, &nodes.data).await
+        });
         on.sessions.at(on.server, "watch", watched.await)?;
         on.sessions.at(on.server, "open a session", self.sessions(on, slice).await)
     }
@@ -76,8 +83,9 @@ impl Alone {
         let target = on.site.target.on(&on.sessions.servers[on.server].address);
         let closing = &mut self.session_close;
         repeat(slice, &mut self.session_open, async || {
+            on.site.admit_session().await;
             let begun = clock::now();
-            let session = sessions::open(&target, WITHIN).await?;
+            let session = on.site.open(&target, WITHIN).await?;
             let opened = clock::now();
             session.close(WITHIN).await;
             closing.saturating_record(clock::now().saturating_sub(opened));
@@ -180,6 +188,9 @@ struct Sum {
 
 impl Saturated {
     pub(super) async fn measure(&mut self, on: &AskedServer<'_>, lasts: Duration) -> Result<(), String> {
+        if lasts.is_zero() {
+            return Ok(());
+        }
         let AskedServer { sessions, lists, server, .. } = *on;
         let nodes = Nodes::of(&on.site.place, server);
         let created = RefCell::new(Vec::new());

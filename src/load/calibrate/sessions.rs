@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -12,6 +13,7 @@ use crate::record::RawRequest;
 use crate::words::clock;
 use crate::world::zk::keep_awake::{Unread, keep_awake};
 use crate::world::zk::reactor::Task;
+use crate::world::zk::throttle::Throttle;
 use crate::world::zk::{EventKind, Failure, NodeKind, Observed, Session, Target, Watch, reactor};
 
 #[derive(Debug, Clone)]
@@ -26,6 +28,29 @@ pub struct CalibrationSite {
     pub logs: Vec<PathBuf>,
     /// The ids of the servers' processes, where these are ours.
     pub processes: Vec<u32>,
+    /// What requests wait for, where their rate is limited.
+    pub throttle: Option<Arc<Throttle>>,
+}
+
+impl CalibrationSite {
+    /// Waits until so many requests may be sent.
+    pub(super) async fn admit(&self, requests: u32) {
+        if let Some(throttle) = &self.throttle {
+            throttle.admit(requests).await;
+        }
+    }
+
+    /// Opens a session whose requests are paid for.
+    pub(super) async fn open(&self, target: &Target, within: Duration) -> Result<Session, Failure> {
+        let observed = Observed { throttle: self.throttle.clone(), ..Observed::by_nobody() };
+        target.open(SESSION_TIMEOUT, within, observed).await
+    }
+
+    pub(super) async fn admit_session(&self) {
+        if let Some(throttle) = &self.throttle {
+            throttle.admit_session().await;
+        }
+    }
 }
 
 /// How long a session may be cut off. It is long because nothing is gained by a short one.
@@ -111,7 +136,11 @@ async fn on_server(
     within: Duration,
 ) -> Result<OnServer, String> {
     let target = site.target.on(address);
-    let opened = join_all((0..each).map(|_| open(&target, within))).await;
+    let open = async |_| {
+        site.admit_session().await;
+        site.open(&target, within).await
+    };
+    let opened = join_all((0..each).map(open)).await;
     let sessions: Result<Vec<Session>, Failure> = opened.into_iter().collect();
     let sessions = sessions.map_err(|why| format!("no session on {address}: {why}"))?;
     Ok(OnServer { address: address.to_owned(), sessions })
@@ -175,7 +204,8 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    pub(super) async fn prepare(sessions: &ServerSessions, place: &str) -> Result<Self, String> {
+    pub(super) async fn prepare(on: &On<'_>) -> Result<Self, String> {
+        let (sessions, place) = (on.sessions, on.site.place.as_str());
         let lists = Self { place: place.to_owned() };
         let session = sessions.session(0, 0);
         for names in LISTED {
@@ -184,7 +214,10 @@ impl Lists {
                 session.create(&parent, &[], NodeKind::Persistent).await?;
                 // As long as those of queue nodes.
                 let prefix = format!("{parent}/n-");
-                let create = |_| session.create(&prefix, &[], NodeKind::EphemeralSequential);
+                let create = async |_| {
+                    on.site.admit(1).await;
+                    session.create(&prefix, &[], NodeKind::EphemeralSequential).await
+                };
                 try_join_all((0..names).map(create)).await
             };
             sessions.at(0, "create", made.await)?;

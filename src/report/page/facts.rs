@@ -5,7 +5,7 @@ use crate::report::View;
 use crate::report::document::{Block, Table, Tone, Value, numbers, words};
 use crate::report::table::calibration::floor_table;
 use crate::report::view::Cell;
-use crate::results::record::{EnsembleInfo, HostInfo, Trial};
+use crate::results::record::{EnsembleInfo, HostInfo, LIMITED, Trial};
 use crate::words::measure::Outcome;
 use crate::words::units::{counted, number};
 use crate::words::verdict::Verdict;
@@ -61,6 +61,12 @@ pub(super) fn environment(source: &Source<'_>) -> impl Iterator<Item = Block> {
         limits.push(
             "The servers were not warmed up: the first trials are slower than the later ones.".to_owned(),
         );
+    }
+    if let Some((_, rate)) = ensemble.config.iter().find(|(name, _)| name == LIMITED) {
+        limits.push(format!(
+            "The load was limited to {rate}, for other clients of the ensemble: throughput is that of the limit, not of \
+             the locks."
+        ));
     }
     let busiest = source.stored.trials.iter().map(|trial| trial.health.cpu_share).fold(0.0, f64::max);
     if busiest > 0.0 {

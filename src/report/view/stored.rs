@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use toml::Table;
 
 use super::{Cell, View};
-use crate::results::record::{EnsembleInfo, Floor, RunEnding, Trial};
+use crate::results::record::{EnsembleInfo, Floor, LIMITED, RunEnding, Trial};
 use crate::results::{RunFile, StoredRun};
 use crate::words::measure::Measure;
 use crate::words::units::{cell_name, counted, distinct_sorted, format_micros, listed, shown};
@@ -191,6 +191,9 @@ fn place(run: &RunFile, load: Option<&str>) -> Vec<String> {
     }
     if run.ensemble.starts_cold {
         said.push("servers not warmed up".to_owned());
+    }
+    if let Some((_, rate)) = run.ensemble.config.iter().find(|(name, _)| name == LIMITED) {
+        said.push(format!("load limited to {rate}: throughput is not the locks'"));
     }
     let load = load.map_or_else(String::new, |load| format!("{load} load, "));
     said.push(format!("scenario {}, {load}seed {}", run.scenario, run.seed));

@@ -6,6 +6,7 @@
     reason = "deadlines of servers, and when they were started: nothing that is measured"
 )]
 
+mod clients;
 mod compose;
 mod directory;
 mod external;
@@ -27,6 +28,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 
+pub use clients::{OtherClients, other_clients};
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
 pub use external::{Hosts, namespace_of, parse_connect, reach_servers};
 pub use install::{Installation, Places};

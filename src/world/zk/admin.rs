@@ -122,6 +122,8 @@ pub struct Srvr {
     pub version: Option<String>,
     /// The last transaction that it has applied. Its upper half is the epoch: it grows with each election.
     pub zxid: u64,
+    /// Open connections, the one that asks included.
+    pub connections: Option<u64>,
 }
 
 impl Srvr {
@@ -129,7 +131,8 @@ impl Srvr {
         let value = |key: &str| answer.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         let zxid = u64::from_str_radix(value("Zxid:")?.strip_prefix("0x")?, 16).ok()?;
         let version = value("Zookeeper version:").and_then(without_build).map(str::to_owned);
-        Some(Self { mode: value("Mode:")?.to_owned(), version, zxid })
+        let connections = value("Connections:").and_then(|count| count.parse().ok());
+        Some(Self { mode: value("Mode:")?.to_owned(), version, zxid, connections })
     }
 
     /// In whose leadership the last transaction was made.

@@ -13,6 +13,7 @@ use zookeeper_client::{Client, Names};
 
 use super::changes::{ChangeLog, ChangeLogs};
 use super::notification::{Arm, Armed, EventKind, Notification, Pulse, StampWaker};
+use super::throttle::Throttle;
 use super::whose::ForeignSession;
 use super::wire;
 use crate::words::clock::{self, Stamp};
@@ -36,6 +37,8 @@ pub struct Observed {
     /// Whether lists are asked for with the parent's stat, 68 bytes more in each reply, so that it is known as of which
     /// transaction they are true.
     pub dates_lists: bool,
+    /// What the requests are paid to, where their rate is limited.
+    pub throttle: Option<Arc<Throttle>>,
     /// Every request in the order of sending, for the conformance tests.
     pub trace: Option<Rc<RefCell<Vec<Sent>>>>,
 }
@@ -53,6 +56,7 @@ impl Observed {
             last_reply: Arc::default(),
             changes: None,
             dates_lists: false,
+            throttle: None,
             trace: None,
         }
     }

@@ -13,6 +13,7 @@ mod notification;
 pub mod reach;
 pub mod reactor;
 mod session;
+pub mod throttle;
 mod whose;
 mod wire;
 

@@ -417,6 +417,9 @@ impl Session {
             trace.borrow_mut().push(Sent { session: self.id(), kind, path: path.to_owned() });
         }
         self.0.observed.pulse.fetch_add(1, Ordering::Relaxed);
+        if let Some(throttle) = &self.0.observed.throttle {
+            throttle.spend(1);
+        }
         let mut recorder = self.0.observed.recorder.borrow_mut();
         recorder.count(now, |counts| {
             counts.requests.add(kind, 1);

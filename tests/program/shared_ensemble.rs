@@ -1,0 +1,158 @@
+//! An ensemble that other clients use: the load is limited, and ends when the servers become slow.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use zklockbench::words::measure::RequestKind;
+use zklockbench::world::ensemble::Started as _;
+use zklockbench::world::zk::{Access, Target};
+use zookeeper_client::Client;
+
+use crate::support::ensemble;
+use crate::support::program::{Bench, stderr, stdout, went_through};
+
+const CLOSED: &str = "name = \"x\"\nstrategies = [\"predecessor-watch\"]\ncontenders = 4\nhold = \"0ms\"\n\
+                      duration = \"3s\"\nwarm_up = \"0s\"\nrepetitions = 1\n";
+
+/// The program without the permission that tests give it otherwise.
+fn polite(bench: &Bench, words: &[&str]) -> Command {
+    let mut command = bench.command(words);
+    command.env_remove("ZKLOCKBENCH_ALLOW_SATURATION");
+    command
+}
+
+async fn client(connect: &str) -> Client {
+    let target = Target { connect: connect.into(), access: Access::default() };
+    target.client(Duration::from_secs(10)).await.unwrap()
+}
+
+async fn left(connect: &str) -> Vec<String> {
+    let mut left = client(connect).await.list_children("/").await.unwrap();
+    left.retain(|name| name != "zookeeper");
+    left
+}
+
+/// Requests per second over the whole trial.
+fn rate(bench: &Bench) -> f64 {
+    let stored = bench.stored();
+    let trial = &stored.trials[0];
+    let requests: u64 = RequestKind::ALL.iter().map(|kind| trial.measured.requests.get(*kind)).sum();
+    requests as f64 / 3.0
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn load_is_limited_only_while_other_clients_are_connected() {
+    let local = ensemble::start(1).await;
+    let connect = local.connect();
+    let run = |more: &'static [&'static str]| {
+        let connect = connect.clone();
+        tokio::task::spawn_blocking(move || {
+            let bench = Bench::with(CLOSED);
+            let words = [&["run", "scenario.toml", "--no-progress", "--connect", &connect], more].concat();
+            let output = polite(&bench, &words).output().unwrap();
+            (bench, output)
+        })
+    };
+    // Given no other client
+    let (bench, alone) = run(&[]).await.unwrap();
+    went_through(&alone);
+    assert!(stderr(&alone).contains("requests/s"), "{}", stderr(&alone));
+    assert!(!stderr(&alone).contains("load limited"), "{}", stderr(&alone));
+    let unlimited = rate(&bench);
+    assert!(unlimited > 300.0, "{unlimited} requests/s without a limit");
+    // When another is connected
+    let other = client(&connect).await;
+    let (bench, limited) = run(&[]).await.unwrap();
+    assert!(matches!(limited.status.code(), Some(0 | 4)), "{}", stderr(&limited));
+    let said = stderr(&limited);
+    assert!(said.contains("load limited to 200 requests/s (1 connection of other clients)"), "{said}");
+    assert!(stdout(&limited).contains("throughput is not the locks'"), "{}", stdout(&limited));
+    let rate_when_limited = rate(&bench);
+    assert!(
+        (100.0..230.0).contains(&rate_when_limited),
+        "{rate_when_limited} requests/s with a limit of 200"
+    );
+    // Then it may be allowed more, or everything
+    let (bench, more) = run(&["--at-most", "50/s"]).await.unwrap();
+    assert!(matches!(more.status.code(), Some(0 | 4)), "{}", stderr(&more));
+    assert!(rate(&bench) < 70.0, "{} requests/s with a limit of 50", rate(&bench));
+    let (bench, all) = run(&["--allow-saturation"]).await.unwrap();
+    went_through(&all);
+    assert!(rate(&bench) > 300.0, "{} requests/s", rate(&bench));
+    drop(other);
+    assert_eq!(left(&connect).await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arrivals_beyond_the_limit_are_refused_before_anything_is_created() {
+    let local = ensemble::start(1).await;
+    let connect = local.connect();
+    let _other = client(&connect).await;
+    let of = connect.clone();
+    let refused = tokio::task::spawn_blocking(move || {
+        let bench = Bench::with(&format!("{CLOSED}load = \"open\"\nrate = 100\n"));
+        let words = ["run", "scenario.toml", "--no-progress", "--no-floor", "--connect", &of];
+        polite(&bench, &words).output().unwrap()
+    });
+    let refused = refused.await.unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("the arrivals need about 500 requests/s"), "{}", stderr(&refused));
+    assert_eq!(left(&connect).await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calibration_keeps_to_the_limit_and_measures_no_saturation() {
+    let local = ensemble::start(1).await;
+    let connect = local.connect();
+    let _other = client(&connect).await;
+    let of = connect.clone();
+    let (bench, output) = tokio::task::spawn_blocking(move || {
+        let bench = Bench::new();
+        let words = ["calibrate", "--budget", "3s", "--connect", &of, "--json"];
+        let output = polite(&bench, &words).output().unwrap();
+        (bench, output)
+    })
+    .await
+    .unwrap();
+    went_through(&output);
+    drop(bench);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let requests = json["calibration"]["servers"][0]["requests"].as_array().unwrap();
+    assert!(!requests.is_empty());
+    assert!(requests.iter().all(|one| one["saturated"].is_null()), "{requests:?}");
+    assert!(requests.iter().any(|one| one["alone"]["count"].as_u64() > Some(0)), "{requests:?}");
+    assert_eq!(left(&connect).await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_ends_when_the_servers_become_slow_and_leaves_nothing() {
+    let local = ensemble::start(1).await;
+    let connect = local.connect();
+    let _other = client(&connect).await;
+    let of = connect.clone();
+    let run = tokio::task::spawn_blocking(move || {
+        let bench = Bench::with(&CLOSED.replace("3s", "60s"));
+        let words = ["run", "scenario.toml", "--no-progress", "--no-floor", "--connect", &of];
+        let begun = Instant::now();
+        let output = polite(&bench, &words).output().unwrap();
+        (bench, output, begun.elapsed())
+    });
+    // The server stands still for most of the time, as one that is overloaded does.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let server = Pid::from_raw(i32::try_from(local.process_ids()[0]).unwrap()).unwrap();
+    while !run.is_finished() {
+        kill_process(server, Signal::STOP).unwrap();
+        tokio::time::sleep(Duration::from_millis(150)).await;
+        kill_process(server, Signal::CONT).unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (bench, output, took) = run.await.unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("latency rose beyond 3 times"), "{}", stderr(&output));
+    assert!(took < Duration::from_secs(40), "{took:?}");
+    let stored = bench.stored();
+    let trial = stored.trials.last().unwrap();
+    assert!(!trial.is_sound(), "{:?}", trial.cut_short);
+    assert_eq!(left(&connect).await, [""; 0]);
+}
