@@ -41,6 +41,9 @@ import org.apache.zookeeper.Watcher.Event.KeeperState;
  * which a grant overwrites. A multi or delete is sent again: it takes place once, since a number never comes twice (so the
  * directory is no container, whose numbers begin anew). Until its node is known to be gone, an object enters no queue again.
  *
+ * The counter's end. After 2^31 - 1 creates every node gets the number 2147483647, or a negative one while another create is under
+ * way; a restart does not heal that. Acquire fails then and leaves no node: the lock needs a fresh path.
+ *
  * Use one object for each client and path, or two take each other's nodes for their own. Threads may share it, and wait for each
  * other within the process; it is not reentrant. It needs servers from 3.6 on (getEphemerals) and a client without a namespace.
  * Nobody else may write into the nodes. That a session is lost tells Curator's ConnectionStateListener, as with Curator's locks.
@@ -115,7 +118,7 @@ public class Baton implements InterProcessLock {
     /** Makes the node, also where an answer is lost and the connection comes back. True if that showed that nobody is before it. */
     private boolean enters() throws Exception {
         boolean[] asked = {false};
-        return session.surely(() -> {
+        boolean isFirst = session.surely(() -> {
             if (asked[0] && finds()) return false;
             asked[0] = true;
             try {
@@ -123,8 +126,21 @@ public class Baton implements InterProcessLock {
             } catch (KeeperException.NoNodeException first) {
                 ZKPaths.mkdirs(client.getZookeeperClient().getZooKeeper(), path);
                 return joins();
+            } catch (KeeperException.NodeExistsException taken) {
+                // Names carry nothing but the number.
+                throw usedUp();
             }
         });
+        requireUnique(number);
+        return isFirst;
+    }
+
+    private void requireUnique(int number) {
+        if (number < 0 || number == Integer.MAX_VALUE) throw usedUp();
+    }
+
+    private IllegalStateException usedUp() {
+        return new IllegalStateException("the sequence counter of " + path + " is used up: use a fresh path");
     }
 
     /** Makes the node, once. */
@@ -159,6 +175,7 @@ public class Baton implements InterProcessLock {
                 List<String> names = session.surely(() -> session.list(path));
                 // A list without anybody is no lock that is held.
                 if (!names.contains(name())) throw KeeperException.create(KeeperException.Code.NONODE, node);
+                if (isUsedUp(names)) throw usedUp();
                 before = nearest(names, -1);
                 if (before == null) {
                     behind = nearest(names, 1);
@@ -222,7 +239,8 @@ public class Baton implements InterProcessLock {
                 List<String> names = session.surely(() -> session.list(path));
                 // Gone already: the multi whose answer was lost has done it.
                 if (!names.contains(name())) return;
-                behind = nearest(names, 1);
+                // Those behind by a number that is not unique fail.
+                behind = isUsedUp(names) ? null : nearest(names, 1);
             }
         }
         session.surely(this::leaves);
@@ -260,7 +278,11 @@ public class Baton implements InterProcessLock {
         }
     }
 
-    /** The nearest before (-1) or behind (1) its own node in a list; null for none. The servers' counter wraps, as int does. */
+    private static boolean isUsedUp(List<String> names) {
+        return names.stream().filter(name -> name.startsWith("n-")).mapToInt(Baton::number).anyMatch(n -> n < 0 || n == Integer.MAX_VALUE);
+    }
+
+    /** The nearest before (-1) or behind (1) its own node in a list; null for none. */
     private String nearest(List<String> names, int side) {
         var others = names.stream().filter(name -> name.startsWith("n-")).mapToInt(name -> (number(name) - number) * side);
         OptionalInt distance = others.filter(places -> places > 0).min();

@@ -13,7 +13,7 @@ use super::run::progress::Progress;
 use super::run::sharing::Sharing;
 use super::run::{host, tool_commit};
 use crate::load::calibrate::{self, CalibrationResult, CalibrationSite, IN_FLIGHT, SESSIONS};
-use crate::load::{Environment, LoadLimits, Workspace};
+use crate::load::{Environment, LoadLimits, NearEnd, Workspace};
 use crate::record::{Behaviour, Calibration, EnsembleInfo, synced_writes_per_s};
 use crate::report;
 use crate::results::{CALIBRATION_SCHEMA_VERSION, CalibrationFile, CalibrationWriter, tidy};
@@ -121,6 +121,7 @@ async fn measure(
     }
     // On servers of our own they go with these.
     if opened.started.is_none() {
+        NearEnd::told(environment.workspace.counters_near_end().await).into_iter().for_each(output::warn);
         opened.clear(&environment.workspace).await;
     }
     let why = |error| match (error, opened.ended()) {

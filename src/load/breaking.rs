@@ -46,6 +46,10 @@ impl Contenders for ContenderStates<'_> {
         self.shared.own().collect()
     }
 
+    fn locks(&self) -> Vec<String> {
+        self.shared.lock_states.iter().map(|lock_state| lock_state.path.clone()).collect()
+    }
+
     fn inside(&self) -> Vec<usize> {
         self.shared.lock_states.all_inside()
     }

@@ -9,6 +9,7 @@ mod batch;
 mod breaking;
 pub mod calibrate;
 mod contender;
+mod counters;
 mod drivers;
 mod fence;
 mod gaps;
@@ -49,6 +50,7 @@ use crate::world::proxy::Proxy;
 use crate::world::zk::Target;
 use shared::COUNTING_LASTS;
 
+pub use counters::NearEnd;
 pub use job::{Job, PublishedRun};
 pub use limits::{LoadLimits, Probing, configured_servers, sessions_of_workers};
 pub use rendezvous::{Credentials, MeetingError, MeetingPlace, Rendezvous, Wait};

@@ -20,6 +20,7 @@ use futures_util::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt 
 use zookeeper_client::{Client, Stat};
 
 use super::lock_state::LockState;
+use super::counters::NearEnd;
 use super::shared::Shared;
 use super::workspace::{AT_ONCE, open, walk};
 use crate::lock::longest_pause;
@@ -447,6 +448,7 @@ pub fn longest_standstill(
     begin: Stamp,
     servers: &[ServerCounters],
     lost: u64,
+    near_end: &[NearEnd],
 ) -> Option<Standstill> {
     let lasted_us = shared.board.standstill_us.load(Ordering::Relaxed);
     if !is_looked_into(shared) || Duration::from_micros(lasted_us) <= may_be_free(shared) {
@@ -456,6 +458,7 @@ pub fn longest_standstill(
     let seen = locked(&shared.board.signs);
     let mut signs: Vec<String> = seen.iter().cloned().collect();
     signs.extend(signs_of_servers(servers));
+    signs.extend(near_end.iter().filter(|one| one.is_used_up()).take(1).map(ToString::to_string));
     if lost > 0 {
         signs.push(format!("{} lost their connection", counted(lost, "request", "requests")));
     }
@@ -604,6 +607,20 @@ mod tests {
         let signs: Vec<String> = signs_of_servers(&[server(100, 20)]).collect();
         assert_eq!(signs, ["zk1:2181 restarted or took part in an election"]);
         assert!(forgetful(&[server(1, 2)], 1).unwrap().contains("servers of 3.8.0 can forget"));
+    }
+
+    #[test]
+    fn a_used_up_counter_explains_a_standstill_and_no_version_is_blamed_beside_it() {
+        let shared = shared("duration = \"1s\"");
+        shared.board.standstill_us.store(5_000_000, Ordering::Relaxed);
+        let servers = [ServerCounters { version: Some("3.8.0".into()), ..ServerCounters::default() }];
+        let signs =
+            |near_end: &[NearEnd]| longest_standstill(&shared, 0, &servers, 0, near_end).unwrap().signs;
+        let near_end = |left| [NearEnd { directory: "/l".into(), left }];
+        assert!(
+            signs(&[])[0].contains("ZOOKEEPER-4537") && signs(&near_end(9))[0].contains("ZOOKEEPER-4537")
+        );
+        assert_eq!(signs(&near_end(0)), ["the sequence counter of /l is used up"]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::accounting::CounterReading;
 use super::breaking::Elections;
+use super::counters::{self, NearEnd};
 use super::drivers::Drivers;
 use super::health::Vitals;
 use super::keeper::{Following, Keeper};
@@ -153,6 +154,8 @@ struct ObservedLoad {
     before: Vec<CounterReading>,
     after: Vec<CounterReading>,
     orphans: Option<progress::Orphans>,
+    /// Directories of its locks whose counter is near its end.
+    near_end: Vec<NearEnd>,
     /// How far apart workers began, where that is found out here.
     spread: Option<Result<Duration, String>>,
     /// What their meetings asked of the servers meanwhile.
@@ -240,8 +243,9 @@ impl<'a> Conductor<'a> {
         let after = accounting::read_at_rest(servers, namespace);
         let (after, ()) = join(after, self.elections.look_once()).await;
         let orphans = self.orphans().await;
+        let near_end = self.counters_near_end().await;
         self.go_on_from(meeting).await;
-        ObservedLoad { loaded, given_up, before, after, orphans, spread, met }
+        ObservedLoad { loaded, given_up, before, after, orphans, near_end, spread, met }
     }
 
     /// The load from its begin to its end, and when waits were given up. Connections that are made meanwhile are set like the
@@ -367,6 +371,15 @@ impl<'a> Conductor<'a> {
             return None;
         }
         progress::find_orphans(&self.shared, &self.environment.target).await
+    }
+
+    /// Fresh servers of our own are far from the end of any counter, unless a fault takes them there.
+    async fn counters_near_end(&self) -> Vec<NearEnd> {
+        let is_fresh = self.environment.local.is_some() && !self.shared.has_faults();
+        if is_fresh || self.is_lost() || !self.shared.slice.leads() {
+            return Vec::new();
+        }
+        counters::of_trial(&self.shared, &self.environment.target).await
     }
 
     /// Does something unless the user interrupts or the ensemble goes away.

@@ -10,6 +10,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 
+use super::counters::{NearEnd, near_end};
 use super::limits::LoadLimits;
 use super::shared::{LOCK, WITNESS};
 use crate::scenario::Slice;
@@ -158,6 +159,12 @@ impl Workspace {
         let path = format!("{}/{name}", self.root);
         self.make_at(&client, path.clone()).await?;
         Ok(path)
+    }
+
+    /// What of the chroot, the suite's top-level node and the run's own directories has a counter near its end.
+    pub async fn counters_near_end(&self) -> Vec<NearEnd> {
+        let Ok(client) = open(&self.target).await else { return Vec::new() };
+        [near_end(&client, "/").await, near_end(&client, &self.root).await].concat()
     }
 
     /// Makes sure that the ensemble tells what a lock relies on that joins by count. It is asked once.

@@ -21,6 +21,7 @@ const ASKED: &[(&str, &str, u32)] = &[
     ("pause", "target = \"follower\"\nduration = \"2s\"", 4),
     ("wipe", "duration = \"2s\"", 4),
     ("lose-majority", "duration = \"2s\"", 4),
+    ("counter-near-end", "left = 1000000", 4),
     ("isolate", "target = \"leader\"\nduration = \"8s\"", 9),
     ("partition", "shape = \"minority\"\nduration = \"8s\"", 9),
     ("delay", "latency = \"10ms\"\nduration = \"1s\"", 3),

@@ -12,6 +12,7 @@
 mod broken_locks;
 mod contender_faults;
 mod coordinated_omission;
+mod counter_end;
 mod doubts_kept;
 mod ensemble_faults;
 mod ensemble_links;

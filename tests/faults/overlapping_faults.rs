@@ -109,6 +109,9 @@ impl Contenders for Stub {
     fn all(&self) -> Vec<usize> {
         vec![0, 1]
     }
+    fn locks(&self) -> Vec<String> {
+        Vec::new()
+    }
     fn inside(&self) -> Vec<usize> {
         vec![0]
     }

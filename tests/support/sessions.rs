@@ -35,6 +35,20 @@ pub async fn scene(connect: &str) -> Scene {
     Scene { lock: format!("/scene-{sequence}"), target, outside }
 }
 
+impl Scene {
+    /// The scene of a lock that is there.
+    pub async fn at(connect: &str, lock: &str) -> Self {
+        let target = target(connect);
+        let outside = patiently(async || target.client(TIMEOUT).await).await;
+        Self { lock: lock.to_owned(), target, outside }
+    }
+
+    /// The lock's directory, and the directories in it.
+    pub async fn directories(&self) -> Vec<String> {
+        self.tree().await.into_iter().filter(|(_, owner)| *owner == 0).map(|(path, _)| path).collect()
+    }
+}
+
 /// Plays on the shared servers.
 pub fn on_scene<T>(play: impl AsyncFnOnce(Scene) -> T) -> T {
     reactor::block_on(async { play(scene(shared()).await).await })

@@ -25,7 +25,7 @@ use super::shared_args::ConcludingArgs;
 use super::{drivers, output};
 use crate::answer::compare::{Comparison, Loaded, Side};
 use crate::answer::gate::{self, GateWatch};
-use crate::load::{Environment, LoadLimits, SignOfLife, Workspace};
+use crate::load::{Environment, LoadLimits, NearEnd, SignOfLife, Workspace};
 use crate::lock::DrivenLocks;
 use crate::record::{EnsembleInfo, Floor, Run, RunEnding, RunOutcome, Segment};
 use crate::report::ci::{CiReport, Live};
@@ -347,6 +347,9 @@ impl RunInProgress {
         }
         let workspace = Workspace::create(target.clone(), &self.run_id).await?;
         let is_own = self.opened.started.is_some();
+        if !is_own {
+            NearEnd::told(workspace.counters_near_end().await).into_iter().for_each(output::warn);
+        }
         let alive = if is_own { None } else { Some(workspace.show_life().await?) };
         Ok((workspace, alive))
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::draw::LeftOut;
+use super::draw::{Faults, LeftOut};
 use crate::check;
 use crate::lock;
 use crate::record::{RunEnding, Trial};
@@ -171,7 +171,8 @@ impl<'a> Tally<'a> {
             let fired = all().filter(|(kind, _)| kind == name).count();
             (fired, all().filter(|(kind, seen)| kind == name && *seen).count())
         };
-        let faults = fault::cards().iter().map(|card| (card.name, times(card.name))).collect();
+        let kinds = Faults::without(fault::cards(), |_| None).cards;
+        let faults = kinds.iter().map(|card| (card.name, times(card.name))).collect();
         Self { outcomes, faults }
     }
 
@@ -361,7 +362,7 @@ mod tests {
         );
         assert!(text.contains("delay 2 (seen to take effect: 1)") && text.contains("kill 2"), "{text}");
         let (_, not_drawn) = text.split_once("Not drawn in these rounds: ").unwrap();
-        let others = fault::cards().len() - 2;
+        let others = Faults::without(fault::cards(), |_| None).cards.len() - 2;
         assert_eq!(not_drawn.split(", ").count(), others, "{text}");
     }
 }

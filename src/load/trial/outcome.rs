@@ -5,6 +5,7 @@ use std::ops::Add as _;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::super::counters::NearEnd;
 use super::super::drivers::Driver;
 use super::super::keeper::{Kept, Lost};
 use super::super::lock_state::LockState;
@@ -42,7 +43,7 @@ impl Conductor<'_> {
         observed: ObservedLoad,
         threads: Vec<ThreadRecord>,
     ) -> Trial {
-        let ObservedLoad { loaded, given_up, before, after, orphans, spread, met } = observed;
+        let ObservedLoad { loaded, given_up, before, after, orphans, near_end, spread, met } = observed;
         let running = threads.len();
         let unread: Vec<Unread> = threads.iter().flat_map(|thread| thread.unread.clone()).collect();
         let lost_notes = threads.iter().map(|thread| thread.lost).fold(Lost::default(), Lost::add);
@@ -88,7 +89,10 @@ impl Conductor<'_> {
         let is_whole = self.cut_short.is_none() && self.too_few.is_none();
         let accounting = accounting::compare(&self.shared, &recorder.whole, &seen, &counters, is_whole);
         let lost = lost(&seen);
-        let standstill = progress::longest_standstill(&self.shared, window.start, &counters, lost);
+        let standstill = progress::longest_standstill(&self.shared, window.start, &counters, lost, &near_end);
+        if let Some(warning) = NearEnd::told(near_end) {
+            (self.sink)(EnvironmentEvent::Warning(&warning));
+        }
         Trial {
             spec: self.shared.spec.clone(),
             started_at: self.started_at,

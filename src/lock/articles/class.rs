@@ -74,21 +74,22 @@ pub enum Seen {
 }
 
 /// The class compares the lowest number's path with its own.
-pub fn seen(node: &QueueNode, names: &Names) -> Seen {
+pub fn seen(node: &QueueNode, names: &Names) -> Result<Seen, Failure> {
     if names.is_empty() {
-        return Seen::Held;
+        return Ok(Seen::Held);
     }
     match node.predecessor(names) {
-        Ok(None) => Seen::Held,
-        Ok(Some(predecessor)) => Seen::Behind(predecessor),
-        Err(_) => Seen::Missing(names.iter().count()),
+        Ok(None) => Ok(Seen::Held),
+        Ok(Some(predecessor)) => Ok(Seen::Behind(predecessor)),
+        Err(Failure::OwnNodeMissing) => Ok(Seen::Missing(names.iter().count())),
+        Err(failure) => Err(failure),
     }
 }
 
 /// What is in the way: to the class its own node, where that is missing among others.
 pub fn in_the_way(is_class: bool) -> fn(&QueueNode, &Names) -> Result<Option<String>, Failure> {
     fn by_class(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
-        Ok(match seen(node, names) {
+        Ok(match seen(node, names)? {
             Seen::Held => None,
             Seen::Behind(name) => Some(name),
             Seen::Missing(_) => Some(node.name().to_owned()),
@@ -151,10 +152,12 @@ mod tests {
     #[test]
     fn the_class_enters_by_its_own_node_or_an_empty_list_and_by_no_other() {
         let node = QueueNode { path: "/lock/temp0000000007".into(), sequence: 7, czxid: 0 };
-        assert_eq!(seen(&node, &names(&[9, 7])), Seen::Held);
-        assert_eq!(seen(&node, &Names::default()), Seen::Held, "an empty list counts as held");
-        assert_eq!(seen(&node, &names(&[8])), Seen::Missing(1));
-        assert_eq!(seen(&node, &names(&[3, 8])), Seen::Missing(2));
-        assert_eq!(seen(&node, &names(&[9, 3, 5, 7])), Seen::Behind("temp0000000005".into()));
+        let seen = |numbers: &[i64]| seen(&node, &names(numbers));
+        assert_eq!(seen(&[9, 7]), Ok(Seen::Held));
+        assert_eq!(seen(&[]), Ok(Seen::Held), "an empty list counts as held");
+        assert_eq!(seen(&[8]), Ok(Seen::Missing(1)));
+        assert_eq!(seen(&[3, 8]), Ok(Seen::Missing(2)));
+        assert_eq!(seen(&[9, 3, 5, 7]), Ok(Seen::Behind("temp0000000005".into())));
+        assert_eq!(seen(&[7, i64::from(i32::MAX)]), Err(Failure::CounterUsedUp("/lock".into())));
     }
 }

@@ -124,7 +124,7 @@ impl PredecessorWatch {
     ) -> Acquired<()> {
         loop {
             let list = session.get_children(&self.queue.lock);
-            let predecessor = match class::seen(node, &list.await?) {
+            let predecessor = match class::seen(node, &list.await?)? {
                 Seen::Held => return Ok(()),
                 Seen::Behind(predecessor) => [predecessor],
                 Seen::Missing(1) => return Err(Failure::OwnNodeMissing.into()),

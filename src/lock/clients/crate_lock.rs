@@ -9,7 +9,7 @@ use crate::lock::after::{
 use crate::lock::queue::protection::{MarkedName, delete_marked};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::words::catalog::{Guarantees, LockCard, Mode};
-use crate::world::zk::{Failure, Session, reactor, sequence_of};
+use crate::world::zk::{Created, Failure, Session, reactor, sequence_of};
 
 /// How often others may run before the own node is looked for: enough for the library's deletion to be sent.
 const YIELDS: usize = 3;
@@ -51,8 +51,9 @@ impl Strategy for CrateLock {
         match patience.wait(session.crate_lock(&prefix, "lock-")).await {
             Ok(locked) => {
                 let path = locked?;
-                let sequence = sequence_of(&path).ok_or(Failure::OwnNodeMissing)?;
-                Ok(Held::by(QueueNode { path, sequence, czxid: NOT_TOLD }))
+                let sequence = sequence_of(&path);
+                let created = Created { path, sequence, czxid: NOT_TOLD };
+                Ok(Held::by(QueueNode::of(session, &self.lock, Ok(created)).await?))
             }
             Err(ended) => {
                 self.clean_up(session, &name.mark).await?;

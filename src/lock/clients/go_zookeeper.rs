@@ -107,6 +107,6 @@ impl GoZookeeper {
 
 /// The name with the highest number below the own, which need not be there itself.
 fn before(node: &QueueNode, names: &Names) -> Result<Option<String>, Failure> {
-    let before = node.distances(names).filter(|(distance, _)| *distance < 0);
+    let before = node.distances(names)?.filter(|(distance, _)| *distance < 0);
     Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
 }

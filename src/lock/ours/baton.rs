@@ -288,7 +288,8 @@ impl Baton {
     async fn look_behind(&self, session: &Session, node: &QueueNode) -> Result<Option<String>, Failure> {
         let names = session.get_children(&self.lock).await?;
         match self.behind_in(node, &names) {
-            Err(Failure::OwnNodeMissing) => Ok(None),
+            // Those behind by a number that is not unique fail.
+            Err(Failure::OwnNodeMissing | Failure::CounterUsedUp(_)) => Ok(None),
             looked => looked,
         }
     }

@@ -9,6 +9,9 @@
 //! other lock of this folder waits for a list to show. Whoever held before has no node at z any more.
 //!
 //! A count that is read later can't do this: it includes those behind.
+//!
+//! Numbers grow up to 2^31 - 2. A node with the number after that, or with a negative one, is deleted and lets nobody in: all
+//! nodes that are there beside one with a unique number were created while the counter still grew.
 
 use std::cell::Cell;
 
@@ -194,11 +197,12 @@ impl Joining {
             match session.join_and_count(lock, &format!("{lock}/{prefix}"), self.data).await {
                 Err(Failure::NoAuth) => self.count.is_forbidden.set(true),
                 ended => {
-                    let counted = ended?;
-                    return Ok(Joined {
-                        queue: counted.children,
-                        ..Joined::untold(QueueNode::of(counted.node)?)
-                    });
+                    let (node, queue) = match ended {
+                        Ok(counted) => (Ok(counted.node), counted.children),
+                        Err(failure) => (Err(failure), None),
+                    };
+                    let node = QueueNode::of(session, lock, node).await?;
+                    return Ok(Joined { queue, ..Joined::untold(node) });
                 }
             }
         }

@@ -4,6 +4,9 @@
 //! created before mine, and the server that answered my create has applied them. So every later list on
 //! that session is complete downwards, and the set of lower nodes can only shrink. A stale list can only
 //! show nodes that are already gone: safe, at worst one more wait.
+//!
+//! It holds while numbers are unique and grow, which ends with the directory's counter (see `counter`). A contender therefore
+//! enters by a unique number only, and by no list that shows another kind.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +14,7 @@ use std::collections::BinaryHeap;
 use futures_util::future::join;
 
 use crate::lock::{AcquireError, Acquired, Held};
-use crate::world::zk::{Created, Failure, Names, NodeKind, Session, Watch, sequence_of};
+use crate::world::zk::{Created, Failure, Names, NodeKind, Session, Watch, counter, sequence_of};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueNode {
@@ -29,7 +32,8 @@ impl QueueNode {
     /// The create's failure; an indefinite one may have left a node, which ends with the session.
     pub async fn join(session: &Session, lock: &str, prefix: &str, data: &[u8]) -> Result<Self, Failure> {
         let path = format!("{lock}/{prefix}");
-        Self::of(session.create(&path, data, NodeKind::EphemeralSequential).await?)
+        let created = session.create(&path, data, NodeKind::EphemeralSequential).await;
+        Self::of(session, lock, created).await
     }
 
     /// Joins a lock's queue and sends another request in the same flush. The session's
@@ -45,12 +49,40 @@ impl QueueNode {
         // A request is sent when its method is called: the create first.
         let creating = session.create(&path, data, NodeKind::EphemeralSequential);
         let (created, also) = join(creating, also()).await;
-        Ok((Self::of(created?)?, also))
+        Ok((Self::of(session, lock, created).await?, also))
     }
 
-    pub fn of(created: Created) -> Result<Self, Failure> {
+    /// The node that a create has put into the lock's queue. A node without a unique number is deleted.
+    pub async fn of(
+        session: &Session,
+        lock: &str,
+        created: Result<Created, Failure>,
+    ) -> Result<Self, Failure> {
+        let node = match created {
+            Err(Failure::NodeExists) => return Err(counter::why_taken(session, lock).await),
+            created => Self::unchecked(created?)?,
+        };
+        match node.has_unique_number() {
+            Ok(()) => Ok(node),
+            Err(used_up) => node.leave(session).await.and(Err(used_up)),
+        }
+    }
+
+    /// A node whose number may not be unique: [`QueueNode::has_unique_number`] must be asked before it counts as a position.
+    pub fn unchecked(created: Created) -> Result<Self, Failure> {
         let sequence = created.sequence.ok_or(Failure::OwnNodeMissing)?;
         Ok(Self { path: created.path, sequence, czxid: created.czxid })
+    }
+
+    /// # Errors
+    /// [`Failure::CounterUsedUp`] when other nodes may have the same number.
+    pub fn has_unique_number(&self) -> Result<(), Failure> {
+        if counter::is_unique(self.sequence) { Ok(()) } else { Err(self.counter_used_up()) }
+    }
+
+    fn counter_used_up(&self) -> Failure {
+        let directory = self.path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        Failure::CounterUsedUp(directory.to_owned())
     }
 
     /// The own name, without the directory.
@@ -58,11 +90,11 @@ impl QueueNode {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// The name of the node just before the own, by number, also where the server's counter has wrapped; `None` when it is
-    /// the first.
+    /// The name of the node just before the own, by number; `None` when it is the first.
     ///
     /// # Errors
     /// [`Failure::OwnNodeMissing`] when the own node is not among them: an empty list is not a held lock.
+    /// [`Failure::CounterUsedUp`] when one of the numbers may not be unique.
     pub fn predecessor(&self, names: &Names) -> Result<Option<String>, Failure> {
         let before = self.others(names)?.filter(|(distance, _)| *distance < 0);
         Ok(before.max_by_key(|(distance, _)| *distance).map(|(_, name)| name.to_owned()))
@@ -88,29 +120,38 @@ impl QueueNode {
     }
 
     /// How far behind the own node each of a list stands.
-    pub fn others<'a>(&self, names: &'a Names) -> Result<impl Iterator<Item = (i32, &'a str)>, Failure> {
+    pub fn others<'a>(
+        &self,
+        names: &'a Names,
+    ) -> Result<impl Iterator<Item = (i64, &'a str)> + use<'a>, Failure> {
+        let distances = self.distances(names)?;
         if !names.iter().any(|name| name == self.name()) {
             return Err(Failure::OwnNodeMissing);
         }
-        Ok(self.distances(names))
+        Ok(distances)
     }
 
-    /// How far behind the own number each of a list stands, whether the own node is among them or not. The
-    /// server's counter has 32 bits and wraps: the distance is right on both sides of the wrap while the queue is
-    /// shorter than half the circle.
-    pub fn distances<'a>(&self, names: &'a Names) -> impl Iterator<Item = (i32, &'a str)> + use<'a> {
-        let own = self.sequence as i32;
-        let numbered = names.iter().filter_map(|name| sequence_of(name).map(|number| (number, name)));
-        numbered.map(move |(number, name)| ((number as i32).wrapping_sub(own), name))
+    /// How far behind the own number each of a list stands, whether the own node is among them or not.
+    pub fn distances<'a>(
+        &self,
+        names: &'a Names,
+    ) -> Result<impl Iterator<Item = (i64, &'a str)> + use<'a>, Failure> {
+        self.has_unique_number()?;
+        let numbered = || names.iter().filter_map(|name| sequence_of(name).map(|number| (number, name)));
+        if numbered().any(|(number, _)| !counter::is_unique(number)) {
+            return Err(self.counter_used_up());
+        }
+        let own = self.sequence;
+        Ok(numbered().map(move |(number, name)| (number - own, name)))
     }
 
-    /// The number so many places behind the own, as the server counts: past the highest comes the lowest.
-    pub fn number_at(&self, places: i32) -> i64 {
-        i64::from((self.sequence as i32).wrapping_add(places))
+    /// The number so many places behind the own.
+    pub fn number_at(&self, places: i64) -> i64 {
+        self.sequence + places
     }
 
     /// The name of the node so many places behind the own, where all are named like that.
-    pub fn name_at(&self, prefix: &str, places: i32) -> String {
+    pub fn name_at(&self, prefix: &str, places: i64) -> String {
         format!("{prefix}{:010}", self.number_at(places))
     }
 
@@ -152,6 +193,8 @@ pub async fn watch_data(session: &Session, path: &str) -> Result<Option<Watch>, 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn node(sequence: i64) -> QueueNode {
@@ -164,11 +207,8 @@ mod tests {
 
     #[test]
     fn the_neighbours_of_a_node_are_named_as_the_server_counts() {
-        let own = node(i64::from(i32::MAX));
-        assert_eq!(
-            [-1, 0, 1].map(|places| own.name_at("n-", places)),
-            ["n-2147483646", "n-2147483647", "n--2147483648"]
-        );
+        let names = [-1, 0, 1].map(|places| node(counter::END - 1).name_at("n-", places));
+        assert_eq!(names, ["n-2147483645", "n-2147483646", "n-2147483647"]);
         assert_eq!(node(7).name_at("lock-", -1), "lock-0000000006");
     }
 
@@ -186,17 +226,61 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_found_on_both_sides_of_the_counters_wrap() {
-        let own = node(i64::from(i32::MIN));
-        let list = names(&[i64::from(i32::MIN), i64::from(i32::MAX), i64::from(i32::MAX) - 1]);
-        assert_eq!(own.nearest_before(&list, 2).unwrap(), ["n-2147483647", "n-2147483646"]);
+    fn the_last_unique_number_is_a_position_like_any_other() {
+        let list = names(&[counter::END - 1, counter::END - 2, counter::END - 3]);
+        let own = node(counter::END - 1);
+        assert_eq!(own.nearest_before(&list, 2).unwrap(), ["n-2147483645", "n-2147483644"]);
         assert_eq!(own.next_behind(&list).unwrap(), None);
-        assert_eq!(own.predecessor(&list).unwrap().as_deref(), Some("n-2147483647"), "it is not the first");
-        assert_eq!(node(i64::from(i32::MAX) - 1).predecessor(&list).unwrap(), None);
-        assert_eq!(own.number_at(-1), i64::from(i32::MAX));
-        let own = node(i64::from(i32::MAX));
-        assert_eq!(own.next_behind(&list).unwrap().unwrap(), "n--2147483648");
-        assert_eq!(own.number_at(1), i64::from(i32::MIN));
+        assert_eq!(node(counter::END - 3).predecessor(&list).unwrap(), None);
+    }
+
+    /// The kinds of queue at the end of the counter, as servers hand the numbers out.
+    const USED_UP: [(i64, &[i64]); 6] = [
+        // Names with an identifier: equal numbers.
+        (counter::END, &[counter::END, counter::END]),
+        (counter::END, &[counter::END]),
+        // Creates under way: negative numbers, and back.
+        (-counter::END - 1, &[counter::END, -counter::END - 1, -counter::END]),
+        (-counter::END, &[-counter::END]),
+        // The own number is unique, another one is not.
+        (counter::END - 1, &[counter::END - 1, counter::END]),
+        (counter::END - 1, &[counter::END - 1, -counter::END - 1]),
+    ];
+
+    #[test]
+    fn no_position_is_read_off_numbers_that_may_not_be_unique() {
+        for (own, list) in USED_UP {
+            let (own, list) = (node(own), names(list));
+            let used_up = Failure::CounterUsedUp("/lock".into());
+            assert_eq!(own.predecessor(&list), Err(used_up.clone()), "{own:?} {list:?}");
+            assert_eq!(own.nearest_before(&list, 2), Err(used_up.clone()), "{own:?} {list:?}");
+            assert_eq!(own.next_behind(&list), Err(used_up.clone()), "{own:?} {list:?}");
+            assert_eq!(own.distances(&list).err(), Some(used_up), "{own:?} {list:?}");
+        }
+    }
+
+    proptest! {
+        /// What lets a contender in is a list in which no other number is as low as its own.
+        #[test]
+        fn at_most_one_contender_is_first_whatever_numbers_servers_give_out(
+            numbers in proptest::collection::vec(
+                prop_oneof![(counter::END - 6)..=counter::END, (-counter::END - 1)..(-counter::END + 3)],
+                1..8,
+            ),
+        ) {
+            let name = |(of, number): (usize, &i64)| format!("_c_{of}-lock-{number:010}");
+            let list: Names = numbers.iter().enumerate().map(name).collect();
+            let is_first = |(of, number): (usize, &i64)| {
+                let path = format!("/lock/{}", name((of, number)));
+                QueueNode { path, sequence: *number, czxid: 0 }.predecessor(&list) == Ok(None)
+            };
+            let first = numbers.iter().enumerate().filter(|one| is_first(*one)).count();
+            // Servers give unique numbers once; here they may repeat.
+            let lowest = numbers.iter().min();
+            let as_low = numbers.iter().filter(|number| Some(*number) == lowest).count();
+            let expected = if numbers.iter().all(|number| counter::is_unique(*number)) { as_low } else { 0 };
+            prop_assert_eq!(first, expected);
+        }
     }
 
     #[test]

@@ -62,11 +62,7 @@ impl Sides {
     /// reader for writers. Names of neither kind are nobody's place.
     fn matters(self, name: &str, mode: Mode) -> bool {
         let prefix = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        // Numbers past the highest are negative.
-        let is = |side| {
-            prefix.ends_with(side) || prefix.strip_suffix('-').is_some_and(|bare| bare.ends_with(side))
-        };
-        is(self.write) || mode == Mode::Write && is(self.read)
+        prefix.ends_with(self.write) || mode == Mode::Write && prefix.ends_with(self.read)
     }
 }
 
@@ -113,14 +109,24 @@ mod tests {
     }
 
     #[test]
-    fn who_is_before_is_told_by_the_distance_where_the_servers_counter_has_wrapped() {
-        let (before, after) = (i64::from(i32::MAX), i64::from(i32::MIN));
-        let queue = [name('W', before), name('R', after), name('W', after + 1)].iter().collect();
-        let awaited =
-            |kind, sequence, mode| SIDES.awaited(&node(kind, sequence), mode, Watched::Last, &queue).unwrap();
-        assert_eq!(awaited('W', before, Mode::Write), None);
-        assert_eq!(awaited('R', after, Mode::Read), Some(name('W', before)));
-        assert_eq!(awaited('W', after + 1, Mode::Write), Some(name('R', after)));
+    fn no_side_enters_once_the_directorys_counter_is_used_up() {
+        let (end, below) = (i64::from(i32::MAX), i64::from(i32::MIN));
+        for other in [name('W', end), name('R', end), name('W', below), name('R', below)] {
+            for (kind, sequence, mode) in [
+                ('W', end - 1, Mode::Write),
+                ('R', end - 1, Mode::Read),
+                ('W', end, Mode::Write),
+                ('R', below, Mode::Read),
+            ] {
+                let queue = [name(kind, sequence), other.clone()].iter().collect();
+                let awaited = SIDES.awaited(&node(kind, sequence), mode, Watched::First, &queue);
+                assert_eq!(
+                    awaited,
+                    Err(Failure::CounterUsedUp("/lock".into())),
+                    "{kind} {sequence} beside {other}"
+                );
+            }
+        }
     }
 
     #[test]

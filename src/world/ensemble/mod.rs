@@ -8,6 +8,7 @@
 
 mod clients;
 mod compose;
+mod counters;
 mod directory;
 mod external;
 mod install;
@@ -30,6 +31,7 @@ use async_trait::async_trait;
 
 pub use clients::{OtherClients, other_clients};
 pub use compose::{Compose, LeftProject, left_projects, remove_left_projects};
+pub use counters::raise as raise_counters;
 pub use external::{Hosts, namespace_of, parse_connect, reach_servers};
 pub use install::{Installation, Places};
 pub use kept::{KeptEnsemble, KeptServer};

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -24,6 +25,11 @@ use crate::world::zk::admin;
 pub trait Processes: Send + Sync {
     /// How many servers there are, be they up or down.
     fn servers(&self) -> usize;
+
+    /// The servers' data directories, in the order of their numbers; `None` where they are not on this host.
+    fn data(&self) -> Option<Vec<PathBuf>> {
+        None
+    }
 
     /// Where clients find a server.
     fn address(&self, server: usize) -> Result<String, String>;
@@ -147,6 +153,10 @@ const SERVING: [&str; 4] = ["leader", "follower", "observer", "standalone"];
 impl Processes for Local {
     fn servers(&self) -> usize {
         self.addresses().len()
+    }
+
+    fn data(&self) -> Option<Vec<PathBuf>> {
+        Some(Self::data(self))
     }
 
     fn address(&self, server: usize) -> Result<String, String> {

@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::words::jute::Reader;
 
-const MAGIC: &[u8] = b"ZKLG";
+pub(super) const MAGIC: &[u8] = b"ZKLG";
 pub(super) const HEADER: usize = 16;
 
-const CREATE: i32 = 1;
-const DELETE: i32 = 2;
+pub(super) const CREATE: i32 = 1;
+pub(super) const DELETE: i32 = 2;
 const SET_DATA: i32 = 5;
 const MULTI: i32 = 14;
 const CREATE_2: i32 = 15;

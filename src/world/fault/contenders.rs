@@ -15,6 +15,8 @@ use crate::world::zk::gate::Gate;
 pub trait Contenders: Send + Sync {
     /// All of them. Of a run by several workers, those of this one.
     fn all(&self) -> Vec<usize>;
+    /// The directories of their locks.
+    fn locks(&self) -> Vec<String>;
     /// Those that hold a lock at this moment.
     fn inside(&self) -> Vec<usize>;
     /// Those that wait for one, the longest first.

@@ -7,6 +7,7 @@ mod bandwidth;
 mod burst;
 mod clock_jump;
 mod contenders;
+mod counter_near_end;
 mod crash;
 mod delay;
 mod drop_reply;
@@ -40,6 +41,7 @@ use crate::words::catalog::fault::{FaultCard, FaultChoice, Proof};
 use crate::words::clock::Stamp;
 
 pub use contenders::{Admission, Contenders, CrashOrder, CrashOrders, Doing};
+pub use counter_near_end::NAME as COUNTER_NEAR_END;
 pub use reach::{FaultReach, InEffect};
 pub use registry::{FAULTS, cards, find, reference};
 pub use schedule::{Fired, News, Schedule, run};

@@ -1,9 +1,9 @@
 //! The list of faults, one line each, and `docs/faults.md`, made from their descriptions.
 
 use super::{
-    FaultEntry, bandwidth, burst, clock_jump, crash, delay, drop_reply, drop_request, expire, freeze,
-    isolate, kill, lose_majority, partition, pause, refuse, reset, restart, rolling_restart, slow_consumer,
-    stall, wipe,
+    FaultEntry, bandwidth, burst, clock_jump, counter_near_end, crash, delay, drop_reply, drop_request,
+    expire, freeze, isolate, kill, lose_majority, partition, pause, refuse, reset, restart, rolling_restart,
+    slow_consumer, stall, wipe,
 };
 use crate::words::catalog::fault::FaultCard;
 use crate::words::units::capitalised;
@@ -16,6 +16,7 @@ pub const FAULTS: &[FaultEntry] = &[
     pause::ENTRY,
     wipe::ENTRY,
     lose_majority::ENTRY,
+    counter_near_end::ENTRY,
     isolate::ENTRY,
     partition::ENTRY,
     delay::ENTRY,

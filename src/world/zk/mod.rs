@@ -4,6 +4,7 @@ pub mod admin;
 mod caught_up;
 pub mod changes;
 mod connect;
+pub mod counter;
 pub mod gate;
 mod inner;
 pub mod keep_awake;
@@ -68,6 +69,9 @@ pub enum Failure {
     /// The own queue node is not in the list although the session lives.
     #[error("own node missing")]
     OwnNodeMissing,
+    /// Numbers of new nodes in this directory are no longer unique; see [`counter`].
+    #[error("the sequence counter of {0} is used up: use a fresh lock directory")]
+    CounterUsedUp(String),
     /// The driver that had the session has failed or was killed.
     #[error("{0}")]
     DriverEnded(String),
@@ -109,6 +113,7 @@ impl Failure {
             Self::SessionExpired => "session expired",
             Self::NotConnected(_) => "not connected",
             Self::OwnNodeMissing => "own node missing",
+            Self::CounterUsedUp(_) => "the directory's counter is used up",
             Self::DriverEnded(_) => "driver ended",
             Self::DriverInDoubt(_) => "driver in doubt",
         }

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 use zookeeper_client::{EventType, Names, OneshotWatcher, WatchedEvent};
 
+use super::counter;
 use crate::words::clock::{self, Stamp};
 
 /// Counts everything that arrives or leaves, so that a batch can tell when all is quiet.
@@ -105,15 +106,16 @@ impl Arm {
         self.highest.map_or(0, |highest| highest + 1)
     }
 
-    /// How many times the children had changed when the list was taken; `None` for an empty list, whose
-    /// highest number can't be known.
+    /// How many times the children had changed when the list was taken; `None` where the highest number does not show it: in an
+    /// empty list, and at the end of the counter.
     pub fn change_number(&self) -> Option<i64> {
-        self.highest.map(|_| 2 * self.creates() - self.children)
+        let shows = |number: &i64| self.lowest.is_some_and(counter::is_unique) && counter::is_unique(*number);
+        self.highest.filter(shows).map(|_| 2 * self.creates() - self.children)
     }
 }
 
-/// The sequence number at the end of a node's name: ten digits, with a minus sign before them once the
-/// server's 32-bit counter has wrapped.
+/// The sequence number at the end of a node's name: at least ten characters, a minus sign included. Servers give negative
+/// numbers at the end of their counter only.
 pub fn sequence_of(name: &str) -> Option<i64> {
     let digits = name.get(name.len().checked_sub(10)?..)?;
     let (digits, negative) = match digits.strip_prefix('-') {
@@ -127,8 +129,12 @@ pub fn sequence_of(name: &str) -> Option<i64> {
     // `%010d` gives a negative number eleven characters as soon as it has ten digits.
     let longer =
         !negative && name.len() > 10 && name.as_bytes()[name.len() - 11] == b'-' && number > 999_999_999;
-    let wrapped = longer && name.len() > 11 && matches!(name.as_bytes()[name.len() - 12], b'-' | b'_');
-    Some(if negative || wrapped { -number } else { number })
+    let follows_a_mark = || name.len() > 11 && matches!(name.as_bytes()[name.len() - 12], b'-' | b'_');
+    // No counter gets as high, so the sign is its own.
+    let is_too_high = number > i64::from(i32::MAX);
+    let is_negative = negative || longer && (is_too_high || follows_a_mark());
+    let number = if is_negative { -number } else { number };
+    i32::try_from(number).ok().map(i64::from)
 }
 
 #[derive(Debug, Clone)]
@@ -246,8 +252,15 @@ mod tests {
     }
 
     #[test]
-    fn numbers_past_the_wrap_are_negative() {
+    fn negative_numbers_are_read_with_their_sign() {
         assert_eq!(sequence_of("n--2147483648"), Some(-2_147_483_648));
         assert_eq!(sequence_of("n--000000001"), Some(-1));
+        assert_eq!(sequence_of("temp-2147483648"), Some(-2_147_483_648));
+    }
+
+    #[test]
+    fn ten_digits_that_no_server_gives_are_no_number() {
+        assert_eq!(sequence_of("n2147483648"), None);
+        assert_eq!(sequence_of("backup-9999999999"), None);
     }
 }

@@ -21,7 +21,7 @@ use super::gate::TaskScope;
 use super::inner::{AnsweredRequest, Begun, Inner, News, Observed, Sent, Undated, Watch};
 use super::notification::{Arm, Armed, Notification, StampWaker};
 use super::whose::{self, ForeignSession, SessionKey, SessionStates};
-use super::{Failure, reactor, wire};
+use super::{Failure, counter, reactor, wire};
 use crate::words::clock;
 use crate::words::measure::RequestKind;
 
@@ -45,11 +45,19 @@ pub struct NodeStat {
     /// The session that an ephemeral node belongs to; 0 for others.
     pub owner: i64,
     pub version: i32,
+    /// The number of the directory's next sequential child.
+    pub next_number: i64,
 }
 
 impl From<&Stat> for NodeStat {
     fn from(stat: &Stat) -> Self {
-        Self { czxid: stat.czxid, mzxid: stat.mzxid, owner: stat.ephemeral_owner, version: stat.version }
+        Self {
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            owner: stat.ephemeral_owner,
+            version: stat.version,
+            next_number: counter::next_number(stat.cversion, stat.num_children),
+        }
     }
 }
 

@@ -1,0 +1,171 @@
+//! Raises the sequence counters of directories in the stored data of servers that are down.
+//!
+//! A logged create carries the counter of its directory (`CreateTxn.parentCVersion`), which a server stores when it replays its
+//! log. So a log with the create and delete of one child for each directory is put behind the newest transaction of any server.
+//! The server that has it must be elected: it is to be started first. The others fetch the transactions from it.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::transactions::{CREATE, DELETE, HEADER, MAGIC, SERVERS_OWN, begins, next};
+
+/// The child that is created and deleted in each directory.
+const CHILD: &str = "counter-near-end";
+const VERSION: i32 = 2;
+const END_MARK: u8 = b'B';
+/// All permissions for everyone.
+const ALL: i32 = 31;
+
+/// Sets the counters of these directories to `number`, the next sequential child's, unless they are higher. Returns the server,
+/// counted from 1, whose data were changed.
+pub fn raise(data: &[PathBuf], directories: &[String], number: i32) -> io::Result<usize> {
+    let mut newest: Option<(i64, &PathBuf, usize)> = None;
+    for (data, server) in data.iter().zip(1..) {
+        let last = last_zxid(data)?;
+        if newest.is_none_or(|(newest, ..)| last > newest) {
+            newest = Some((last, data, server));
+        }
+    }
+    let (last, data, server) =
+        newest.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "no server's data"))?;
+    std::fs::write(stored(data).join(format!("log.{:x}", last + 1)), log(last + 1, directories, number))?;
+    Ok(server)
+}
+
+fn stored(data: &Path) -> PathBuf {
+    data.join("version-2")
+}
+
+/// The newest transaction in a server's snapshots and logs; 0 where there is none.
+fn last_zxid(data: &Path) -> io::Result<i64> {
+    let (mut snapshot, mut logs) = (0, Vec::new());
+    for entry in std::fs::read_dir(stored(data))? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let of = |kind| name.strip_prefix(kind).and_then(|zxid| i64::from_str_radix(zxid, 16).ok());
+        snapshot = of("snapshot.").map_or(snapshot, |zxid| snapshot.max(zxid));
+        logs.extend(of("log.").map(|zxid| (zxid, path.clone())));
+    }
+    logs.sort_unstable();
+    for (_, path) in logs.into_iter().rev() {
+        if let Some(last) = last_in(&std::fs::read(path)?) {
+            return Ok(last.max(snapshot));
+        }
+    }
+    Ok(snapshot)
+}
+
+fn last_in(log: &[u8]) -> Option<i64> {
+    begins(log).ok().flatten()?;
+    let mut rest = log.get(HEADER..)?;
+    let mut last = None;
+    while let Some((transaction, taken)) = next(rest, "/") {
+        last = Some(transaction.zxid);
+        rest = rest.get(taken..)?;
+    }
+    last
+}
+
+#[expect(clippy::disallowed_methods, reason = "servers date their transactions by the wall clock")]
+fn log(first: i64, directories: &[String], number: i32) -> Vec<u8> {
+    let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
+    let at_ms = i64::try_from(at_ms).unwrap_or(i64::MAX);
+    let mut log = [MAGIC, &VERSION.to_be_bytes(), &0_i64.to_be_bytes()].concat();
+    let bodies = directories.iter().flat_map(|directory| {
+        let path = format!("{directory}/{CHILD}");
+        [(CREATE, create(&path, number)), (DELETE, buffer(path.as_bytes()))]
+    });
+    for ((kind, body), zxid) in bodies.zip(first..) {
+        log.extend(record(zxid, at_ms, kind, &body));
+    }
+    log
+}
+
+fn record(zxid: i64, at_ms: i64, kind: i32, body: &[u8]) -> Vec<u8> {
+    let request = 0_i32.to_be_bytes();
+    let header = [
+        &SERVERS_OWN.to_be_bytes()[..],
+        &request,
+        &zxid.to_be_bytes(),
+        &at_ms.to_be_bytes(),
+        &kind.to_be_bytes(),
+    ];
+    let record = [&header.concat(), body].concat();
+    let checksum = i64::from(adler2::adler32_slice(&record)).to_be_bytes();
+    [&checksum[..], &buffer(&record), &[END_MARK]].concat()
+}
+
+/// A `CreateTxn`.
+fn create(path: &str, parent_cversion: i32) -> Vec<u8> {
+    let (acls, is_ephemeral) = (1_i32, [0]);
+    [
+        &buffer(path.as_bytes())[..],
+        &buffer(&[]),
+        &acls.to_be_bytes(),
+        &ALL.to_be_bytes(),
+        &buffer(b"world"),
+        &buffer(b"anyone"),
+        &is_ephemeral,
+        &parent_cversion.to_be_bytes(),
+    ]
+    .concat()
+}
+
+fn buffer(bytes: &[u8]) -> Vec<u8> {
+    let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+    [&length.to_be_bytes()[..], bytes].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::transactions::Happened;
+    use super::*;
+
+    #[test]
+    fn a_written_log_is_read_as_a_create_and_a_delete_in_each_directory() {
+        let written = log(0x1_0000_0008, &["/l/a".into(), "/l/b".into()], i32::MAX - 5);
+        let mut rest = &written[HEADER..];
+        let mut read = Vec::new();
+        while let Some((transaction, taken)) = next(rest, "/l/") {
+            read.extend(
+                transaction
+                    .changes
+                    .iter()
+                    .map(|one| (transaction.zxid - 0x1_0000_0000, one.path.clone(), one.happened)),
+            );
+            rest = &rest[taken..];
+        }
+        let change = |zxid, of: &str, happened| (zxid, format!("/l/{of}/{CHILD}"), happened);
+        assert_eq!(
+            read,
+            [
+                change(8, "a", Happened::Created),
+                change(9, "a", Happened::Deleted),
+                change(10, "b", Happened::Created),
+                change(11, "b", Happened::Deleted)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_log_goes_to_the_server_with_the_newest_transaction() {
+        let root = tempfile::tempdir().unwrap();
+        let data: Vec<PathBuf> = [3, 9, 7]
+            .iter()
+            .zip(1..)
+            .map(|(last, server)| {
+                let data = root.path().join(format!("server-{server}"));
+                std::fs::create_dir_all(stored(&data)).unwrap();
+                let records =
+                    [log(*last, &[], 0), record(*last, 5, DELETE, &buffer(b"/x")), vec![0; 64]].concat();
+                std::fs::write(stored(&data).join(format!("log.{last:x}")), records).unwrap();
+                std::fs::write(stored(&data).join("snapshot.2"), "").unwrap();
+                data
+            })
+            .collect();
+        assert_eq!(raise(&data, &["/l".into()], 7).unwrap(), 2);
+        assert_eq!(last_zxid(&data[1]).unwrap(), 11);
+        assert_eq!(raise(&data, &["/l".into()], 9).unwrap(), 2, "it is the newest again");
+    }
+}

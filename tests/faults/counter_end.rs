@@ -1,0 +1,205 @@
+//! Locks at the end of their directory's sequence counter, where numbers are no longer unique, on real servers.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::runtime::Runtime;
+use zklockbench::load::EnvironmentEvent;
+use zklockbench::lock::{AcquireError, STRATEGIES};
+use zklockbench::words::catalog::{Mode, ParamValue, Params};
+use zklockbench::words::verdict::Verdict;
+use zklockbench::world::ensemble::{Local, Processes, raise_counters};
+use zklockbench::world::zk::{Failure, reactor};
+
+use crate::support::breakable;
+use crate::support::contender::Contender;
+use crate::support::faults::{until, whole};
+use crate::support::sessions::{Scene, scene};
+use crate::support::trials::{self, Course};
+
+/// Locks whose order is not a sequence number.
+const WITHOUT_NUMBERS: [&str; 2] = ["ephemeral-node", "ephemeral-child"];
+const CONTENDERS: usize = 4;
+/// Creates in each directory until its counter is used up.
+const LEFT: i32 = 12;
+/// Failed acquires after which a contender stops.
+const FAILURES: usize = 3;
+
+fn with(params: &[(&str, &str)]) -> Params {
+    params.iter().map(|(name, word)| ((*name).to_owned(), ParamValue::Word((*word).to_owned()))).collect()
+}
+
+/// Every lock that numbers its nodes, and the other ways in which some join.
+fn locks() -> Vec<(&'static str, Params)> {
+    let exclusive = STRATEGIES.iter().map(|entry| entry.card).filter(|card| card.guarantees.exclusive);
+    let numbered = exclusive.filter(|card| !WITHOUT_NUMBERS.contains(&card.name));
+    let plain = numbered.map(|card| match card.name {
+        "polling" => {
+            let often = ParamValue::Duration(Duration::from_millis(20));
+            ("polling", Params::from([("poll_interval".to_owned(), often)]))
+        }
+        name => (name, Params::new()),
+    });
+    let count = ["curator-mutex", "curator-read-write", "predecessor-watch", "ahead", "baton"];
+    let by_count = count.map(|name| (name, with(&[("join", "count")])));
+    let others = [
+        ("count", with(&[("join", "create")])),
+        ("count-semaphore", with(&[("join", "create")])),
+        ("predecessor-watch", with(&[("class", "article")])),
+        ("parent-watch", with(&[("class", "article")])),
+    ];
+    plain.chain(by_count).chain(others).collect()
+}
+
+/// Stops all servers, raises the counters of these directories, and starts the servers again.
+async fn take_near_the_end(local: &Local, directories: &[String]) {
+    for server in 1..=local.servers() {
+        local.stop(server).await.unwrap();
+    }
+    let newest = raise_counters(&Local::data(local), directories, i32::MAX - LEFT).unwrap();
+    let others = (1..=local.servers()).filter(|server| *server != newest);
+    for server in [newest].into_iter().chain(others) {
+        local.start(server).await.unwrap();
+    }
+    whole(local).await;
+}
+
+struct Entered {
+    readers: Cell<usize>,
+    writers: Cell<usize>,
+    acquired: Cell<usize>,
+    wrong: Cell<Option<String>>,
+}
+
+impl Entered {
+    fn enter(&self, mode: Mode) {
+        let beside_writers = self.writers.get() > 0;
+        if beside_writers || mode == Mode::Write && self.readers.get() > 0 {
+            self.wrong.set(Some(format!("{mode:?} entered beside another")));
+        }
+        self.acquired.set(self.acquired.get() + 1);
+        self.count(mode).set(self.count(mode).get() + 1);
+    }
+
+    fn leave(&self, mode: Mode) {
+        self.count(mode).set(self.count(mode).get() - 1);
+    }
+
+    fn count(&self, mode: Mode) -> &Cell<usize> {
+        if mode == Mode::Read { &self.readers } else { &self.writers }
+    }
+}
+
+async fn contend(
+    number: usize,
+    (name, params): &(&'static str, Params),
+    on: &Scene,
+    entered: &Entered,
+    connect: &str,
+) {
+    let mut contender = Contender::numbered(connect, (name, number), params, on).await;
+    let reads = zklockbench::lock::find(name).unwrap().card.guarantees.has_read_side();
+    let mut failures = 0;
+    for turn in number.. {
+        let mode = if reads && turn % 2 == 1 { Mode::Read } else { Mode::Write };
+        match contender.acquire(mode).await {
+            Ok(held) => {
+                entered.enter(mode);
+                reactor::sleep(Duration::from_millis(2)).await;
+                entered.leave(mode);
+                contender
+                    .release(held)
+                    .await
+                    .unwrap_or_else(|why| panic!("{name} {params:?}: release: {why}"));
+            }
+            Err(AcquireError::Failed(Failure::CounterUsedUp(directory)))
+                if directory.starts_with(&on.lock) =>
+            {
+                failures += 1;
+                if failures == FAILURES {
+                    return;
+                }
+            }
+            Err(why) => panic!("{name} {params:?}: {why:?}"),
+        }
+    }
+}
+
+#[test]
+fn locks_fail_by_name_and_let_no_contender_in_beside_another_once_the_counter_is_used_up() {
+    let servers = Runtime::new().unwrap();
+    let local = servers.block_on(breakable::plain());
+    let (connect, locks) = (local.connect(), locks());
+    // Given a directory for each lock, with what the lock makes in it
+    let paths: Vec<(String, Vec<String>)> = reactor::block_on(async {
+        join_all(locks.iter().map(async |(name, params)| {
+            let scene = scene(&connect).await;
+            let mut first = Contender::numbered(&connect, (name, 0), params, &scene).await;
+            let held = first.acquire(Mode::Write).await.unwrap();
+            first.release(held).await.unwrap();
+            scene.has_nodes(0).await;
+            (scene.lock.clone(), scene.directories().await)
+        }))
+        .await
+    });
+    let directories: Vec<String> = paths.iter().flat_map(|(_, directories)| directories.clone()).collect();
+    // When their counters are near the end, and contenders go on until each has failed a few times
+    servers.block_on(take_near_the_end(&local, &directories));
+    reactor::block_on(async {
+        join_all(locks.iter().zip(&paths).map(async |(lock, (path, _))| {
+            let scene = Scene::at(&connect, path).await;
+            let entered = Entered {
+                readers: Cell::new(0),
+                writers: Cell::new(0),
+                acquired: Cell::new(0),
+                wrong: Cell::new(None),
+            };
+            join_all((0..CONTENDERS).map(|number| contend(number, lock, &scene, &entered, &connect))).await;
+            // Then no two were inside, and nothing is left
+            let (name, params) = lock;
+            println!("{name} {params:?}: {} acquired before the counter was used up", entered.acquired.get());
+            assert_eq!(entered.wrong.take(), None, "{name} {params:?}");
+            assert!(entered.acquired.get() > 0, "{name} {params:?}: none acquired before the end");
+            assert_eq!(scene.nodes().await, 0, "{name} {params:?}");
+        }))
+        .await;
+    });
+    servers.block_on(until("whole", || local.whole()));
+}
+
+#[tokio::test]
+async fn a_trial_whose_locks_reach_the_end_of_their_counter_reports_it_and_is_not_violated() {
+    let local = breakable::plain().await;
+    let plan = trials::plan(
+        "strategies = [\"count\", \"curator-mutex\"]\ncontenders = 4\nhold = \"5ms\"\nduration = \"4s\"\n\
+         session_timeout = \"20s\"\nacquire_timeout = \"60s\"\n[[fault]]\nkind = \"counter-near-end\"\nat = \"500ms\"\n",
+    );
+    for spec in &plan {
+        let warnings = Mutex::new(Vec::new());
+        let sink = |event: EnvironmentEvent<'_>| {
+            if let EnvironmentEvent::Warning(text) = event {
+                warnings.lock().unwrap().push(text.to_owned());
+            }
+        };
+        let course = Course { sink: &sink, ..trials::uninterrupted() };
+        let trial = trials::run_beside(&local, spec, trials::known(spec), course).await;
+        let name = &trial.spec.strategy.label;
+        assert!(trial.faults[0].proved, "{name}: {:?}", trial.faults);
+        assert_eq!(trial.violation_count, 0, "{name}: {:?}", trial.violations);
+        assert_eq!((trial.stuck.as_slice(), trial.orphans), ([].as_slice(), Some(0)), "{name}");
+        let used_up = "acquire: the directory's counter is used up";
+        assert!(
+            trial.errors.iter().any(|(what, count)| what == used_up && *count > 0),
+            "{name}: {:?}",
+            trial.errors
+        );
+        assert!(!matches!(trial.judged.verdict, Verdict::Violated(_)), "{name}: {:?}", trial.judged.verdict);
+        let warnings = warnings.into_inner().unwrap();
+        let warns = |text: &String| {
+            text.contains("lock-0 is used up") && text.ends_with("use a fresh lock directory")
+        };
+        assert!(warnings.iter().any(warns), "{name}: {warnings:?}");
+    }
+}
