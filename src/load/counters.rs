@@ -5,9 +5,8 @@ use std::fmt;
 use zookeeper_client::Client;
 
 use super::shared::Shared;
-use super::workspace::open;
 use crate::words::units::counted;
-use crate::world::zk::{Target, counter, sequence_of};
+use crate::world::zk::{counter, directories};
 
 /// How many locks of a trial are checked.
 const LOCKS: usize = 100;
@@ -52,27 +51,15 @@ impl fmt::Display for NearEnd {
 
 /// Checks a directory and the directories in it. What the ensemble does not answer is left out.
 pub(super) async fn near_end(client: &Client, root: &str) -> Vec<NearEnd> {
-    let Ok(Some(stat)) = client.check_stat(root).await else { return Vec::new() };
-    let mut found: Vec<NearEnd> = NearEnd::of(root, counter::left(&stat)).into_iter().collect();
-    if stat.num_children == 0 {
-        return found;
-    }
-    let names = client.list_children(root).await.unwrap_or_default();
-    for name in names.iter().filter(|name| sequence_of(name).is_none()) {
-        let path = format!("{}/{name}", root.trim_end_matches('/'));
-        if let Ok(Some(stat)) = client.check_stat(&path).await {
-            found.extend(NearEnd::of(&path, counter::left(&stat)));
-        }
-    }
-    found
+    let found = directories(client, root).await.unwrap_or_default();
+    found.iter().filter_map(|(path, next)| NearEnd::of(path, counter::END - next)).collect()
 }
 
 /// Checks the directories of a trial's locks, of the first hundred where there are more.
-pub(super) async fn of_trial(shared: &Shared, target: &Target) -> Vec<NearEnd> {
+pub(super) async fn of_trial(shared: &Shared, client: &Client) -> Vec<NearEnd> {
     let mut found = Vec::new();
-    let Ok(client) = open(target).await else { return found };
     for lock_state in shared.lock_states.iter().take(LOCKS) {
-        found.extend(near_end(&client, &lock_state.path).await);
+        found.extend(near_end(client, &lock_state.path).await);
     }
     found
 }

@@ -25,6 +25,7 @@ use super::keeper::{Following, Keeper};
 use super::rendezvous::{Meeting, Rendezvous};
 use super::shared::{Board, LAST_TURNS, Shared};
 use super::worker::{Share, ThreadRecord};
+use super::workspace::open;
 use super::{Environment, EnvironmentEvent, Sink, accounting, batch, progress, worker};
 use crate::lock::{self, Entry};
 use crate::record::{Beside, Cause, CutShort, FaultRecord, Phase, Steady, Stuck, Trial};
@@ -379,7 +380,10 @@ impl<'a> Conductor<'a> {
         if is_fresh || self.is_lost() || !self.shared.slice.leads() {
             return Vec::new();
         }
-        counters::of_trial(&self.shared, &self.environment.target).await
+        match open(&self.environment.target).await {
+            Ok(client) => counters::of_trial(&self.shared, &client).await,
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Does something unless the user interrupts or the ensemble goes away.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::runtime::Runtime;
+use tokio::runtime::Builder;
 use zklockbench::load::EnvironmentEvent;
 use zklockbench::lock::{AcquireError, STRATEGIES};
 use zklockbench::words::catalog::{Mode, ParamValue, Params};
@@ -129,7 +129,7 @@ async fn contend(
 
 #[test]
 fn locks_fail_by_name_and_let_no_contender_in_beside_another_once_the_counter_is_used_up() {
-    let servers = Runtime::new().unwrap();
+    let servers = Builder::new_current_thread().enable_all().build().unwrap();
     let local = servers.block_on(breakable::plain());
     let (connect, locks) = (local.connect(), locks());
     // Given a directory for each lock, with what the lock makes in it

@@ -1,5 +1,7 @@
 //! `crate-lock`: the lock that the client library brings along.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use crate::lock::after::{
@@ -9,7 +11,7 @@ use crate::lock::after::{
 use crate::lock::queue::protection::{MarkedName, delete_marked};
 use crate::lock::{Acquired, Entry, Held, LockConfig, Patience, QueueNode, Strategy};
 use crate::words::catalog::{Guarantees, LockCard, Mode};
-use crate::world::zk::{Created, Failure, Session, reactor, sequence_of};
+use crate::world::zk::{Created, Failure, Session, counter, reactor, sequence_of};
 
 /// How often others may run before the own node is looked for: enough for the library's deletion to be sent.
 const YIELDS: usize = 3;
@@ -40,6 +42,8 @@ struct CrateLock {
     lock: String,
 }
 
+const COUNTER_READ_EVERY: Duration = Duration::from_secs(1);
+
 /// The library keeps the czxid of the node to itself.
 const NOT_TOLD: i64 = -1;
 
@@ -48,7 +52,18 @@ impl Strategy for CrateLock {
     async fn acquire(&mut self, session: &Session, _: Mode, patience: &Patience) -> Acquired {
         let name = MarkedName::curator(uuid::Uuid::new_v4(), "lock-");
         let prefix = format!("{}/{}", self.lock, name.prefix);
-        match patience.wait(session.crate_lock(&prefix, "lock-")).await {
+        let locking = async {
+            tokio::select! {
+                biased;
+                locked = session.crate_lock(&prefix, "lock-") => locked,
+                used_up = self.counter_used_up(session) => Err(used_up),
+            }
+        };
+        match patience.wait(locking).await {
+            Ok(Err(used_up @ Failure::CounterUsedUp(_))) => {
+                self.clean_up(session, &name.mark).await?;
+                Err(used_up.into())
+            }
             Ok(locked) => {
                 let path = locked?;
                 let sequence = sequence_of(&path);
@@ -64,6 +79,17 @@ impl Strategy for CrateLock {
 }
 
 impl CrateLock {
+    /// Returns once the directory's counter is used up: nodes with equal numbers wait for each other in the library.
+    async fn counter_used_up(&self, session: &Session) -> Failure {
+        loop {
+            reactor::sleep(COUNTER_READ_EVERY).await;
+            let number = session.next_number_beside(&self.lock).await;
+            if number.is_some_and(|number| !counter::is_unique(number)) {
+                return Failure::CounterUsedUp(self.lock.clone());
+            }
+        }
+    }
+
     /// Makes sure that nothing is left of an acquire that was dropped. A list on the own session shows every
     /// node that the session has asked for, so a mark that is not in it will not appear later.
     async fn clean_up(&self, session: &Session, mark: &str) -> Result<(), Failure> {

@@ -59,7 +59,7 @@ impl QueueNode {
         created: Result<Created, Failure>,
     ) -> Result<Self, Failure> {
         let node = match created {
-            Err(Failure::NodeExists) => return Err(counter::why_taken(session, lock).await),
+            Err(Failure::NodeExists) => return Err(why_taken(session, lock).await),
             created => Self::unchecked(created?)?,
         };
         match node.has_unique_number() {
@@ -174,6 +174,14 @@ impl QueueNode {
     /// the caller must then end the session.
     pub async fn give_up(&self, session: &Session, why: AcquireError) -> AcquireError {
         why.after(self.leave(session)).await
+    }
+}
+
+/// Why a sequential node could not be created because a node of its name was there.
+async fn why_taken(session: &Session, lock: &str) -> Failure {
+    match session.exists(lock).await {
+        Ok(Some(stat)) if !counter::is_unique(stat.next_number) => Failure::CounterUsedUp(lock.to_owned()),
+        _ => Failure::NodeExists,
     }
 }
 

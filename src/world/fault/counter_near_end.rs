@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use zookeeper_client::Client;
-
 use super::aim::proof;
 use super::outage::{COMES_BACK, lift};
 use super::reach::{Effect, FaultReach, How};
@@ -11,9 +9,9 @@ use super::{Active, FaultEntry, Firing};
 use crate::words::catalog::ParamValue;
 use crate::words::catalog::fault::{Ends, FaultCard, FaultChoice};
 use crate::words::catalog::{Param, ParamKind};
-use crate::words::clock;
+use crate::words::units::counted;
 use crate::world::ensemble::{eventually, raise_counters};
-use crate::world::zk::{Failure, counter, sequence_of};
+use crate::world::zk::counter;
 
 pub const NAME: &str = "counter-near-end";
 
@@ -45,8 +43,6 @@ Where it misleads: the ensemble is down for a few seconds, so sessions with a sh
 };
 
 const GOES_DOWN: Duration = Duration::from_secs(20);
-const SESSION: Duration = Duration::from_secs(20);
-const ANSWERS_WITHIN: Duration = Duration::from_secs(15);
 
 pub const ENTRY: FaultEntry = FaultEntry { card: CARD, inject: |firing| Box::pin(inject(firing)) };
 
@@ -54,9 +50,10 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
     let processes = reach.processes()?;
     let data = processes.data().ok_or("the servers' data are not on this host")?;
     let number = i32::try_from(counter::END - left(choice)).map_err(|_| "`left` is out of range")?;
-    let directories = directories(reach).await?;
+    let found = reach.target.directories(&reach.contenders.locks()).await;
+    let found = found.map_err(|failure| format!("cannot read the locks' directories: {failure}"))?;
+    let directories: Vec<String> = found.into_iter().map(|(path, _)| path).collect();
     let effects: Vec<Effect> = (1..=processes.servers()).map(Effect::Down).collect();
-    let seen_at = clock::now();
     let raised = async {
         for server in 1..=processes.servers() {
             reach.begin_down(server, How::Stopped).await?;
@@ -78,7 +75,7 @@ async fn inject(Firing { choice, reach, .. }: Firing<'_>) -> Result<Active<'_>, 
         Ok(()) => eventually(COMES_BACK, || is_raised(reach, &directories, number)).await,
         Err(why) => Err(why),
     };
-    Ok(Active { seen_at: Some(seen_at), ..Active::over("all servers".into(), proof(seen)) })
+    Ok(Active::over("all servers".into(), proof(seen)))
 }
 
 fn left(choice: &FaultChoice) -> i64 {
@@ -88,39 +85,14 @@ fn left(choice: &FaultChoice) -> i64 {
     }
 }
 
-async fn open(reach: &FaultReach<'_>) -> Result<Client, String> {
-    let opened = tokio::time::timeout(ANSWERS_WITHIN, reach.target.client(SESSION)).await;
-    opened.map_err(|_| "no session".to_owned())?.map_err(|failure| failure.to_string())
-}
-
-/// The directories of the locks, and those in them.
-async fn directories(reach: &FaultReach<'_>) -> Result<Vec<String>, String> {
-    let client = open(reach).await?;
-    let why = |error| Failure::from(error).to_string();
-    let mut all = reach.contenders.locks();
-    for lock in reach.contenders.locks() {
-        for name in client.list_children(&lock).await.map_err(why)? {
-            let path = format!("{lock}/{name}");
-            let is_directory = sequence_of(&name).is_none();
-            if is_directory
-                && client.check_stat(&path).await.map_err(why)?.is_some_and(|stat| stat.ephemeral_owner == 0)
-            {
-                all.push(path);
-            }
-        }
-    }
-    Ok(all)
-}
-
 async fn is_raised(reach: &FaultReach<'_>, directories: &[String], number: i32) -> Result<String, String> {
-    let client = open(reach).await?;
+    let found = reach.target.directories(directories).await.map_err(|failure| failure.to_string())?;
+    let next = |directory| found.iter().find(|(path, _)| path == directory).map(|(_, next)| *next);
     for directory in directories {
-        let stat = client.check_stat(directory).await.map_err(|error| Failure::from(error).to_string())?;
-        let left = stat.as_ref().map(counter::left);
-        if left.is_none_or(|left| counter::END - left < i64::from(number)) {
-            return Err(format!("the counter of {directory} was not raised: {left:?} left"));
+        if next(directory).is_none_or(|next| next < i64::from(number)) {
+            return Err(format!("the counter of {directory} was not raised"));
         }
     }
     let count = directories.len();
-    Ok(format!("the counters of {count} directories are at {number} or beyond, by their stats"))
+    Ok(format!("the counters of {} are at {number} or beyond", counted(count, "directory", "directories")))
 }

@@ -4,10 +4,6 @@
 //! larger values, so it stays at 2^31 - 1. From then on every node gets that number. Nodes created while another create is
 //! under way get negative numbers, because `PrepRequestProcessor` adds one to the outstanding value without such a check.
 
-use zookeeper_client::Stat;
-
-use super::{Failure, Session};
-
 /// The value at which the counter stays.
 pub const END: i64 = i32::MAX as i64;
 
@@ -25,19 +21,6 @@ pub fn is_unique(number: i64) -> bool {
 /// (`DataNode.copyStat`).
 pub fn next_number(cversion: i32, children: i32) -> i64 {
     i64::from(cversion.wrapping_add(children).cast_unsigned() / 2)
-}
-
-/// How many more unique numbers the directory has.
-pub fn left(stat: &Stat) -> i64 {
-    END - next_number(stat.cversion, stat.num_children)
-}
-
-/// Why a sequential node could not be created because a node of its name was there.
-pub async fn why_taken(session: &Session, directory: &str) -> Failure {
-    match session.exists(directory).await {
-        Ok(Some(stat)) if !is_unique(stat.next_number) => Failure::CounterUsedUp(directory.to_owned()),
-        _ => Failure::NodeExists,
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod caught_up;
 pub mod changes;
 mod connect;
 pub mod counter;
+mod directories;
 pub mod gate;
 mod inner;
 pub mod keep_awake;
@@ -22,6 +23,7 @@ use zookeeper_client::Error as ClientError;
 
 pub use caught_up::{CaughtUp, Onlooker};
 pub use connect::{Access, Secret, Target, Tls, TlsFiles};
+pub use directories::directories;
 pub use inner::{Observed, Sent, Undated, Watch};
 pub use multi::{Counted, Op, why_not_counting};
 pub use notification::{Arm, EventKind, Notification, sequence_of};

@@ -303,6 +303,12 @@ impl Session {
         self.0.client.sync("/").await.is_ok()
     }
 
+    /// Reads the number of a directory's next sequential child, as [`Session::look_beside`] looks at a node.
+    pub async fn next_number_beside(&self, path: &str) -> Option<i64> {
+        let stat = self.0.client.check_stat(path).await.ok()??;
+        Some(NodeStat::from(&stat).next_number)
+    }
+
     /// Writes to a node on behalf of the suite, as [`Session::look_beside`] looks at one. Returns the transaction that it was.
     pub fn write_beside<'a>(&'a self, path: &'a str) -> impl Future<Output = Option<i64>> + 'a {
         let writing = self.0.client.set_data(path, &[], None);
