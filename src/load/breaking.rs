@@ -47,7 +47,8 @@ impl Contenders for ContenderStates<'_> {
     }
 
     fn locks(&self) -> Vec<String> {
-        self.shared.lock_states.iter().map(|lock_state| lock_state.path.clone()).collect()
+        let states = &self.shared.lock_states;
+        states.used().map(|lock_state| states.path(lock_state.number)).collect()
     }
 
     fn inside(&self) -> Vec<usize> {

@@ -6,7 +6,7 @@ use zookeeper_client::Client;
 
 use super::shared::Shared;
 use crate::words::units::counted;
-use crate::world::zk::{counter, directories};
+use crate::world::zk::{CaughtUp, counter, directories};
 
 /// How many locks of a trial are checked.
 const LOCKS: usize = 100;
@@ -51,15 +51,16 @@ impl fmt::Display for NearEnd {
 
 /// Checks a directory and the directories in it. What the ensemble does not answer is left out.
 pub(super) async fn near_end(client: &Client, root: &str) -> Vec<NearEnd> {
-    let found = directories(client, root).await.unwrap_or_default();
+    let Ok(now) = CaughtUp::with(client).await else { return Vec::new() };
+    let found = directories(now, root).await.unwrap_or_default();
     found.iter().filter_map(|(path, next)| NearEnd::of(path, counter::END - next)).collect()
 }
 
 /// Checks the directories of a trial's locks, of the first hundred where there are more.
 pub(super) async fn of_trial(shared: &Shared, client: &Client) -> Vec<NearEnd> {
     let mut found = Vec::new();
-    for lock_state in shared.lock_states.iter().take(LOCKS) {
-        found.extend(near_end(client, &lock_state.path).await);
+    for lock_state in shared.lock_states.used().take(LOCKS) {
+        found.extend(near_end(client, &shared.lock_states.path(lock_state.number)).await);
     }
     found
 }

@@ -19,8 +19,8 @@ use futures_util::future::{join, join_all};
 use futures_util::stream::{self, FuturesUnordered, StreamExt as _, TryStreamExt as _};
 use zookeeper_client::{Client, Stat};
 
-use super::lock_state::LockState;
 use super::counters::NearEnd;
+use super::lock_state::LockState;
 use super::shared::Shared;
 use super::workspace::{AT_ONCE, open, walk};
 use crate::lock::longest_pause;
@@ -59,7 +59,10 @@ pub async fn settle(shared: &Shared, target: &Target, servers: &[String]) -> Vec
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let waiting = if shared.has_faults() { waiting_since(shared, mark) } else { Vec::new() };
-        unserved.retain(|lock| !shared.lock_states[*lock].unserved.was_acquired_since(mark));
+        unserved.retain(|lock| {
+            let time = &shared.lock_states[*lock].unserved;
+            !time.was_acquired_since(mark) && !time.is_used_up()
+        });
         let now = clock::now();
         let waits = first_waits(shared);
         let lasted: Vec<u64> = unserved.iter().map(|lock| unserved_us(shared, *lock, &waits, now)).collect();
@@ -98,7 +101,8 @@ fn unserved_locks(shared: &Shared) -> Vec<usize> {
     let is_due_after = if shared.has_faults() { 0 } else { clock::micros(may_be_free(shared)) };
     let is_unserved = |lock: &usize| {
         let is_wanted = shared.has_faults() && waits.contains_key(lock);
-        is_wanted || unserved_us(shared, *lock, &waits, now) > is_due_after
+        let is_used_up = shared.lock_states[*lock].unserved.is_used_up();
+        !is_used_up && (is_wanted || unserved_us(shared, *lock, &waits, now) > is_due_after)
     };
     shared.lock_states.used().map(|state| state.number).filter(is_unserved).collect()
 }

@@ -530,6 +530,9 @@ impl Recorder {
         if !self.lock_state().is_held() {
             self.lock_state().unserved.gave_up(attempt.called, now);
         }
+        if matches!(error, AcquireError::Failed(Failure::CounterUsedUp(_))) {
+            self.lock_state().unserved.used_up();
+        }
         self.waits_no_longer(now);
         self.note(now, Some(session.id()), Deed::Fails);
         let outcome = match error {

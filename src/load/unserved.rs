@@ -1,7 +1,7 @@
 //! For how long a lock has been free, wanted and not acquired. An acquire that ends without the lock has waited all the same, so
 //! no timeout of acquires hides a lock that serves no contender.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::words::clock::Stamp;
 
@@ -15,6 +15,7 @@ pub struct UnservedTime {
     counted: AtomicU64,
     /// By waits that have ended since the latest acquisition.
     total_us: AtomicU64,
+    is_used_up: AtomicBool,
 }
 
 impl UnservedTime {
@@ -34,6 +35,15 @@ impl UnservedTime {
         self.total_us.fetch_add(at.saturating_sub(from), Ordering::AcqRel);
     }
 
+    /// An acquire has failed because no acquire succeeds any more: contenders are told so, and none waits.
+    pub fn used_up(&self) {
+        self.is_used_up.store(true, Ordering::Release);
+    }
+
+    pub fn is_used_up(&self) -> bool {
+        self.is_used_up.load(Ordering::Acquire)
+    }
+
     /// From when a wait counts: while the lock was free, and each moment once.
     fn free_from(&self, called: Stamp) -> Stamp {
         let [acquired, freed, counted] =
@@ -48,6 +58,9 @@ impl UnservedTime {
     /// For how long the lock, which is free, has been wanted since it was free and not acquired. The contender that waits for the
     /// longest time has done so since then.
     pub fn until(&self, waiting_since: Option<Stamp>, now: Stamp) -> u64 {
+        if self.is_used_up() {
+            return 0;
+        }
         let open = waiting_since.map_or(0, |since| now.saturating_sub(self.free_from(since)));
         self.total_us.load(Ordering::Acquire) + open
     }
@@ -81,6 +94,14 @@ mod tests {
         let unserved = released_at_20();
         assert_eq!(unserved.until(Some(3), 25), 5);
         assert_eq!(unserved.until(None, 25), 0);
+    }
+
+    #[test]
+    fn a_lock_that_is_used_up_is_not_unserved() {
+        let unserved = released_at_20();
+        unserved.gave_up(20, 90);
+        unserved.used_up();
+        assert_eq!((unserved.until(None, 100), unserved.until(Some(90), 500)), (0, 0));
     }
 
     #[test]

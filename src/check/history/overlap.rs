@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn holders_that_are_not_known_one_by_one_may_have_been_alive() {
         let breach = |others| Overlap { others, ..overlap(1, Open, &[(1, Lost), (1, Sound)]) }.breach();
-        assert_eq!((breach(0), breach(1)), (Some(Breach::Zombie), None));
+        assert_eq!((breach(0), breach(1)), (Some(Breach::Zombie), Some(Breach::Uncertain)));
         let crowd = Overlap { others: 1, ..overlap(1, Sound, &[(1, Lost), (1, Sound)]) };
         assert_eq!(crowd.breach(), Some(Breach::Uncertain));
     }

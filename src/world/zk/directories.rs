@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use zookeeper_client::{Client, Error as ClientError};
+use zookeeper_client::Error as ClientError;
 
 use super::connect::Target;
-use super::{Failure, counter, sequence_of};
+use super::{CaughtUp, Failure, counter, sequence_of};
 
 const SESSION: Duration = Duration::from_secs(20);
 const OPEN_WITHIN: Duration = Duration::from_secs(15);
 
 /// A directory and the directories in it, each with the number of its next sequential child; nothing where it is missing.
-pub async fn directories(client: &Client, root: &str) -> Result<Vec<(String, i64)>, ClientError> {
-    let Some(stat) = client.check_stat(root).await? else { return Ok(Vec::new()) };
+pub async fn directories(now: CaughtUp<'_>, root: &str) -> Result<Vec<(String, i64)>, ClientError> {
+    let Some(stat) = now.stat(root).await? else { return Ok(Vec::new()) };
     let mut found = vec![(root.to_owned(), counter::next_number(stat.cversion, stat.num_children))];
     if stat.num_children == 0 {
         return Ok(found);
     }
-    for name in client.list_children(root).await?.into_iter().filter(|name| sequence_of(name).is_none()) {
+    for name in now.children(root).await?.into_iter().filter(|name| sequence_of(name).is_none()) {
         let path = format!("{}/{name}", root.trim_end_matches('/'));
-        if let Some(stat) = client.check_stat(&path).await?.filter(|stat| stat.ephemeral_owner == 0) {
+        if let Some(stat) = now.stat(&path).await?.filter(|stat| stat.ephemeral_owner == 0) {
             found.push((path, counter::next_number(stat.cversion, stat.num_children)));
         }
     }
@@ -31,9 +31,9 @@ impl Target {
     pub async fn directories(&self, roots: &[String]) -> Result<Vec<(String, i64)>, Failure> {
         let opened = tokio::time::timeout(OPEN_WITHIN, self.client(SESSION)).await;
         let client = opened.map_err(|_| Failure::NoReply)??;
-        let mut found = Vec::new();
+        let (now, mut found) = (CaughtUp::with(&client).await?, Vec::new());
         for root in roots {
-            found.extend(directories(&client, root).await?);
+            found.extend(directories(now, root).await?);
         }
         Ok(found)
     }
