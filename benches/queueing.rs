@@ -101,6 +101,7 @@ async fn compare(args: &Args) -> Result<ExitCode, Error> {
         proxy: None,
         rendezvous: None,
         limits: LoadLimits::default(),
+        outlasts_faults: false,
     };
     println!(
         "{:>11} {:>11} {:>9} {:>8} {:>10} {:>10} {:>7}",

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
-use zklockbench::load::{self, Environment, EnvironmentEvent, TOP, Workspace, run_trial};
+use zklockbench::load::{self, Environment, EnvironmentEvent, LoadLimits, TOP, Workspace, run_trial};
 use zklockbench::lock;
 use zklockbench::record::Trial;
 use zklockbench::scenario::{Slice, TrialPlan, TrialSpec, parse};
@@ -63,6 +63,8 @@ impl World {
             scratch: std::env::temp_dir(),
             proxy: None,
             rendezvous: None,
+            limits: LoadLimits::default(),
+            outlasts_faults: false,
         };
         Ok(Self { description, environment, _local: local })
     }

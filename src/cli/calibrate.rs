@@ -94,7 +94,8 @@ async fn measure(
     let mut ensemble = opened.describe().await;
     ensemble.config.extend(sharing.facts());
     let name = format!("calibration-{:08x}", rand::random::<u32>());
-    let workspace = Workspace::create(opened.target.clone(), &name).await?.limited_by(&limits);
+    let workspace =
+        Workspace::create(opened.target.clone(), &name).await?.limited_by(limits.throttle.clone());
     let watching = limits.watching(&opened.target, &opened.addresses, sharing.stop_if_slower).await;
     let (limits, probing) = match watching {
         Ok(watching) => watching,

@@ -52,7 +52,8 @@ impl ReadyEnsemble {
         let limits = LoadLimits::at_most(sharing.at_most);
         let ensemble = opened.describe().await;
         let name = format!("ab-{:08x}-floor", rand::random::<u32>());
-        let workspace = Workspace::create(opened.target.clone(), &name).await?.limited_by(&limits);
+        let workspace =
+            Workspace::create(opened.target.clone(), &name).await?.limited_by(limits.throttle.clone());
         let environment = Environment { limits, ..opened.environment(workspace, &ensemble.servers) };
         warm_up(&opened, &environment, &progress, stop).await?;
         let floor = measure_floor(&opened, &environment, stop).await;

@@ -82,14 +82,6 @@ impl LoadLimits {
         }
         std::future::pending().await
     }
-
-    /// Waits until so many requests outside the load may be sent.
-    pub async fn admit(&self, requests: u32) {
-        if let Some(throttle) = &self.throttle {
-            throttle.admit_elsewhere(requests).await;
-            throttle.spend(u64::from(requests));
-        }
-    }
 }
 
 const EVERY: Duration = Duration::from_millis(500);
@@ -147,7 +139,7 @@ impl Probe {
         let client = self.client.as_ref()?;
         let begun = clock::now();
         let answered = tokio::time::timeout(WITHIN, async {
-            client.check_stat(&self.path).await?;
+            client.get_data(&self.path).await?;
             client.set_data(&self.path, &[], None).await
         });
         let answered = answered.await;
@@ -313,7 +305,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_alarm_is_raised_where_nothing_is_watched() {
-        let alarm = LoadLimits::at_most(None).alarm();
-        assert!(tokio::time::timeout(10 * MS, alarm).await.is_err());
+        let limits = LoadLimits::at_most(None);
+        assert!(tokio::time::timeout(10 * MS, limits.alarm()).await.is_err());
     }
 }

@@ -4,9 +4,14 @@ use std::ops::Index;
 use std::sync::{Arc, OnceLock};
 
 use super::lock_state::{LockState, Presences};
-use super::shared::LOCK;
 use crate::record::history::LockKind;
 use crate::world::zk::changes::{ChangeLog, ChangeLogs};
+
+/// How the last step of each lock's path begins.
+pub const LOCK: &str = "lock-";
+/// How the node begins that a holder without a node of its own writes to when it enters and before it leaves, so that those of
+/// all workers can be put in one order.
+pub const WITNESS: &str = "witness-";
 
 /// What all locks of a trial have in common.
 #[derive(Debug, Clone, Copy)]

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::arrivals::Arrivals;
 use super::drivers::Drivers;
 use super::gaps::Gaps;
-use super::lock_states::{LockStates, LockTemplate};
+use super::lock_states::{LockStates, LockTemplate, WITNESS};
 use super::series::SlotSeries;
 use crate::lock::{DeadlineClock, Entry, LockConfig, PERMITS, Strategy, WaitGauge, count_of};
 use crate::record::history::LockKind;
@@ -166,12 +166,6 @@ pub fn kind_of(entry: &Entry, params: &Params) -> LockKind {
 fn leases_of(params: &Params, param: &str) -> u32 {
     u32::try_from(count_of(params, param, 1)).unwrap_or(u32::MAX).max(1)
 }
-
-/// How the last step of each lock's path begins.
-pub const LOCK: &str = "lock-";
-/// How the node begins that a holder without a node of its own writes to when it enters and before it leaves, so that those of
-/// all workers can be put in one order.
-pub const WITNESS: &str = "witness-";
 
 /// From the beginning of the load to the end of the measured phase, at most.
 fn lasts_at_most(spec: &TrialSpec) -> Duration {

@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, Client, CreateMode, Error as ClientError, Stat};
 
 use super::counters::{NearEnd, near_end};
-use super::limits::LoadLimits;
-use super::shared::{LOCK, WITNESS};
+use super::lock_states::{LOCK, WITNESS};
 use crate::scenario::Slice;
 use crate::words::error::Error;
+use crate::world::zk::throttle::Throttle;
 use crate::world::zk::{CaughtUp, Failure, Target, reach, why_not_counting};
 
 /// The top-level node of everything that the suite does. One for all runs, because servers keep metrics for
@@ -55,7 +55,7 @@ pub struct Workspace {
     /// What the ensemble was found to be, from the first time on that it was asked.
     counts: Arc<OnceCell<Option<String>>>,
     /// The rate that its requests keep to.
-    limits: LoadLimits,
+    throttle: Option<Arc<Throttle>>,
 }
 
 impl Workspace {
@@ -113,8 +113,8 @@ impl Workspace {
     }
 
     /// The same, which makes and removes nodes at a limited rate.
-    pub fn limited_by(self, limits: &LoadLimits) -> Self {
-        Self { limits: limits.clone(), ..self }
+    pub fn limited_by(self, throttle: Option<Arc<Throttle>>) -> Self {
+        Self { throttle, ..self }
     }
 
     pub fn root(&self) -> &str {
@@ -123,12 +123,7 @@ impl Workspace {
 
     /// The root of a run that another worker makes.
     pub fn made_by_another(target: Target, run_id: &str) -> Self {
-        Self {
-            root: format!("{TOP}/{run_id}"),
-            target,
-            counts: Arc::default(),
-            limits: LoadLimits::default(),
-        }
+        Self { root: format!("{TOP}/{run_id}"), target, counts: Arc::default(), throttle: None }
     }
 
     pub fn trial_root(&self, trial: usize) -> String {
@@ -191,17 +186,17 @@ impl Workspace {
 
     pub async fn clear(&self, trial_root: &str) -> Result<(), Error> {
         let client = open(&self.target).await?;
-        remove_tree(&client, trial_root, &self.limits)
+        remove_tree(&client, trial_root, self.throttle.as_deref())
             .await
             .map_err(|error| refused(&self.target, "delete", trial_root, error))
     }
 
     pub async fn close(&self) -> Result<(), Error> {
-        remove_run(&self.target, &self.root, &self.limits).await
+        remove_run(&self.target, &self.root, self.throttle.as_deref()).await
     }
 
     async fn make_at(&self, client: &Client, path: String) -> Result<(), Error> {
-        self.limits.admit(1).await;
+        admit(self.throttle.as_deref()).await;
         let made = self.make(client, &path).await;
         made.map_err(|error| refused(&self.target, "create", &path, error))
     }
@@ -255,15 +250,15 @@ pub(super) fn refused(target: &Target, what: &str, path: &str, error: ClientErro
 }
 
 /// Removes a run's root and all below it, and the top-level node when no other run is using it.
-async fn remove_run(target: &Target, root: &str, limits: &LoadLimits) -> Result<(), Error> {
+async fn remove_run(target: &Target, root: &str, throttle: Option<&Throttle>) -> Result<(), Error> {
     let client = open(target).await?;
-    remove_tree(&client, root, limits).await.map_err(|error| refused(target, "delete", root, error))?;
+    remove_tree(&client, root, throttle).await.map_err(|error| refused(target, "delete", root, error))?;
     remove_root(&client, root).await.map_err(|error| refused(target, "delete", root, error))
 }
 
 /// The same by a session that is there.
 pub(super) async fn remove_root(client: &Client, root: &str) -> Result<(), ClientError> {
-    remove_tree(client, root, &LoadLimits::default()).await?;
+    remove_tree(client, root, None).await?;
     let top = root.rsplit_once('/').map_or(root, |(top, _)| top);
     match client.delete(top, None).await {
         Ok(()) | Err(ClientError::NotEmpty | ClientError::NoNode) => Ok(()),
@@ -287,14 +282,21 @@ pub(super) async fn open_for(target: &Target, session: Duration) -> Result<Clien
     Err(Error::environment(format!("cannot open a session to {}: {why}. {seen}", target.connect)))
 }
 
+/// Waits until a request outside the load may be sent, where the load is limited.
+async fn admit(throttle: Option<&Throttle>) {
+    if let Some(throttle) = throttle {
+        throttle.admit_outside_the_load(1).await;
+    }
+}
+
 /// Deletes a node and all below it; what is gone already is no error.
-async fn remove_tree(client: &Client, root: &str, limits: &LoadLimits) -> Result<(), ClientError> {
+async fn remove_tree(client: &Client, root: &str, throttle: Option<&Throttle>) -> Result<(), ClientError> {
     loop {
         let now = CaughtUp::with(client).await?;
         let mut levels = vec![vec![root.to_owned()]];
         while let Some(level) = levels.last().filter(|level| !level.is_empty()) {
             let list = async |path: &String| {
-                limits.admit(1).await;
+                admit(throttle).await;
                 children(now, path).await
             };
             let lists = stream::iter(level).map(list).buffer_unordered(AT_ONCE);
@@ -304,7 +306,7 @@ async fn remove_tree(client: &Client, root: &str, limits: &LoadLimits) -> Result
         let grew = AtomicBool::new(false);
         for level in levels.into_iter().rev() {
             let delete = async |path: String| {
-                limits.admit(1).await;
+                admit(throttle).await;
                 match client.delete(&path, None).await {
                     Ok(()) | Err(ClientError::NoNode) => Ok(()),
                     // A child was added meanwhile: list again.
@@ -402,7 +404,7 @@ pub async fn leftovers(target: &Target) -> Result<Vec<Leftover>, Error> {
 
 pub async fn remove(target: &Target, run_id: &str) -> Result<(), Error> {
     for top in [TOP, WORKERS_TOP] {
-        remove_run(target, &format!("{top}/{run_id}"), &LoadLimits::default()).await?;
+        remove_run(target, &format!("{top}/{run_id}"), None).await?;
     }
     Ok(())
 }

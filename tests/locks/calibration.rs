@@ -38,6 +38,7 @@ impl Ground {
             keep_awake: Some(EVERY),
             logs: Vec::new(),
             processes: Vec::new(),
+            throttle: None,
         }
     }
 
@@ -229,6 +230,7 @@ async fn an_ensemble_that_is_not_there_has_no_floor_and_it_is_said_why() {
         keep_awake: None,
         logs: Vec::new(),
         processes: Vec::new(),
+        throttle: None,
     };
     let measured = floor(site, Duration::from_secs(1), &CancellationToken::new()).await;
     assert_eq!((measured.handoff, measured.uncontended), (None, None));

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use zklockbench::record::{Occurrences, Part, Tally};
-use zklockbench::words::measure::{Measure, RequestKind, ThreadRecorder, Window, new_histogram};
+use zklockbench::words::measure::{RequestKind, ThreadRecorder, Window, new_histogram};
 
 /// What one worker saw: waits that ended at those times, each by a contender of its own.
 fn part(contender: usize, waits: &[(u64, u64)]) -> Part {

@@ -57,8 +57,12 @@ pub struct Overlap {
 }
 
 impl Overlap {
-    /// What it is, once that is known.
+    /// What it is, once that is known. While a release that was called may turn out done, there may have been room for all.
     pub fn breach(&self) -> Option<Breach> {
+        let is_leaving = self.insiders.iter().any(|party| party.is_leaving);
+        if is_leaving && self.weight(|party| !party.is_leaving) + self.others <= self.allowed {
+            return None;
+        }
         let insiders = self.insiders.iter();
         let insiders = insiders.map(|Party { weight, soundness, granted, .. }| Weighed {
             leases: *weight,

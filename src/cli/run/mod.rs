@@ -282,7 +282,7 @@ impl RunInProgress {
         };
         let share = self.sharing.at_most.map(|per_s| per_s / slice.of as f64);
         let limits = LoadLimits::at_most(share);
-        let workspace = workspace.limited_by(&limits);
+        let workspace = workspace.limited_by(limits.throttle.clone());
         let stop_if_slower = self.sharing.stop_if_slower;
         let watching = match slice.leads() {
             true => limits.watching(&self.opened.target, &self.opened.addresses, stop_if_slower).await,

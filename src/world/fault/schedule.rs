@@ -277,6 +277,9 @@ mod tests {
         fn all(&self) -> Vec<usize> {
             vec![0]
         }
+        fn locks(&self) -> Vec<String> {
+            Vec::new()
+        }
         fn inside(&self) -> Vec<usize> {
             if clock::now() >= self.holds_from { vec![0] } else { Vec::new() }
         }

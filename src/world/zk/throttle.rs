@@ -88,6 +88,12 @@ impl Throttle {
             tokio::time::sleep(Duration::from_micros(at.saturating_sub(clock::now()).max(1))).await;
         }
     }
+
+    /// Waits until so many requests outside the load may be sent, and pays for them.
+    pub async fn admit_outside_the_load(&self, requests: u32) {
+        self.admit_elsewhere(requests).await;
+        self.spend(u64::from(requests));
+    }
 }
 
 #[cfg(test)]
