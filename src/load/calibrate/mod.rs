@@ -97,7 +97,7 @@ impl CalibrationPlan {
         }
     }
 
-    /// The same without saturation, whose time goes into the rest.
+    /// The same without saturation.
     pub fn without_saturation(self) -> Self {
         Self { saturation: Duration::ZERO, ..self }
     }

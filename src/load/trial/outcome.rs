@@ -77,13 +77,7 @@ impl Conductor<'_> {
             clocks_differ_ms: CLOCKS_DIFFER_MS + whole_ms(wall.set_since(self.wall)),
             scratch: self.environment.scratch.clone(),
         };
-        let evidence = Evidence {
-            entries: seen.kept_out.entries,
-            waited: seen.kept_out.waited,
-            seen_inside: seen.kept_out.as_many_as(),
-            given_up_early: seen.given_up_early,
-            ..Evidence::default()
-        };
+        let evidence = evidence(&seen);
         let counters = accounting::pair(before, after, &unread);
         self.warn_of_unread(&counters);
         let is_whole = self.cut_short.is_none() && self.too_few.is_none();
@@ -289,6 +283,17 @@ impl Conductor<'_> {
             rejoined: seen.rejoined,
             delayed: Some(self.delayed),
         }
+    }
+}
+
+/// Acquisitions, and those that could have been caught, before the ensemble's view is known.
+fn evidence(seen: &Occurrences) -> Evidence {
+    Evidence {
+        entries: seen.kept_out.entries,
+        waited: seen.kept_out.waited,
+        seen_inside: seen.kept_out.as_many_as(),
+        given_up_early: seen.given_up_early,
+        ..Evidence::default()
     }
 }
 

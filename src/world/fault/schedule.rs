@@ -438,7 +438,8 @@ mod tests {
         }
         assert_eq!(lasted(2_900, 447).as_deref(), Some("in effect for 447 ms of 2.9 s"));
         // It took effect after the load had ended
-        assert_eq!(cut_short(Some(MS), 9, 7..5).as_deref(), Some("in effect for 0 µs of 1 ms"));
+        let never = Range { start: 7, end: 5 };
+        assert_eq!(cut_short(Some(MS), 9, never).as_deref(), Some("in effect for 0 µs of 1 ms"));
         // What ends by itself has to be over by then
         assert_eq!([cut_short(None, 5, 5..5).is_some(), cut_short(None, 6, 5..5).is_some()], [false, true]);
     }
