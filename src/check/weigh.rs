@@ -102,6 +102,9 @@ mod tests {
     use super::Soundness::{Lost, Open, Sound, Unknown};
     use super::*;
 
+    type Lease = (u64, Soundness);
+    type GrantedLease = (u64, Soundness, Granted);
+
     fn beside(
         allowed: u64,
         entering: Soundness,
@@ -117,7 +120,7 @@ mod tests {
 
     #[test]
     fn only_live_holders_that_exceed_what_is_allowed_make_a_violation() {
-        let cases: &[(u64, &[(u64, Soundness)], Option<OverlapClass>)] = &[
+        let cases: &[(u64, &[Lease], Option<OverlapClass>)] = &[
             (0, &[(1, Sound)], Some(Violation)),
             (0, &[(1, Lost)], Some(Zombie)),
             (0, &[(1, Unknown)], Some(Uncertain)),
@@ -142,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_session_of_the_contender_that_enters_counts_only_if_its_grant_came_first() {
-        let cases: &[(&[(u64, Soundness, Granted)], [Option<OverlapClass>; 4])] = &[
+        let cases: &[(&[GrantedLease], [Option<OverlapClass>; 4])] = &[
             (&[(1, Sound, Before)], [Some(Violation); 4]),
             (&[(1, Sound, After)], [Some(Violation), Some(Zombie), Some(Uncertain), None]),
             (&[(1, Sound, Granted::Unknown)], [Some(Violation), Some(Uncertain), Some(Uncertain), None]),
