@@ -94,19 +94,24 @@ pub struct OpeningArgs {
     pub access: AccessArgs,
 }
 
+/// Variables that a series of runs hands on to each of them.
+pub const AT_MOST_VARIABLE: &str = "ZKLOCKBENCH_AT_MOST";
+pub const SATURATION_VARIABLE: &str = "ZKLOCKBENCH_ALLOW_SATURATION";
+pub const LATENCY_VARIABLE: &str = "ZKLOCKBENCH_STOP_IF_LATENCY";
+
 /// How much load an existing ensemble gets.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Load on an existing ensemble")]
 pub struct SharingArgs {
     /// Send at most this many requests per second, e.g. 500/s [default: 200/s where other clients are connected]
-    #[arg(long, value_name = "RATE", env = "ZKLOCKBENCH_AT_MOST", value_parser = rate)]
+    #[arg(long, value_name = "RATE", env = AT_MOST_VARIABLE, value_parser = rate)]
     pub at_most: Option<f64>,
     /// Do not limit the load where other clients are connected: it may slow them down severely
-    #[arg(long, env = "ZKLOCKBENCH_ALLOW_SATURATION", conflicts_with = "at_most",
+    #[arg(long, env = SATURATION_VARIABLE, conflicts_with = "at_most",
           value_parser = clap::builder::FalseyValueParser::new())]
     pub allow_saturation: bool,
     /// End the run when the servers answer this many times slower than before it [default: 3x where the load is limited]
-    #[arg(long, value_name = "FACTOR", env = "ZKLOCKBENCH_STOP_IF_LATENCY", value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", env = LATENCY_VARIABLE, value_parser = factor)]
     pub stop_if_latency: Option<f64>,
 }
 

@@ -50,17 +50,17 @@ impl fmt::Display for NearEnd {
 }
 
 /// Checks a directory and the directories in it. What the ensemble does not answer is left out.
-pub(super) async fn near_end(client: &Client, root: &str) -> Vec<NearEnd> {
-    let Ok(now) = CaughtUp::with(client).await else { return Vec::new() };
+pub(super) async fn near_end(now: CaughtUp<'_>, root: &str) -> Vec<NearEnd> {
     let found = directories(now, root).await.unwrap_or_default();
     found.iter().filter_map(|(path, next)| NearEnd::of(path, counter::END - next)).collect()
 }
 
 /// Checks the directories of a trial's locks, of the first hundred where there are more.
 pub(super) async fn of_trial(shared: &Shared, client: &Client) -> Vec<NearEnd> {
+    let Ok(now) = CaughtUp::with(client).await else { return Vec::new() };
     let mut found = Vec::new();
     for lock_state in shared.lock_states.used().take(LOCKS) {
-        found.extend(near_end(client, &shared.lock_states.path(lock_state.number)).await);
+        found.extend(near_end(now, &shared.lock_states.path(lock_state.number)).await);
     }
     found
 }

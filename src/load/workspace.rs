@@ -159,7 +159,8 @@ impl Workspace {
     /// What of the chroot, the suite's top-level node and the run's own directories has a counter near its end.
     pub async fn counters_near_end(&self) -> Vec<NearEnd> {
         let Ok(client) = open(&self.target).await else { return Vec::new() };
-        [near_end(&client, "/").await, near_end(&client, &self.root).await].concat()
+        let Ok(now) = CaughtUp::with(&client).await else { return Vec::new() };
+        [near_end(now, "/").await, near_end(now, &self.root).await].concat()
     }
 
     /// Makes sure that the ensemble tells what a lock relies on that joins by count. It is asked once.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use super::open_ensemble::OpenEnsemble;
-use crate::cli::shared_args::SharingArgs;
+use crate::cli::shared_args::{AT_MOST_VARIABLE, LATENCY_VARIABLE, SATURATION_VARIABLE, SharingArgs};
 use crate::load::{configured_servers, sessions_of_workers};
 use crate::record::{LIMITED, OTHERS};
 use crate::scenario::{Slice, TrialPlan};
@@ -13,9 +13,6 @@ use crate::world::ensemble::{OtherClients, other_clients};
 
 const AT_MOST: f64 = 200.0;
 const SLOWER: f64 = 3.0;
-
-const AT_MOST_VARIABLE: &str = "ZKLOCKBENCH_AT_MOST";
-const SATURATION_VARIABLE: &str = "ZKLOCKBENCH_ALLOW_SATURATION";
 
 /// The limits of a run's load.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,7 +120,7 @@ impl Sharing {
             None => command.env(SATURATION_VARIABLE, "1").env_remove(AT_MOST_VARIABLE),
         };
         if let Some(factor) = self.stop_if_slower {
-            command.env("ZKLOCKBENCH_STOP_IF_LATENCY", format!("{factor}x"));
+            command.env(LATENCY_VARIABLE, format!("{factor}x"));
         }
     }
 }
